@@ -1,0 +1,277 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apply makes the cluster hold what a plan says, and writes nothing
+// when it already does.
+//
+// The contract: an object is written only when the digest it carries or a
+// field that the plan sets differs from the plan; it is never written over an
+// object of somebody else; it is always written by server-side apply with one
+// field manager, so that fields which others own stay theirs.
+package apply
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/values"
+)
+
+// FieldManager owns, in the sense of server-side apply, every field that a plan sets.
+const FieldManager = values.ManagedBy
+
+// Owner is the DataService that objects are applied for.
+type Owner struct {
+	Name string
+	UID  types.UID
+}
+
+// Action is what became of one object.
+type Action string
+
+// The actions.
+const (
+	Unchanged Action = ""
+	Created   Action = "create"
+	Updated   Action = "update"
+	Corrected Action = "correct" // it was as planned once, and somebody changed it
+	Replaced  Action = "replace" // deleted, because Kubernetes cannot change it in place
+	Waiting   Action = "wait"    // it is being deleted; its end brings the next reconciliation
+	Deleted   Action = "delete"
+)
+
+// Result is an object after Apply.
+type Result struct {
+	Object *unstructured.Unstructured // as it is in the cluster; nil when it was replaced
+	Action Action
+}
+
+// ConflictError says that an object of that name exists and belongs to somebody else.
+type ConflictError struct {
+	Kind, Name string
+	Holder     string
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("%s %s exists and belongs to %s; it is left alone: rename the component or remove that object", e.Kind, e.Name, e.Holder)
+}
+
+// Applier applies objects. It is safe for concurrent use.
+type Applier struct {
+	client   client.Client // reads come from the cache and see this client's own writes
+	live     client.Reader // reads come from the API server
+	compare  *comparer
+	contests *contests
+}
+
+// New returns an Applier. The client must be cached with read-your-writes consistency.
+func New(c client.Client, live client.Reader) *Applier {
+	return &Applier{
+		client: c, live: live,
+		compare:  newComparer(applyconfigurations.NewTypeConverter(scheme.Scheme)),
+		contests: newContests(),
+	}
+}
+
+// Get returns the live object that a planned one stands for, from the cache, or nil.
+// Nobody may change what it returns.
+func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return get(ctx, a.client, planned)
+}
+
+func get(ctx context.Context, from client.Reader, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	object := Empty(planned.GroupVersionKind())
+	err := from.Get(ctx, client.ObjectKeyFromObject(planned), object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", describe(planned), err)
+	}
+	return object, nil
+}
+
+// Apply makes the cluster hold a planned object. The error is a *ConflictError when the
+// object is somebody else's, a *ContestedError when somebody else keeps changing it, and
+// wraps the API server's otherwise.
+func (a *Applier) Apply(ctx context.Context, owner Owner, planned *unstructured.Unstructured) (Result, error) {
+	live, err := a.Get(ctx, planned)
+	if err != nil {
+		return Result{}, err
+	}
+	if live == nil {
+		return a.create(ctx, owner, planned)
+	}
+	return a.update(ctx, owner, planned, live)
+}
+
+// create applies an object only if there is none of its name. No object ever has resource
+// version 1 (that is the empty store), so with it the API server creates a missing object and
+// answers Conflict for an existing one: nothing that the cache does not show is written over.
+func (a *Applier) create(ctx context.Context, owner Owner, planned *unstructured.Unstructured) (Result, error) {
+	const never = "1"
+	object := planned.DeepCopy()
+	object.SetResourceVersion(never)
+	err := a.apply(ctx, object)
+	if apierrors.IsConflict(err) {
+		live, err := get(ctx, a.live, planned)
+		if err != nil {
+			return Result{}, err
+		}
+		if live == nil {
+			return Result{}, fmt.Errorf("create %s: it appeared and vanished meanwhile", describe(planned))
+		}
+		return a.update(ctx, owner, planned, live)
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("create %s: %w", describe(planned), err)
+	}
+	return a.wrote(object, Created), nil
+}
+
+func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
+	if err := checkOwner(owner, planned, live); err != nil {
+		return Result{}, err
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return Result{Object: live, Action: Waiting}, nil
+	}
+	planned = keepGrown(planned, live)
+	same, err := a.compare.same(planned, live)
+	if err != nil {
+		return Result{}, err
+	}
+	cleaned := withoutForeign(planned, live)
+	if same && cleaned == nil {
+		metrics.SkippedWrites.WithLabelValues(live.GetKind()).Inc()
+		return Result{Object: live}, nil
+	}
+	action := Updated
+	if digest(planned) == digest(live) {
+		action = Corrected
+		if err := a.contests.admit(live); err != nil {
+			return Result{Object: live}, err
+		}
+	}
+	if cleaned != nil {
+		if err := a.client.Update(ctx, cleaned, client.FieldOwner(FieldManager)); err != nil {
+			return Result{}, fmt.Errorf("remove foreign entries from %s: %w", describe(planned), err)
+		}
+		if same {
+			return a.wrote(cleaned, action), nil
+		}
+	}
+	object := planned.DeepCopy()
+	object.SetUID(live.GetUID()) // never re-create, never touch a namesake
+	if err := a.apply(ctx, object); err != nil {
+		if immutable(err) {
+			return a.replace(ctx, planned, live)
+		}
+		return Result{}, fmt.Errorf("update %s: %w", describe(planned), err)
+	}
+	return a.wrote(object, action), nil
+}
+
+func (a *Applier) apply(ctx context.Context, object *unstructured.Unstructured) error {
+	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+		client.FieldOwner(FieldManager), client.ForceOwnership)
+}
+
+func (a *Applier) wrote(object *unstructured.Unstructured, action Action) Result {
+	object.SetManagedFields(nil)
+	metrics.Writes.WithLabelValues(object.GetKind(), string(action)).Inc()
+	if action == Corrected {
+		metrics.DriftCorrections.WithLabelValues(object.GetKind()).Inc()
+	}
+	return Result{Object: object, Action: action}
+}
+
+// replace deletes an object that Kubernetes refuses to change in place; its end brings the
+// next reconciliation, which creates it anew. A StatefulSet leaves its pods running when the
+// new one will adopt them.
+func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstructured) (Result, error) {
+	propagation := metav1.DeletePropagationBackground
+	if live.GetKind() == "StatefulSet" && sameSelector(planned, live) {
+		propagation = metav1.DeletePropagationOrphan
+	}
+	if err := a.delete(ctx, live, propagation); err != nil {
+		return Result{}, fmt.Errorf("replace %s: %w", describe(live), err)
+	}
+	metrics.Writes.WithLabelValues(live.GetKind(), string(Replaced)).Inc()
+	return Result{Action: Replaced}, nil
+}
+
+// Delete removes exactly this object, not a later one of the same name.
+func (a *Applier) Delete(ctx context.Context, live *unstructured.Unstructured) error {
+	if err := a.delete(ctx, live, metav1.DeletePropagationBackground); err != nil {
+		return fmt.Errorf("delete %s: %w", describe(live), err)
+	}
+	metrics.Writes.WithLabelValues(live.GetKind(), string(Deleted)).Inc()
+	return nil
+}
+
+func (a *Applier) delete(ctx context.Context, live *unstructured.Unstructured, propagation metav1.DeletionPropagation) error {
+	uid := live.GetUID()
+	return client.IgnoreNotFound(a.client.Delete(ctx, live.DeepCopy(),
+		client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation)))
+}
+
+// immutable tells whether the API server refused a change because the field cannot change,
+// as opposed to an invalid value.
+func immutable(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !asStatus(err, &status) || status.Status().Code != http.StatusUnprocessableEntity {
+		return false
+	}
+	details := status.Status().Details
+	if details == nil || len(details.Causes) == 0 {
+		return false
+	}
+	for _, cause := range details.Causes {
+		if !immutableCause(details.Kind, cause) {
+			return false
+		}
+	}
+	return true
+}
+
+func describe(object *unstructured.Unstructured) string {
+	return fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())
+}
+
+func digest(object *unstructured.Unstructured) string {
+	return object.GetAnnotations()[plan.AnnotationDigest]
+}
+
+// Owned lists, from the cache, what the owner controls in a namespace.
+func (a *Applier) Owned(ctx context.Context, owner Owner, namespace string) ([]*unstructured.Unstructured, error) {
+	var owned []*unstructured.Unstructured
+	for _, gvk := range Kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind + "List"})
+		// A list that lags is harmless here: deletions carry the UID.
+		err := a.client.List(ctx, list, client.InNamespace(namespace),
+			client.MatchingFields{IndexInstance: owner.Name}, client.DisableReadYourWritesConsistency)
+		if err != nil {
+			return nil, fmt.Errorf("list %s of %s/%s: %w", gvk.Kind, namespace, owner.Name, err)
+		}
+		for i := range list.Items {
+			if ref := metav1.GetControllerOf(&list.Items[i]); ref != nil && ref.UID == owner.UID {
+				owned = append(owned, &list.Items[i])
+			}
+		}
+	}
+	return owned, nil
+}

@@ -1,0 +1,156 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	smdvalue "sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// comparer tells whether a live object already is what applying a planned one would make it.
+// It asks the library behind server-side apply, with Kubernetes' own schema: lists are maps by
+// their keys, atomic lists are values, and what the plan does not set does not matter.
+type comparer struct {
+	types    managedfields.TypeConverter
+	verified *lru.Cache // UID -> verification
+}
+
+// verification remembers that an object was found the same, so that the next event about
+// another object costs nothing for this one.
+type verification struct{ resourceVersion, digest string }
+
+// verifications bounds the memory for comparisons, about 200 bytes each.
+const verifications = 1 << 16
+
+func newComparer(converter managedfields.TypeConverter) *comparer {
+	return &comparer{types: converter, verified: lru.New(verifications)}
+}
+
+func (c *comparer) same(planned, live *unstructured.Unstructured) (bool, error) {
+	if digest(planned) != digest(live) {
+		return false, nil
+	}
+	v := verification{live.GetResourceVersion(), digest(planned)}
+	if known, ok := c.verified.Get(live.GetUID()); ok && known == v {
+		return true, nil
+	}
+	same, err := c.contains(live, planned)
+	if err == nil && same {
+		c.verified.Add(types.UID(live.GetUID()), v)
+	}
+	return same, err
+}
+
+// contains tells whether merging the planned fields into the live object changes nothing.
+func (c *comparer) contains(live, planned *unstructured.Unstructured) (bool, error) {
+	has, err := c.types.ObjectToTyped(live, typed.AllowDuplicates)
+	if err != nil {
+		return false, fmt.Errorf("compare %s: %w", describe(live), err)
+	}
+	want, err := c.types.ObjectToTyped(planned)
+	if err != nil {
+		return false, fmt.Errorf("compare %s as planned: %w", describe(planned), err)
+	}
+	merged, err := has.Merge(want)
+	if err != nil {
+		return false, fmt.Errorf("compare %s with its plan: %w", describe(live), err)
+	}
+	difference, err := has.Compare(merged)
+	if err != nil {
+		return false, fmt.Errorf("compare %s with its plan: %w", describe(live), err)
+	}
+	if !difference.Added.Empty() || !difference.Removed.Empty() {
+		return false, nil
+	}
+	same := true
+	difference.Modified.Iterate(func(path fieldpath.Path) {
+		same = same && onlyDefaulted(path, at(path, live.Object), at(path, planned.Object))
+	})
+	return same, nil
+}
+
+// onlyDefaulted tells whether an atomic value differs only in what the API server filled in,
+// such as the volume mode of a claim template. Atomic maps are exact but for those with
+// defaults: an entry more in a selector selects something else.
+func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
+	if _, isMap := planned.(map[string]any); isMap {
+		last := path[len(path)-1].FieldName
+		if last == nil || (*last != "fieldRef" && *last != "resourceFieldRef") {
+			return false
+		}
+	}
+	return covers(live, planned)
+}
+
+// covers tells whether every value in planned is also in live, item by item for lists.
+func covers(live, planned any) bool {
+	switch want := planned.(type) {
+	case map[string]any:
+		has, ok := live.(map[string]any)
+		for key, value := range want {
+			if empty(value) {
+				continue // the Go type's zero value, which the API server does not return
+			}
+			if !ok || !covers(has[key], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		has, ok := live.([]any)
+		if !ok || len(has) != len(want) {
+			return false
+		}
+		for i := range want {
+			if !covers(has[i], want[i]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return live == planned
+	}
+}
+
+func empty(value any) bool {
+	m, ok := value.(map[string]any)
+	return value == nil || ok && len(m) == 0
+}
+
+// at returns the value at a path of fields and list items, or nil.
+func at(path fieldpath.Path, value any) any {
+	for _, element := range path {
+		switch {
+		case element.FieldName != nil:
+			m, _ := value.(map[string]any)
+			value = m[*element.FieldName]
+		case element.Key != nil:
+			value = itemWith(*element.Key, value)
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+func itemWith(key smdvalue.FieldList, list any) any {
+	items, _ := list.([]any)
+	for _, item := range items {
+		m, ok := item.(map[string]any)
+		for _, field := range key {
+			ok = ok && (m[field.Name] == field.Value.Unstructured() || m[field.Name] == nil) // nil: its default
+		}
+		if ok {
+			return m
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/values"
+)
+
+// checkOwner allows writing over an object that the owner controls, and over one that nobody
+// controls and that carries the owner's name: retained data and credentials taken up again,
+// or an object that lost its owner reference.
+func checkOwner(owner Owner, planned, live *unstructured.Unstructured) error {
+	conflict := &ConflictError{Kind: planned.GetKind(), Name: planned.GetName()}
+	if ref := metav1.GetControllerOf(live); ref != nil {
+		if ref.UID == owner.UID {
+			return nil
+		}
+		conflict.Holder = ref.Kind + " " + ref.Name
+		return conflict
+	}
+	labels := live.GetLabels()
+	if labels[plan.LabelInstance] == owner.Name && labels[plan.LabelManagedBy] == values.ManagedBy &&
+		(digest(live) != "" || plan.Kept(planned)) {
+		return nil
+	}
+	conflict.Holder = "somebody else"
+	if by := labels[plan.LabelManagedBy]; by != "" && by != values.ManagedBy {
+		conflict.Holder = by
+	}
+	return conflict
+}
+
+func sameSelector(planned, live *unstructured.Unstructured) bool {
+	a, _, _ := unstructured.NestedMap(planned.Object, "spec", "selector")
+	b, _, _ := unstructured.NestedMap(live.Object, "spec", "selector")
+	return reflect.DeepEqual(a, b)
+}
+
+func asStatus(err error, status *apierrors.APIStatus) bool { return errors.As(err, status) }
+
+// immutableCause recognises the API server's two ways to say that a field cannot change
+// (k8s.io/kubernetes/pkg/apis/apps/validation).
+func immutableCause(kind string, cause metav1.StatusCause) bool {
+	if strings.Contains(cause.Message, "field is immutable") {
+		return true
+	}
+	return kind == "StatefulSet" && cause.Field == "spec" && cause.Type == metav1.CauseTypeForbidden &&
+		strings.Contains(cause.Message, "updates to statefulset spec")
+}

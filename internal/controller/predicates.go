@@ -1,0 +1,72 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"d3os.com/d3os-operator/internal/health"
+)
+
+// ownedChanged lets through what could need a write or change the status: every creation and
+// deletion, and updates that touch more than a status that means the same as before.
+func ownedChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*unstructured.Unstructured)
+			after, ok2 := e.ObjectNew.(*unstructured.Unstructured)
+			if !ok1 || !ok2 {
+				return true
+			}
+			if before.GetResourceVersion() == after.GetResourceVersion() {
+				return false // a resync
+			}
+			return declaredChanged(before, after) || stateOf(before) != stateOf(after)
+		},
+	}
+}
+
+// declaredChanged compares all but status and the bookkeeping parts of the metadata.
+func declaredChanged(before, after *unstructured.Unstructured) bool {
+	if !maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
+		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) {
+		return true
+	}
+	for _, field := range []string{"spec", "data", "binaryData", "type", "immutable"} {
+		if !equality.Semantic.DeepEqual(before.Object[field], after.Object[field]) {
+			return true
+		}
+	}
+	return false
+}
+
+// stateOf leaves out the hint, whose text changes with every step of a rollout.
+func stateOf(object *unstructured.Unstructured) health.State {
+	state := health.Of([]*unstructured.Unstructured{object}, nil)
+	state.Hint = ""
+	return state
+}
+
+// podTroubled lets through pods whose trouble begins, ends or changes; how many are ready is
+// their workload's event.
+func podTroubled() predicate.Predicate {
+	problem := func(object any) string {
+		if pod, ok := object.(*corev1.Pod); ok {
+			return health.PodProblem(pod)
+		}
+		return ""
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return problem(e.Object) != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool { return problem(e.ObjectOld) != problem(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return problem(e.Object) != "" },
+	}
+}

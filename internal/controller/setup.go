@@ -1,0 +1,116 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	libhandler "github.com/operator-framework/operator-lib/handler"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/plan"
+)
+
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices,verbs=get;list;watch
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/status,verbs=patch
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=secrets;configmaps;services,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;daemonsets,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Retries of a failed reconciliation start quickly, because most failures are conflicts that
+// the next look resolves, and end at a pace that a person waiting for a fix can bear.
+const (
+	retryFirst   = 50 * time.Millisecond
+	retryLongest = time.Minute
+)
+
+// indexPods is the cache index of pods by DataService and component.
+const indexPods = "component"
+
+// Options tune the controller.
+type Options struct {
+	// MaxConcurrentReconciles is how many DataServices are worked on at once.
+	MaxConcurrentReconciles int
+	// SkipNameValidation allows several managers in one process, as tests have.
+	SkipNameValidation bool
+}
+
+// SetupWithManager registers the reconciler, its watches and indexes.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	b := ctrl.NewControllerManagedBy(mgr).Named("dataservice").
+		Watches(&dsv1.DataService{}, &libhandler.InstrumentedEnqueueRequestForObject[client.Object]{},
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: options.MaxConcurrentReconciles,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest),
+			SkipNameValidation:      &options.SkipNameValidation,
+		})
+	for _, gvk := range apply.Kinds {
+		object := apply.Empty(gvk)
+		if err := mgr.GetFieldIndexer().IndexField(ctx, object, apply.IndexInstance, byInstance); err != nil {
+			return fmt.Errorf("index %s by DataService: %w", gvk.Kind, err)
+		}
+		b = b.Watches(object, handler.EnqueueRequestsFromMapFunc(toDataService), builder.WithPredicates(ownedChanged()))
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, indexPods, byComponent); err != nil {
+		return fmt.Errorf("index pods by component: %w", err)
+	}
+	b = b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toDataService), builder.WithPredicates(podTroubled()))
+	return b.Complete(r)
+}
+
+// toDataService maps an object to the DataService that it belongs to: its controller, or by
+// label where it has none, such as retained data and pods.
+func toDataService(_ context.Context, object client.Object) []reconcile.Request {
+	name := object.GetLabels()[plan.LabelInstance]
+	if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == dsv1.Kind && ref.APIVersion == dsv1.GroupVersion.String() {
+		name = ref.Name
+	}
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
+}
+
+func byInstance(object client.Object) []string {
+	return []string{object.GetLabels()[plan.LabelInstance]}
+}
+
+func byComponent(object client.Object) []string {
+	return []string{podKey(object.GetLabels()[plan.LabelInstance], object.GetLabels()[plan.LabelComponent])}
+}
+
+func podKey(instance, component string) string { return instance + "/" + component }
+
+// pods lists the pods of a component, from the cache.
+func (r *Reconciler) pods(ctx context.Context, ds *dsv1.DataService, c *plan.Component) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := r.client.List(ctx, list, client.InNamespace(ds.Namespace),
+		client.MatchingFields{indexPods: podKey(ds.Name, string(c.Name))})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of %s: %w", c.Name, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}

@@ -1,0 +1,229 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package credentials plans the Secrets of a DataService: generated ones, and
+// those given in the spec, so that passwords reach pods through Secrets alone.
+// A value that exists is never generated again.
+package credentials
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/component"
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/values"
+)
+
+// The keys of the Secrets.
+const (
+	keyRootPassword    = "root-password" //nolint:gosec // the name of a key
+	keyUsername        = "username"
+	keyPassword        = "password"
+	keyJWTSecret       = "jwt-secret"
+	keyGatewayUsername = "gateway-username"
+	keyGatewayPassword = "gateway-password"
+
+	serviceAccount = "dataservice" // the database account of the services
+	gatewayAdmin   = "admin"
+)
+
+// platform is the component label of the Secret that services share.
+const platform = "platform"
+
+// Lookup returns the live Secret of that name if it is this DataService's, or nil.
+type Lookup func(name string) (*unstructured.Unstructured, error)
+
+// Plan is the Secrets of a DataService and where charts find them.
+type Plan struct {
+	Secrets     []*unstructured.Unstructured
+	Credentials values.Credentials
+}
+
+// Keeper plans Secrets. It remembers their values while the process lives, so that a Secret
+// that somebody deletes comes back with the password that the data was created with.
+type Keeper struct {
+	generate func() (string, error)
+	mu       sync.Mutex
+	known    map[string]map[string]data // namespace/dataservice -> Secret -> data
+}
+
+type data map[string]string
+
+// NewKeeper returns a Keeper that generates values at random.
+func NewKeeper() *Keeper { return newKeeper(random) }
+
+// NewPreview returns a Keeper that puts a placeholder in the place of every generated value.
+func NewPreview() *Keeper {
+	return newKeeper(func() (string, error) { return "(generated)", nil })
+}
+
+func newKeeper(generate func() (string, error)) *Keeper {
+	return &Keeper{generate: generate, known: map[string]map[string]data{}}
+}
+
+// Forget drops what is remembered of a DataService that is gone.
+func (k *Keeper) Forget(namespace, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.known, namespace+"/"+name)
+}
+
+// Plan returns the Secrets that a DataService should have.
+func (k *Keeper) Plan(ds *dsv1.DataService, graph *component.Graph, lookup Lookup) (*Plan, error) {
+	p := &planner{keeper: k, ds: ds, lookup: lookup, plan: &Plan{}}
+	if err := p.platform(graph); err != nil {
+		return nil, err
+	}
+	if c := graph.Get(component.MySQL); c != nil {
+		if err := p.mysql(c); err != nil {
+			return nil, err
+		}
+	}
+	return p.plan, nil
+}
+
+// planner carries one call of Plan.
+type planner struct {
+	keeper *Keeper
+	ds     *dsv1.DataService
+	lookup Lookup
+	plan   *Plan
+	jwt    string
+}
+
+func (p *planner) platform(graph *component.Graph) error {
+	shared := false
+	for i := range graph.Components {
+		shared = shared || graph.Components[i].Preset
+	}
+	if !shared {
+		return nil
+	}
+	name := p.ds.Name + "-" + platform
+	d, err := p.fill(name, data{keyGatewayUsername: gatewayAdmin}, keyJWTSecret, keyGatewayPassword)
+	if err != nil {
+		return err
+	}
+	p.jwt = d[keyJWTSecret]
+	p.plan.Credentials.PlatformSecret = name
+	return p.add(name, platform, d, false)
+}
+
+func (p *planner) mysql(c *component.Component) error {
+	if c.Kind == component.ThirdParty {
+		return p.thirdParty(c)
+	}
+	name := c.ObjectName + "-credentials"
+	d, err := p.fill(name, data{keyUsername: serviceAccount}, keyRootPassword, keyPassword)
+	if err != nil {
+		return err
+	}
+	p.plan.Credentials.MySQLSecret = name
+	return p.add(name, string(c.Name), d, c.MySQL.Storage.Retention != dsv1.RetentionDelete)
+}
+
+// thirdParty uses the user's own Secret unread, or puts what the spec says into one.
+func (p *planner) thirdParty(c *component.Component) error {
+	tp := c.Middleware.ThirdParty
+	if tp.SecretRef != nil && tp.SecretRef.Name != "" {
+		p.plan.Credentials.MySQLSecret = tp.SecretRef.Name
+		return nil
+	}
+	name := c.ObjectName + "-third-party"
+	p.plan.Credentials.MySQLSecret = name
+	// Keyed, so that the checksum on the pods does not help to guess a weak password.
+	mac := hmac.New(sha256.New, []byte(p.jwt))
+	fmt.Fprintf(mac, "%d:%s%s", len(tp.Username), tp.Username, tp.Password)
+	p.plan.Credentials.MySQLChecksum = hex.EncodeToString(mac.Sum(nil)[:12])
+	return p.add(name, string(c.Name), data{keyUsername: tp.Username, keyPassword: tp.Password}, false)
+}
+
+// fill completes fixed values with generated ones for the given keys: those of the live
+// Secret, else those remembered, else new ones.
+func (p *planner) fill(name string, fixed data, keys ...string) (data, error) {
+	live, err := p.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	current := data{}
+	if live != nil {
+		encoded, _, _ := unstructured.NestedStringMap(live.Object, "data")
+		for key, value := range encoded {
+			if decoded, err := base64.StdEncoding.DecodeString(value); err == nil {
+				current[key] = string(decoded)
+			}
+		}
+	}
+	remembered := p.keeper.recall(p.ds, name)
+	filled := fixed
+	for _, key := range keys {
+		switch {
+		case current[key] != "":
+			filled[key] = current[key]
+		case remembered[key] != "":
+			filled[key] = remembered[key]
+		default:
+			if filled[key], err = p.keeper.generate(); err != nil {
+				return nil, fmt.Errorf("generate %s of Secret %s/%s: %w", key, p.ds.Namespace, name, err)
+			}
+		}
+	}
+	p.keeper.remember(p.ds, name, filled)
+	return filled, nil
+}
+
+func (p *planner) add(name, componentName string, d data, keep bool) error {
+	encoded := make(map[string]any, len(d))
+	for key, value := range d {
+		encoded[key] = base64.StdEncoding.EncodeToString([]byte(value))
+	}
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": encoded,
+	}}
+	secret.SetName(name)
+	secret.SetNamespace(p.ds.Namespace)
+	secret.SetLabels(map[string]string{
+		plan.LabelInstance:  p.ds.Name,
+		plan.LabelComponent: componentName,
+		plan.LabelManagedBy: values.ManagedBy,
+		plan.LabelPartOf:    "dataservice",
+	})
+	if keep {
+		secret.SetAnnotations(map[string]string{plan.AnnotationPolicy: plan.PolicyKeep})
+	}
+	p.plan.Secrets = append(p.plan.Secrets, secret)
+	return plan.Finish(secret, p.ds)
+}
+
+func (k *Keeper) recall(ds *dsv1.DataService, secret string) data {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known[ds.Namespace+"/"+ds.Name][secret]
+}
+
+func (k *Keeper) remember(ds *dsv1.DataService, secret string, d data) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	owner := ds.Namespace + "/" + ds.Name
+	if k.known[owner] == nil {
+		k.known[owner] = map[string]data{}
+	}
+	k.known[owner][secret] = d
+}
+
+func random() (string, error) {
+	b := make([]byte, 16)
+	if _, err := rand.Read(b); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(b), nil
+}

@@ -1,0 +1,180 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manager is the operator's process: scheme, cache, probes, metrics,
+// leader election.
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/controller"
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/internal/values"
+	"d3os.com/d3os-operator/internal/version"
+)
+
+const (
+	leaseName = "d3os-operator.d3os-product.com.d3os"
+
+	// reconcileTimeout ends a reconciliation whose requests hang; it is then tried again.
+	reconcileTimeout = 2 * time.Minute
+)
+
+// Scheme knows the kinds that the operator reads with Go types.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, dsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("build the scheme: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// New returns the operator for the cluster of a configuration, ready to start.
+func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = "d3os-operator/" + version.Version
+	cfg.QPS = -1 // the API server's priority and fairness decides
+	mgr, err := ctrl.NewManager(cfg, managerOptions(scheme, o))
+	if err != nil {
+		return nil, fmt.Errorf("set up the manager: %w", err)
+	}
+	for name, add := range map[string]func(string, healthz.Checker) error{"ping": mgr.AddHealthzCheck, "ready": mgr.AddReadyzCheck} {
+		if err := add(name, healthz.Ping); err != nil {
+			return nil, fmt.Errorf("add the %s check: %w", name, err)
+		}
+	}
+	planner, err := newPlanner(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	r := controller.New(mgr.GetClient(), mgr.GetAPIReader(), planner, mgr.GetEventRecorder("d3os-operator"))
+	err = r.SetupWithManager(ctx, mgr, controller.Options{
+		MaxConcurrentReconciles: o.MaxConcurrentReconciles, SkipNameValidation: o.SkipNameValidation,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the controller: %w", err)
+	}
+	return mgr, nil
+}
+
+// Run starts the operator and returns when the context ends or something fails.
+func Run(ctx context.Context, o Options) error {
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the cluster: %w", err)
+	}
+	mgr, err := New(ctx, cfg, o)
+	if err != nil {
+		return err
+	}
+	ctrl.Log.Info("starting", "version", version.Version)
+	return mgr.Start(ctx)
+}
+
+func newPlanner(cfg *rest.Config, o Options) (*plan.Planner, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("set up discovery: %w", err)
+	}
+	server, err := client.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	renderer, err := render.New(server.GitVersion)
+	if err != nil {
+		return nil, err
+	}
+	return plan.NewPlanner(renderer, o.Images), nil
+}
+
+func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
+	metrics := metricsserver.Options{BindAddress: o.MetricsBindAddress, SecureServing: o.MetricsSecure}
+	if o.MetricsSecure {
+		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	return ctrl.Options{
+		Scheme:  scheme,
+		Cache:   cacheOptions(o),
+		Metrics: metrics,
+		Client: client.Options{Cache: &client.CacheOptions{
+			Unstructured: true,
+			// The operator decides from the cache alone; without this it would write again what
+			// it has just written.
+			EnableReadYourWritesConsistency: ptr.To(true),
+		}},
+		HealthProbeBindAddress:        o.ProbeBindAddress,
+		PprofBindAddress:              o.PprofBindAddress,
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       o.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.LeaseDuration,
+		RenewDeadline:                 &o.RenewDeadline,
+		RetryPeriod:                   &o.RetryPeriod,
+		Controller: config.Controller{
+			EnableWarmup:          ptr.To(true), // a standby takes over with a full cache
+			ReconciliationTimeout: reconcileTimeout,
+		},
+	}
+}
+
+// cacheOptions narrow the cache to what the operator manages: of Secrets and all else it
+// holds those with its label.
+func cacheOptions(o Options) cache.Options {
+	managed := labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: values.ManagedBy})
+	byObject := map[client.Object]cache.ByObject{
+		&corev1.Pod{}: {Label: managed, Transform: slimPod},
+	}
+	for _, gvk := range apply.Kinds {
+		byObject[apply.Empty(gvk)] = cache.ByObject{Label: managed, UnsafeDisableDeepCopy: ptr.To(true)}
+	}
+	options := cache.Options{
+		SyncPeriod:       &o.ResyncPeriod,
+		ByObject:         byObject,
+		DefaultTransform: cache.TransformStripManagedFields(),
+		// A kind that is read but not watched is a defect, not a reason to watch the cluster.
+		ReaderFailOnMissingInformer: true,
+	}
+	if len(o.WatchNamespaces) > 0 {
+		options.DefaultNamespaces = map[string]cache.Config{}
+		for _, name := range o.WatchNamespaces {
+			options.DefaultNamespaces[name] = cache.Config{}
+		}
+	}
+	return options
+}
+
+// slimPod keeps what the operator reads of a pod: who it belongs to and how it is.
+func slimPod(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.ManagedFields, pod.Annotations, pod.Spec = nil, nil, corev1.PodSpec{}
+	}
+	return object, nil
+}

@@ -1,0 +1,87 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// Options are the settings of the operator's process; the flags' help says what each means.
+type Options struct {
+	WatchNamespaces         []string
+	MaxConcurrentReconciles int
+	ResyncPeriod            time.Duration
+
+	LeaderElection          bool
+	LeaderElectionNamespace string
+	LeaseDuration           time.Duration
+	RenewDeadline           time.Duration
+	RetryPeriod             time.Duration
+
+	MetricsBindAddress string
+	MetricsSecure      bool
+	ProbeBindAddress   string
+	PprofBindAddress   string
+
+	// Images replace the charts' default images; they come from RELATED_IMAGE_* variables.
+	Images map[string]string
+	// SkipNameValidation allows several managers in one process, as tests have.
+	SkipNameValidation bool
+
+	Log zap.Options
+}
+
+// ParseOptions reads the command line and the environment.
+func ParseOptions(args []string) (Options, error) {
+	o := Options{Images: relatedImages(os.Environ())}
+	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	flags.Func("watch-namespaces", "comma-separated namespaces to watch (default: all)", func(value string) error {
+		o.WatchNamespaces = nil
+		for name := range strings.SplitSeq(value, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				o.WatchNamespaces = append(o.WatchNamespaces, name)
+			}
+		}
+		return nil
+	})
+	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 8, "how many DataServices are worked on at once")
+	flags.DurationVar(&o.ResyncPeriod, "resync-period", 10*time.Hour, "how often everything is looked at again, from the cache, without an event")
+	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "elect a leader, so that one of several replicas is active")
+	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the Lease (default: the pod's own)")
+	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a silent leader")
+	flags.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader tries to renew before it gives up")
+	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "how often candidates look at the Lease")
+	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "0", "address of the metrics, such as :8443; 0 for none")
+	flags.BoolVar(&o.MetricsSecure, "metrics-secure", true, "serve metrics over HTTPS to those whom the API server authenticates and authorizes")
+	flags.StringVar(&o.ProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "0", "address of the profiler, such as 127.0.0.1:6060; 0 for none")
+	o.Log.BindFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return o, nil
+}
+
+// relatedImages reads RELATED_IMAGE_<COMPONENT> variables, which catalogs set to mirror images:
+// RELATED_IMAGE_GATEWAY_MASTER is the default image of gateway-master.
+func relatedImages(environ []string) map[string]string {
+	const prefix = "RELATED_IMAGE_"
+	images := map[string]string{}
+	for _, variable := range environ {
+		name, image, _ := strings.Cut(variable, "=")
+		if component, ok := strings.CutPrefix(name, prefix); ok && image != "" {
+			images[strings.ReplaceAll(strings.ToLower(component), "_", "-")] = image
+		}
+	}
+	return images
+}

@@ -1,0 +1,155 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan turns a DataService into the objects that it stands for:
+// graph, values and render, for all components at once, before anything is
+// written. It is pure; the operator applies a plan, `render` prints it.
+package plan
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+	"k8s.io/utils/ptr"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/component"
+	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/internal/values"
+)
+
+// cachedPlans bounds the plans kept in memory; one is about half a megabyte.
+const cachedPlans = 64
+
+// Component is a declared component and its objects.
+type Component struct {
+	component.Component
+
+	// Objects are complete but for what the API server adds: labels, digest annotation, and the
+	// owner unless they are to outlive it. They are shared; nobody may change them.
+	Objects []*unstructured.Unstructured
+
+	// Revision is the digest of the objects without their number of replicas.
+	Revision string
+}
+
+// Plan is every object of a DataService but its credentials, in the order of the graph.
+type Plan struct {
+	Components []Component
+}
+
+// Planner makes plans and remembers the latest. It is safe for concurrent use.
+type Planner struct {
+	renderer *render.Renderer
+	images   map[string]string
+	cache    *lru.Cache
+}
+
+// NewPlanner returns a Planner. images replace the charts' default images, see values.Input.
+func NewPlanner(renderer *render.Renderer, images map[string]string) *Planner {
+	return &Planner{renderer: renderer, images: images, cache: lru.New(cachedPlans)}
+}
+
+// key is all that a plan depends on, within one process.
+type key struct {
+	uid         types.UID
+	generation  int64
+	credentials values.Credentials
+}
+
+// Make returns the plan of a DataService whose graph is already known.
+func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials values.Credentials) (*Plan, error) {
+	k := key{ds.UID, ds.Generation, credentials}
+	if ds.UID != "" {
+		if cached, ok := p.cache.Get(k); ok {
+			return cached.(*Plan), nil
+		}
+	}
+	in := values.Input{
+		Instance: ds.Name, Namespace: ds.Namespace, Graph: graph, Credentials: credentials, Images: p.images,
+	}
+	plan := &Plan{Components: make([]Component, len(graph.Components))}
+	for i := range graph.Components {
+		c, err := p.component(ds, in, &graph.Components[i])
+		if err != nil {
+			return nil, fmt.Errorf("component %s: %w", graph.Components[i].Name, err)
+		}
+		plan.Components[i] = *c
+	}
+	if err := plan.checkUnique(); err != nil {
+		return nil, err
+	}
+	if ds.UID != "" {
+		p.cache.Add(k, plan)
+	}
+	return plan, nil
+}
+
+func (p *Planner) component(ds *dsv1.DataService, in values.Input, c *component.Component) (*Component, error) {
+	v, err := values.Build(in, c)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := p.renderer.Render(c.Chart, render.Release{Name: ds.Name, Namespace: ds.Namespace}, v)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if object.GetNamespace() != ds.Namespace {
+			return nil, fmt.Errorf("%s %s is not in namespace %s: charts may only render objects of the DataService's own namespace",
+				object.GetKind(), object.GetName(), ds.Namespace)
+		}
+		if err := Finish(object, ds); err != nil {
+			return nil, err
+		}
+	}
+	revision, err := revisionOf(objects)
+	return &Component{Component: *c, Objects: objects, Revision: revision}, err
+}
+
+// Finish gives an object its digest annotation and its owner. Objects that Helm would keep
+// (helm.sh/resource-policy: keep) get no owner: they outlive the DataService.
+func Finish(object *unstructured.Unstructured, ds *dsv1.DataService) error {
+	digest, err := digestOf(object)
+	if err != nil {
+		return err
+	}
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationDigest] = digest
+	object.SetAnnotations(annotations)
+	if !Kept(object) {
+		object.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: dsv1.GroupVersion.String(), Kind: dsv1.Kind, Name: ds.Name, UID: ds.UID,
+			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		}})
+	}
+	return nil
+}
+
+// checkUnique refuses two components that render the same object, such as a service named
+// web-template beside web, whose template has that name.
+func (p *Plan) checkUnique() error {
+	type id struct{ group, kind, name string }
+	seen := map[id]*Component{}
+	for i := range p.Components {
+		c := &p.Components[i]
+		for _, object := range c.Objects {
+			gvk := object.GroupVersionKind()
+			k := id{gvk.Group, gvk.Kind, object.GetName()}
+			if other, ok := seen[k]; ok {
+				return &component.FieldError{
+					Field:   fmt.Sprintf("spec.%s.name", c.Name),
+					Message: fmt.Sprintf("%s %s is already an object of spec.%s; choose another name", k.kind, k.name, other.Name),
+				}
+			}
+			seen[k] = c
+		}
+	}
+	return nil
+}

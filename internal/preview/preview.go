@@ -1,0 +1,114 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package preview prints what the operator would apply for a DataService,
+// without a cluster.
+package preview
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/component"
+	"d3os.com/d3os-operator/internal/credentials"
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// kubeVersion is what charts are rendered for when nothing else is said.
+const kubeVersion = "v1.36.0"
+
+// Run is the command `render`.
+func Run(args []string, stdin io.Reader, stdout io.Writer) error {
+	flags := flag.NewFlagSet("render", flag.ContinueOnError)
+	file := flags.String("f", "-", "file with the DataService; - for standard input")
+	namespace := flags.String("namespace", "default", "namespace, where the file names none")
+	version := flags.String("kube-version", kubeVersion, "version of Kubernetes to render for")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	data, err := read(*file, stdin)
+	if err != nil {
+		return err
+	}
+	ds, err := Parse(data)
+	if err != nil {
+		return fmt.Errorf("read the DataService in %s: %w", *file, err)
+	}
+	if ds.Namespace == "" {
+		ds.Namespace = *namespace
+	}
+	objects, err := Objects(ds, *version)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		text, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return fmt.Errorf("print %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		if _, err := fmt.Fprintf(stdout, "---\n%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func read(file string, stdin io.Reader) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(file)
+}
+
+// Parse reads a DataService and sets the defaults that the API server would set.
+func Parse(data []byte) (*dsv1.DataService, error) {
+	asJSON, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	ds := &dsv1.DataService{}
+	if err := json.Unmarshal(asJSON, ds); err != nil {
+		return nil, err
+	}
+	if got := schema.FromAPIVersionAndKind(ds.APIVersion, ds.Kind); got != dsv1.GroupVersion.WithKind(dsv1.Kind) {
+		return nil, fmt.Errorf("it is a %s, not a %s", got, dsv1.GroupVersion.WithKind(dsv1.Kind))
+	}
+	dsv1.SetDefaults(ds)
+	return ds, nil
+}
+
+// Objects returns everything that the operator would apply, in its order. Generated
+// credentials are placeholders, and the owner's UID is empty where the file has none.
+func Objects(ds *dsv1.DataService, kubeVersion string) ([]*unstructured.Unstructured, error) {
+	renderer, err := render.New(kubeVersion)
+	if err != nil {
+		return nil, err
+	}
+	graph, err := component.NewGraph(&ds.Spec)
+	if err != nil {
+		return nil, err
+	}
+	none := func(string) (*unstructured.Unstructured, error) { return nil, nil }
+	secrets, err := credentials.NewPreview().Plan(ds, graph, none)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.NewPlanner(renderer, nil).Make(ds, graph, secrets.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	objects := secrets.Secrets
+	for _, c := range p.Components {
+		objects = append(objects, c.Objects...)
+	}
+	return objects, nil
+}

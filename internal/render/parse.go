@@ -1,0 +1,81 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// hookAnnotation marks objects that Helm would run around an installation. This engine runs
+// no hooks, so a chart that has one is refused rather than half carried out.
+const hookAnnotation = "helm.sh/hook"
+
+// parse reads the objects of one rendered file.
+func parse(text string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(document)) == 0 {
+			continue
+		}
+		object, err := canonical(document)
+		if err != nil {
+			return nil, err
+		}
+		if object == nil {
+			continue
+		}
+		if _, ok := object.GetAnnotations()[hookAnnotation]; ok {
+			return nil, fmt.Errorf("%s %s is a Helm hook, which this engine does not run", object.GetKind(), object.GetName())
+		}
+		objects = append(objects, object)
+	}
+}
+
+// canonical reads one document by way of its Go type, so that it looks as the API server
+// would return it: quantities are normalised (1000m is 1), numbers are int64, unknown fields
+// are an error. It returns nil for a document that holds only comments.
+func canonical(document []byte) (*unstructured.Unstructured, error) {
+	var kind struct {
+		runtime.TypeMeta `json:",inline"`
+	}
+	if err := yaml.Unmarshal(document, &kind); err != nil {
+		return nil, err
+	}
+	if kind.Kind == "" && kind.APIVersion == "" {
+		return nil, nil
+	}
+	gvk := kind.GroupVersionKind()
+	typed, err := scheme.Scheme.New(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("the operator does not know %s: %w", gvk, err)
+	}
+	if err := yaml.UnmarshalStrict(document, typed); err != nil {
+		return nil, fmt.Errorf("%s: %w", gvk.Kind, err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", gvk.Kind, err)
+	}
+	delete(content, "status")
+	return &unstructured.Unstructured{Object: content}, nil
+}

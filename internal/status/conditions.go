@@ -1,0 +1,75 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+// conditions derives every condition from the phase that was just computed.
+func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataServiceStatus, now metav1.Time) []metav1.Condition {
+	result := slices.Clone(prev)
+	set := func(kind string, status bool, reason, message string) {
+		c := metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+			ObservedGeneration: seen.Generation, LastTransitionTime: now,
+		}
+		if status {
+			c.Status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&result, c)
+	}
+	setWhileTrue := func(kind string, status bool, reason, message string) {
+		if status {
+			set(kind, true, reason, message)
+			return
+		}
+		meta.RemoveStatusCondition(&result, kind)
+	}
+
+	failing := next.Phase == dsv1.PhaseFailed || next.Phase == dsv1.PhaseDegraded
+	progressing := !seen.Paused && seen.Failure == nil && slices.ContainsFunc(next.Components, func(c dsv1.ComponentStatus) bool {
+		return inWork(c.Phase) || c.Phase == dsv1.PhasePending
+	})
+	reason := dsv1.ReasonComponentsNotUp
+	switch {
+	case seen.Failure != nil:
+		reason = seen.Failure.Reason
+	case seen.Deleting:
+		reason = dsv1.ReasonDeleting
+	case failing:
+		reason = dsv1.ReasonComponentFailing
+	}
+
+	ready := seen.Failure == nil && !seen.Deleting && count(next.Components, dsv1.PhaseRunning) == len(next.Components)
+	if ready {
+		set(dsv1.ConditionReady, true, dsv1.ReasonAllReady, "every declared component is ready")
+	} else {
+		set(dsv1.ConditionReady, false, reason, next.Message)
+	}
+	if failing {
+		set(dsv1.ConditionDegraded, true, reason, next.Message)
+	} else {
+		set(dsv1.ConditionDegraded, false, dsv1.ReasonHealthy, "nothing is known to be wrong")
+	}
+	if progressing {
+		set(dsv1.ConditionProgressing, true, dsv1.ReasonRollingOut, Arrows(next.Components))
+	} else {
+		set(dsv1.ConditionProgressing, false, dsv1.ReasonSettled, "nothing is being rolled out")
+	}
+	if seen.Paused {
+		set(dsv1.ConditionPaused, true, dsv1.ReasonPaused, "spec.paused is true")
+	} else {
+		set(dsv1.ConditionPaused, false, dsv1.ReasonNotPaused, "spec.paused is false")
+	}
+	stalled := seen.Failure != nil && seen.Failure.Stalled
+	setWhileTrue(dsv1.ConditionStalled, stalled, reason, next.Message)
+	setWhileTrue(dsv1.ConditionReconciling, !stalled && progressing, dsv1.ReasonRollingOut, next.Message)
+	return result
+}

@@ -1,0 +1,160 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package status turns what the operator saw into the status of a DataService.
+// It is pure, and the only place that writes conditions, phases and messages.
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+)
+
+// Component is what was seen of one component.
+type Component struct {
+	Name     string
+	Kind     string
+	Revision string   // as planned
+	Applied  bool     // the planned revision has been applied
+	Exists   bool     // some of its objects exist
+	WaitsFor []string // components that hold its new revision back
+	Health   health.State
+	Error    string // why it could not be applied
+	Note     string // what a person should know even while all is well
+}
+
+// Failure is why the spec cannot be carried out.
+type Failure struct {
+	Reason  string
+	Message string
+	// Stalled: only a change from outside helps; else the operator keeps trying.
+	Stalled bool
+}
+
+// Observation is what was seen of a DataService in one reconciliation.
+type Observation struct {
+	Generation int64
+	Paused     bool
+	Deleting   bool
+	Failure    *Failure
+	Components []Component // in the order of the graph; empty when there is no plan
+}
+
+// Compute returns the status after an observation. It returns prev itself, unchanged, when
+// nothing that a user can see has changed.
+func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv1.DataServiceStatus {
+	next := dsv1.DataServiceStatus{ObservedGeneration: seen.Generation, Components: prev.Components, Ready: prev.Ready}
+	if seen.Components != nil {
+		next.Components = components(prev.Components, seen.Components)
+		next.Ready = fmt.Sprintf("%d/%d", count(next.Components, dsv1.PhaseRunning), len(next.Components))
+	}
+	next.Phase = phase(prev.Phase, seen, next.Components)
+	next.Message = message(seen, next)
+	next.Conditions = conditions(prev.Conditions, seen, next, now)
+	return next
+}
+
+func components(prev []dsv1.ComponentStatus, seen []Component) []dsv1.ComponentStatus {
+	next := make([]dsv1.ComponentStatus, 0, len(seen))
+	for _, c := range seen {
+		var before *dsv1.ComponentStatus
+		if i := slices.IndexFunc(prev, func(p dsv1.ComponentStatus) bool { return p.Name == c.Name }); i >= 0 {
+			before = &prev[i]
+		}
+		next = append(next, component(c, before))
+	}
+	return next
+}
+
+func phase(prev dsv1.Phase, seen Observation, components []dsv1.ComponentStatus) dsv1.Phase {
+	has := func(p dsv1.Phase) bool { return count(components, p) > 0 }
+	switch {
+	case seen.Deleting:
+		return dsv1.PhaseTerminating
+	case seen.Paused:
+		return dsv1.PhasePaused
+	case seen.Failure != nil || has(dsv1.PhaseFailed):
+		return dsv1.PhaseFailed
+	case has(dsv1.PhaseDegraded):
+		return dsv1.PhaseDegraded
+	case has(dsv1.PhaseUpdating):
+		return dsv1.PhaseUpdating
+	case has(dsv1.PhaseCreating) || has(dsv1.PhasePending):
+		// A component added to a platform that was up is an update of it.
+		if prev == dsv1.PhaseRunning || prev == dsv1.PhaseUpdating || prev == dsv1.PhaseScaling {
+			return dsv1.PhaseUpdating
+		}
+		if count(components, dsv1.PhasePending) == len(components) {
+			return dsv1.PhasePending
+		}
+		return dsv1.PhaseCreating
+	case has(dsv1.PhaseScaling):
+		return dsv1.PhaseScaling
+	default:
+		return dsv1.PhaseRunning
+	}
+}
+
+func message(seen Observation, next dsv1.DataServiceStatus) string {
+	switch {
+	case seen.Deleting:
+		return "being deleted; data and credentials that are to be retained stay"
+	case seen.Failure != nil:
+		return seen.Failure.Message
+	case seen.Paused:
+		return "paused: nothing is changed until spec.paused is false"
+	}
+	if problem := problems(next.Components); problem != "" {
+		return problem
+	}
+	return Arrows(next.Components)
+}
+
+// problems names the first component that is not well, and how many more there are.
+func problems(components []dsv1.ComponentStatus) string {
+	var first string
+	more := 0
+	for _, c := range components {
+		if c.Phase != dsv1.PhaseDegraded && c.Phase != dsv1.PhaseFailed {
+			continue
+		}
+		if first != "" {
+			more++
+			continue
+		}
+		first = c.Name + ": " + c.Message
+	}
+	if more > 0 {
+		return fmt.Sprintf("%s (and %d more: see status.components)", first, more)
+	}
+	return first
+}
+
+// Arrows is the line of components in their order, those being worked on in brackets.
+func Arrows(components []dsv1.ComponentStatus) string {
+	names := make([]string, 0, len(components))
+	for _, c := range components {
+		if inWork(c.Phase) || c.Phase == dsv1.PhaseDegraded {
+			names = append(names, "["+c.Name+"]")
+			continue
+		}
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, "->")
+}
+
+func count(components []dsv1.ComponentStatus, phase dsv1.Phase) int {
+	n := 0
+	for _, c := range components {
+		if c.Phase == phase {
+			n++
+		}
+	}
+	return n
+}
