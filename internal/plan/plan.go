@@ -71,13 +71,9 @@ func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials
 	in := values.Input{
 		Instance: ds.Name, Namespace: ds.Namespace, Graph: graph, Credentials: credentials, Images: p.images,
 	}
-	plan := &Plan{Components: make([]Component, len(graph.Components))}
-	for i := range graph.Components {
-		c, err := p.component(ds, in, &graph.Components[i])
-		if err != nil {
-			return nil, fmt.Errorf("component %s: %w", graph.Components[i].Name, err)
-		}
-		plan.Components[i] = *c
+	plan, err := p.render(ds, in)
+	if err != nil {
+		return nil, err
 	}
 	if err := plan.checkUnique(); err != nil {
 		return nil, err
@@ -88,26 +84,41 @@ func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials
 	return plan, nil
 }
 
-func (p *Planner) component(ds *dsv1.DataService, in values.Input, c *component.Component) (*Component, error) {
-	v, err := values.Build(in, c)
+func (p *Planner) render(ds *dsv1.DataService, in values.Input) (*Plan, error) {
+	components := in.Graph.Components
+	parts := make([]render.Part, len(components))
+	for i := range components {
+		v, err := values.Build(in, &components[i])
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = render.Part{Name: string(components[i].Name), Chart: components[i].Chart, Values: v}
+	}
+	rendered, err := p.renderer.Render(render.Release{Name: ds.Name, Namespace: ds.Namespace}, parts)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := p.renderer.Render(c.Chart, render.Release{Name: ds.Name, Namespace: ds.Namespace}, v)
-	if err != nil {
-		return nil, err
+	plan := &Plan{Components: make([]Component, len(components))}
+	for i := range components {
+		if plan.Components[i], err = finish(ds, components[i], rendered[i]); err != nil {
+			return nil, fmt.Errorf("component %s: %w", components[i].Name, err)
+		}
 	}
+	return plan, nil
+}
+
+func finish(ds *dsv1.DataService, c component.Component, objects []*unstructured.Unstructured) (Component, error) {
 	for _, object := range objects {
 		if object.GetNamespace() != ds.Namespace {
-			return nil, fmt.Errorf("%s %s is not in namespace %s: charts may only render objects of the DataService's own namespace",
+			return Component{}, fmt.Errorf("%s %s is not in namespace %s: charts may only render objects of the DataService's own namespace",
 				object.GetKind(), object.GetName(), ds.Namespace)
 		}
 		if err := Finish(object, ds); err != nil {
-			return nil, err
+			return Component{}, err
 		}
 	}
 	revision, err := revisionOf(objects)
-	return &Component{Component: *c, Objects: objects, Revision: revision}, err
+	return Component{Component: c, Objects: objects, Revision: revision}, err
 }
 
 // Finish gives an object its digest annotation and its owner. Objects that Helm would keep

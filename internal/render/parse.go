@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
@@ -55,16 +56,10 @@ func parse(text string) ([]*unstructured.Unstructured, error) {
 // would return it: quantities are normalised (1000m is 1), numbers are int64, unknown fields
 // are an error. It returns nil for a document that holds only comments.
 func canonical(document []byte) (*unstructured.Unstructured, error) {
-	var kind struct {
-		runtime.TypeMeta `json:",inline"`
-	}
-	if err := yaml.Unmarshal(document, &kind); err != nil {
-		return nil, err
-	}
-	if kind.Kind == "" && kind.APIVersion == "" {
+	gvk, ok := kindOf(document)
+	if !ok {
 		return nil, nil
 	}
-	gvk := kind.GroupVersionKind()
 	typed, err := scheme.Scheme.New(gvk)
 	if err != nil {
 		return nil, fmt.Errorf("the operator does not know %s: %w", gvk, err)
@@ -78,4 +73,19 @@ func canonical(document []byte) (*unstructured.Unstructured, error) {
 	}
 	delete(content, "status")
 	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// kindOf finds apiVersion and kind, which charts write at the start of lines, without parsing
+// the document twice.
+func kindOf(document []byte) (schema.GroupVersionKind, bool) {
+	var apiVersion, kind string
+	for line := range bytes.Lines(document) {
+		if value, ok := bytes.CutPrefix(line, []byte("apiVersion:")); ok {
+			apiVersion = string(bytes.TrimSpace(value))
+		}
+		if value, ok := bytes.CutPrefix(line, []byte("kind:")); ok {
+			kind = string(bytes.TrimSpace(value))
+		}
+	}
+	return schema.FromAPIVersionAndKind(apiVersion, kind), apiVersion != "" || kind != ""
 }

@@ -9,12 +9,12 @@ package render
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -34,8 +34,8 @@ type Release struct {
 // It is safe for concurrent use.
 type Renderer struct {
 	charts       map[string]*chart.Chart
+	library      *chart.Chart
 	capabilities *chartutil.Capabilities
-	mu           sync.Mutex // chartutil writes to the chart that it is given values for
 }
 
 // New loads the charts. kubeVersion is the cluster's version, such as v1.36.3: charts are
@@ -53,6 +53,9 @@ func New(kubeVersion string) (*Renderer, error) {
 		return nil, fmt.Errorf("list the embedded charts: %w", err)
 	}
 	r := &Renderer{charts: map[string]*chart.Chart{}, capabilities: capabilities}
+	if r.library, err = load(helmcharts.Library); err != nil {
+		return nil, err
+	}
 	for _, entry := range names {
 		if entry.Name() == helmcharts.Library {
 			continue
@@ -69,21 +72,8 @@ func New(kubeVersion string) (*Renderer, error) {
 	return r, nil
 }
 
-// load reads one chart and adds the library to it.
+// load reads one chart.
 func load(name string) (*chart.Chart, error) {
-	c, err := loadFiles(name)
-	if err != nil {
-		return nil, err
-	}
-	library, err := loadFiles(helmcharts.Library)
-	if err != nil {
-		return nil, err
-	}
-	c.AddDependency(library)
-	return c, nil
-}
-
-func loadFiles(name string) (*chart.Chart, error) {
 	var files []*loader.BufferedFile
 	err := fs.WalkDir(helmcharts.FS, name, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -103,40 +93,103 @@ func loadFiles(name string) (*chart.Chart, error) {
 	return c, nil
 }
 
-// Render renders a chart. The objects are in canonical form (see canonical) and in a stable
-// order. Values are not checked against values.schema.json: the API server has checked the
-// resource they come from, and a test holds them against the schema.
-func (r *Renderer) Render(chartName string, release Release, values map[string]any) ([]*unstructured.Unstructured, error) {
-	c, ok := r.charts[chartName]
-	if !ok {
-		return nil, fmt.Errorf("there is no chart %q", chartName)
-	}
-	files, err := r.execute(c, release, values)
+// Part is a chart to render with values of its own.
+type Part struct {
+	Name   string // tells parts apart in errors
+	Chart  string
+	Values map[string]any
+}
+
+// umbrella is the name of the chart that holds all parts while they are rendered.
+const umbrella = "dataservice"
+
+// Render renders several charts in one run of Helm's engine, which parses every template file
+// anew in each run: together they take a third of the time. It returns the objects of each
+// part, in canonical form (see canonical) and in a stable order. Values are not checked
+// against values.schema.json: the API server has checked the resource they come from, and a
+// test holds them against the schema.
+func (r *Renderer) Render(release Release, parts []Part) ([][]*unstructured.Unstructured, error) {
+	files, err := r.execute(release, parts)
 	if err != nil {
-		return nil, fmt.Errorf("render chart %s: %w", chartName, err)
+		return nil, fmt.Errorf("render: %w", err)
 	}
+	result := make([][]*unstructured.Unstructured, len(parts))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0)) // parsing YAML is half of the work
+	for i, part := range parts {
+		group.Go(func() (err error) {
+			result[i], err = r.objects(part, files)
+			return err
+		})
+	}
+	return result, group.Wait()
+}
+
+// objects parses what was rendered for one part.
+func (r *Renderer) objects(part Part, files map[string]string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if base := path.Base(name); base == "NOTES.txt" || strings.HasPrefix(base, "_") {
+	for _, template := range r.charts[part.Chart].Templates {
+		if isPartial(template) {
 			continue
 		}
-		parsed, err := parse(files[name])
+		parsed, err := parse(files[path.Join(umbrella, "charts", part.Name, template.Name)])
 		if err != nil {
-			return nil, fmt.Errorf("parse %s: %w", name, err)
+			return nil, fmt.Errorf("render %s: parse %s of chart %s: %w", part.Name, template.Name, part.Chart, err)
 		}
 		objects = append(objects, parsed...)
 	}
 	return objects, nil
 }
 
-func (r *Renderer) execute(c *chart.Chart, release Release, values map[string]any) (map[string]string, error) {
-	options := chartutil.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
-	const skipSchema = true
-	r.mu.Lock()
-	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, r.capabilities, skipSchema)
-	r.mu.Unlock()
+func (r *Renderer) execute(release Release, parts []Part) (map[string]string, error) {
+	all, values, err := r.compose(parts)
 	if err != nil {
 		return nil, err
 	}
-	return engine.Engine{Strict: true}.Render(c, all)
+	options := chartutil.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
+	const skipSchema = true
+	renderValues, err := chartutil.ToRenderValuesWithSchemaValidation(all, values, options, r.capabilities, skipSchema)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Engine{Strict: true}.Render(all, renderValues)
+}
+
+// compose builds the chart that holds all parts: the partial templates of their charts once,
+// and one subchart for each part with what remains.
+func (r *Renderer) compose(parts []Part) (*chart.Chart, map[string]any, error) {
+	all := &chart.Chart{
+		Metadata:  &chart.Metadata{APIVersion: chart.APIVersionV2, Name: umbrella, Version: "0.0.0"},
+		Templates: slices.Clone(r.library.Templates),
+	}
+	values := make(map[string]any, len(parts))
+	composed := map[string]bool{}
+	for _, part := range parts {
+		c, ok := r.charts[part.Chart]
+		if !ok {
+			return nil, nil, fmt.Errorf("there is no chart %q", part.Chart)
+		}
+		subchart := &chart.Chart{Metadata: &chart.Metadata{
+			APIVersion: chart.APIVersionV2, Name: part.Name, Version: c.Metadata.Version,
+		}, Values: c.Values, Files: c.Files}
+		for _, template := range c.Templates {
+			switch {
+			case !isPartial(template):
+				subchart.Templates = append(subchart.Templates, template)
+			case !composed[part.Chart]:
+				all.Templates = append(all.Templates, template)
+			}
+		}
+		composed[part.Chart] = true
+		all.AddDependency(subchart)
+		values[part.Name] = part.Values
+	}
+	return all, values, nil
+}
+
+// isPartial tells templates that only define others, and the notes for people, from those
+// that render objects.
+func isPartial(template *chart.File) bool {
+	base := path.Base(template.Name)
+	return strings.HasPrefix(base, "_") || base == "NOTES.txt"
 }
