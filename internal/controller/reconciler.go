@@ -12,6 +12,7 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
@@ -94,7 +95,7 @@ func (r *Reconciler) carryOut(ctx context.Context, ds *dsv1.DataService) (status
 	if err != nil {
 		return seen, invalid(err)
 	}
-	secrets, err := r.credentials.Plan(ds, graph, r.lookupSecret(ctx, ds))
+	secrets, err := r.credentials.Plan(ds, graph, r.lookup(ctx, ds))
 	if err != nil {
 		return seen, &stepError{reason: dsv1.ReasonCredentialsFailed, err: err}
 	}
@@ -124,10 +125,10 @@ func (r *Reconciler) rollout(ctx context.Context, ds *dsv1.DataService, secrets 
 	return seen, firstErr
 }
 
-// lookupSecret finds Secrets that carry the DataService's name, retained ones included.
-func (r *Reconciler) lookupSecret(ctx context.Context, ds *dsv1.DataService) credentials.Lookup {
-	return func(name string) (*unstructured.Unstructured, error) {
-		wanted := apply.Empty(apply.Kinds[0])
+// lookup finds Secrets and claims that carry the DataService's name, retained ones included.
+func (r *Reconciler) lookup(ctx context.Context, ds *dsv1.DataService) credentials.Lookup {
+	return func(kind, name string) (*unstructured.Unstructured, error) {
+		wanted := apply.Empty(corev1.SchemeGroupVersion.WithKind(kind))
 		wanted.SetName(name)
 		wanted.SetNamespace(ds.Namespace)
 		live, err := r.applier.Get(ctx, wanted)

@@ -39,8 +39,17 @@ const (
 // platform is the component label of the Secret that services share.
 const platform = "platform"
 
-// Lookup returns the live Secret of that name if it is this DataService's, or nil.
-type Lookup func(name string) (*unstructured.Unstructured, error)
+// Lookup returns the live object of that kind (Secret or PersistentVolumeClaim) and name if it
+// is this DataService's, or nil.
+type Lookup func(kind, name string) (*unstructured.Unstructured, error)
+
+// LostError says that data exists whose password is gone. A new password would not open it.
+type LostError struct{ Secret, Claim string }
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("mysql: PersistentVolumeClaim %s holds data, but Secret %s with its passwords is gone: restore the Secret, or delete the claim to start with an empty database",
+		e.Claim, e.Secret)
+}
 
 // Plan is the Secrets of a DataService and where charts find them.
 type Plan struct {
@@ -123,12 +132,31 @@ func (p *planner) mysql(c *component.Component) error {
 		return p.thirdParty(c)
 	}
 	name := c.ObjectName + "-credentials"
+	if err := p.checkLost(name, c); err != nil {
+		return err
+	}
 	d, err := p.fill(name, data{keyUsername: serviceAccount}, keyRootPassword, keyPassword)
 	if err != nil {
 		return err
 	}
 	p.plan.Credentials.MySQLSecret = name
 	return p.add(name, string(c.Name), d, c.MySQL.Storage.Retention != dsv1.RetentionDelete)
+}
+
+// checkLost refuses to generate a password beside data that was created with another.
+func (p *planner) checkLost(secret string, c *component.Component) error {
+	if c.Kind == component.DaemonSet || p.keeper.recall(p.ds, secret) != nil {
+		return nil
+	}
+	live, err := p.lookup("Secret", secret)
+	if live != nil || err != nil {
+		return err
+	}
+	claim, err := p.lookup("PersistentVolumeClaim", "data-"+c.ObjectName+"-0")
+	if claim != nil && claim.GetDeletionTimestamp() == nil {
+		return &LostError{Secret: secret, Claim: claim.GetName()}
+	}
+	return err
 }
 
 // thirdParty uses the user's own Secret unread, or puts what the spec says into one.
@@ -150,7 +178,7 @@ func (p *planner) thirdParty(c *component.Component) error {
 // fill completes fixed values with generated ones for the given keys: those of the live
 // Secret, else those remembered, else new ones.
 func (p *planner) fill(name string, fixed data, keys ...string) (data, error) {
-	live, err := p.lookup(name)
+	live, err := p.lookup("Secret", name)
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func Objects(ds *dsv1.DataService, kubeVersion string) ([]*unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
-	none := func(string) (*unstructured.Unstructured, error) { return nil, nil }
+	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
 	secrets, err := credentials.NewPreview().Plan(ds, graph, none)
 	if err != nil {
 		return nil, err
