@@ -146,7 +146,7 @@ type ThirdParty struct {
 // MySQL is the relational database.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replica) || self.replica <= 1",fieldPath=".replica",message="mysql runs as one pod: several would be separate databases behind one address"
-// +kubebuilder:validation:XValidation:rule="!has(self.thirdParty) || self.thirdParty.url.startsWith('mysql://')",fieldPath=".thirdParty.url",message="the url of mysql must be mysql://host:port"
+// +kubebuilder:validation:XValidation:rule="!has(self.thirdParty) || self.thirdParty.url.matches('^mysql://[^/]+/?$')",fieldPath=".thirdParty.url",message="the url of mysql must be mysql://host:port, without the name of a schema"
 type MySQL struct {
 	Middleware `json:",inline"`
 

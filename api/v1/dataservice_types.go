@@ -65,6 +65,8 @@ type DataServiceList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.proxy) || has(self.eureka)",fieldPath=".eureka",reason=FieldValueRequired,message="proxy needs eureka: declare spec.eureka (kind: ThirdParty for one that runs elsewhere) or remove spec.proxy"
 // +kubebuilder:validation:XValidation:rule="!has(self.auth) || has(self.uuc)",fieldPath=".uuc",reason=FieldValueRequired,message="auth needs uuc: declare spec.uuc (kind: ThirdParty for one that runs elsewhere) or remove spec.auth"
 // +kubebuilder:validation:XValidation:rule="!has(self.uuc) || (has(self.uuc.kind) ? (self.uuc.kind == 3 || self.uuc.kind == 'ThirdParty') : true) || (has(self.uuc.image) && has(self.uuc.port))",fieldPath=".uuc",reason=FieldValueRequired,message="uuc has no image of its own: set spec.uuc.image and spec.uuc.port, or kind: ThirdParty"
+// +kubebuilder:validation:XValidation:rule="!has(self.uuc) || !has(self.uuc.thirdParty) || self.uuc.thirdParty.url.startsWith('http')",fieldPath=".uuc.thirdParty.url",message="the url of uuc must be http:// or https://"
+// +kubebuilder:validation:XValidation:rule="!has(self.eureka) || !has(self.eureka.thirdParty) || self.eureka.thirdParty.url.startsWith('http')",fieldPath=".eureka.thirdParty.url",message="the url of eureka must be http:// or https://"
 type DataServiceSpec struct {
 	// MySQL is the relational database of every back end. Its default kind is StatefulSet.
 	// +optional

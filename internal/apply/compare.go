@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -44,7 +43,7 @@ func (c *comparer) same(planned, live *unstructured.Unstructured) (bool, error) 
 	}
 	same, err := c.contains(live, planned)
 	if err == nil && same {
-		c.verified.Add(types.UID(live.GetUID()), v)
+		c.verified.Add(live.GetUID(), v)
 	}
 	return same, err
 }

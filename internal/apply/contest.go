@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 )
 
@@ -53,9 +52,9 @@ func newContests() *contests {
 // One object is only ever corrected by one reconciliation at a time.
 func (c *contests) admit(live *unstructured.Unstructured) error {
 	now := c.now()
-	known, ok := c.objects.Get(types.UID(live.GetUID()))
+	known, ok := c.objects.Get(live.GetUID())
 	if !ok {
-		c.objects.Add(types.UID(live.GetUID()), &contest{since: now, count: 1})
+		c.objects.Add(live.GetUID(), &contest{since: now, count: 1})
 		return nil
 	}
 	o := known.(*contest)

@@ -62,7 +62,7 @@ func (r *reporter) report(ctx context.Context, ds *dsv1.DataService, seen status
 	r.mu.Lock()
 	r.written[key] = time.Now()
 	r.mu.Unlock()
-	r.announce(before, ds)
+	r.announce(ctx, before, ds)
 	return ctrl.Result{}, nil
 }
 
@@ -114,7 +114,7 @@ func hasComponent(s dsv1.DataServiceStatus, name string) bool {
 }
 
 // announce records an event when a DataService becomes ready, stops being ready, or fails.
-func (r *reporter) announce(before, after *dsv1.DataService) {
+func (r *reporter) announce(ctx context.Context, before, after *dsv1.DataService) {
 	was := meta.IsStatusConditionTrue(before.Status.Conditions, dsv1.ConditionReady)
 	is := meta.IsStatusConditionTrue(after.Status.Conditions, dsv1.ConditionReady)
 	degraded := meta.FindStatusCondition(after.Status.Conditions, dsv1.ConditionDegraded)
@@ -123,35 +123,37 @@ func (r *reporter) announce(before, after *dsv1.DataService) {
 		if before.Status.Phase == "" || before.Status.Phase == dsv1.PhasePending || before.Status.Phase == dsv1.PhaseCreating {
 			metrics.TimeToReady.Observe(time.Since(after.CreationTimestamp.Time).Seconds())
 		}
-		r.event(after, corev1.EventTypeNormal, "Ready", "Report", "all components are ready (%s)", after.Status.Ready)
+		r.event(ctx, after, corev1.EventTypeNormal, "Ready", "Report", "all components are ready (%s)", after.Status.Ready)
 	case degraded != nil && degraded.Status == metav1.ConditionTrue && before.Status.Message != after.Status.Message:
-		r.event(after, corev1.EventTypeWarning, degraded.Reason, "Report", "%s", degraded.Message)
+		r.event(ctx, after, corev1.EventTypeWarning, degraded.Reason, "Report", "%s", degraded.Message)
 	}
 }
 
 // applied records what became of one object. Objects that are created or updated as part of
 // a rollout are summed up by their workload; drift is reported for each.
-func (r *reporter) applied(ds *dsv1.DataService, c *plan.Component, planned *unstructured.Unstructured, result apply.Result, known bool) {
+func (r *reporter) applied(ctx context.Context, ds *dsv1.DataService, c *plan.Component, planned *unstructured.Unstructured, result apply.Result, known bool) {
 	workload := c != nil && planned.GetKind() == string(c.Kind)
 	switch {
 	case result.Action == apply.Corrected:
-		r.event(ds, corev1.EventTypeNormal, "DriftCorrected", "Correct", "%s %s had been changed and was put back", planned.GetKind(), planned.GetName())
+		r.event(ctx, ds, corev1.EventTypeNormal, "DriftCorrected", "Correct", "%s %s had been changed and was put back", planned.GetKind(), planned.GetName())
 	case result.Action == apply.Created && known:
 		metrics.DriftCorrections.WithLabelValues(planned.GetKind()).Inc()
-		r.event(ds, corev1.EventTypeNormal, "DriftCorrected", "Correct", "%s %s was missing and was created again", planned.GetKind(), planned.GetName())
+		r.event(ctx, ds, corev1.EventTypeNormal, "DriftCorrected", "Correct", "%s %s was missing and was created again", planned.GetKind(), planned.GetName())
 	case result.Action == apply.Created && workload:
-		r.event(ds, corev1.EventTypeNormal, "ComponentCreated", "Create", "%s: created %s %s", c.Name, planned.GetKind(), planned.GetName())
+		r.event(ctx, ds, corev1.EventTypeNormal, "ComponentCreated", "Create", "%s: created %s %s", c.Name, planned.GetKind(), planned.GetName())
 	case result.Action == apply.Updated:
-		r.event(ds, corev1.EventTypeNormal, "ComponentUpdated", "Update", "updated %s %s", planned.GetKind(), planned.GetName())
+		r.event(ctx, ds, corev1.EventTypeNormal, "ComponentUpdated", "Update", "updated %s %s", planned.GetKind(), planned.GetName())
 	case result.Action == apply.Replaced:
-		r.event(ds, corev1.EventTypeNormal, "ComponentReplaced", "Replace", "%s %s cannot be changed in place and is being replaced", planned.GetKind(), planned.GetName())
+		r.event(ctx, ds, corev1.EventTypeNormal, "ComponentReplaced", "Replace", "%s %s cannot be changed in place and is being replaced", planned.GetKind(), planned.GetName())
 	}
 }
 
-func (r *reporter) pruned(ds *dsv1.DataService, object *unstructured.Unstructured) {
-	r.event(ds, corev1.EventTypeNormal, "Pruned", "Delete", "removed %s %s, which is no longer declared", object.GetKind(), object.GetName())
+func (r *reporter) pruned(ctx context.Context, ds *dsv1.DataService, object *unstructured.Unstructured) {
+	r.event(ctx, ds, corev1.EventTypeNormal, "Pruned", "Delete", "removed %s %s, which is no longer declared", object.GetKind(), object.GetName())
 }
 
-func (r *reporter) event(ds *dsv1.DataService, kind, reason, action, format string, args ...any) {
+// event tells the same to those who describe the resource and to those who read the log.
+func (r *reporter) event(ctx context.Context, ds *dsv1.DataService, kind, reason, action, format string, args ...any) {
+	ctrl.LoggerFrom(ctx).Info(fmt.Sprintf(format, args...), "reason", reason)
 	r.recorder.Eventf(ds, nil, kind, reason, action, format, args...)
 }

@@ -107,7 +107,7 @@ func (r *Reconciler) applyComponent(ctx context.Context, ds *dsv1.DataService, c
 			seen.Error = err.Error()
 			return seen, err
 		}
-		r.reporter.applied(ds, c, planned, result, known == c.Revision)
+		r.reporter.applied(ctx, ds, c, planned, result, known == c.Revision)
 		live[i] = result.Object
 		settled = settled && result.Object != nil && result.Action != apply.Waiting
 	}
@@ -208,7 +208,7 @@ func owner(ds *dsv1.DataService) apply.Owner { return apply.Owner{Name: ds.Name,
 func (r *Reconciler) applyOne(ctx context.Context, ds *dsv1.DataService, planned *unstructured.Unstructured, c *plan.Component) error {
 	result, err := r.applier.Apply(ctx, owner(ds), planned)
 	if err == nil {
-		r.reporter.applied(ds, c, planned, result, false)
+		r.reporter.applied(ctx, ds, c, planned, result, false)
 	}
 	return err
 }
@@ -243,7 +243,7 @@ func (r *Reconciler) prune(ctx context.Context, ds *dsv1.DataService, secrets *c
 		if err := r.applier.Delete(ctx, object); err != nil {
 			return err
 		}
-		r.reporter.pruned(ds, object)
+		r.reporter.pruned(ctx, ds, object)
 	}
 	return nil
 }

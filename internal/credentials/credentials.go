@@ -25,7 +25,7 @@ import (
 
 // The keys of the Secrets.
 const (
-	keyRootPassword    = "root-password" //nolint:gosec // the name of a key
+	keyRootPassword    = "root-password"
 	keyUsername        = "username"
 	keyPassword        = "password"
 	keyJWTSecret       = "jwt-secret"

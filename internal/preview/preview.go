@@ -66,7 +66,7 @@ func read(file string, stdin io.Reader) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(stdin)
 	}
-	return os.ReadFile(file)
+	return os.ReadFile(file) //nolint:gosec // reading the file that the user names is the purpose
 }
 
 // Parse reads a DataService and sets the defaults that the API server would set.

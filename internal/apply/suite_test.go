@@ -1,0 +1,295 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/preview"
+	"d3os.com/d3os-operator/internal/values"
+)
+
+// kubeVersion is what charts are rendered for.
+const kubeVersion = "v1.36.0"
+
+var (
+	operator  client.Client // cached, as the operator's
+	apiReader client.Reader // uncached; its requests count as the operator's
+	user      client.Client // somebody else, uncached
+	traffic   = &recorder{byNamespace: map[string][]call{}}
+)
+
+func TestMain(m *testing.M) {
+	code, err := runWithAPIServer(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runWithAPIServer(m *testing.M) (code int, err error) {
+	environment := &envtest.Environment{}
+	cfg, err := environment.Start()
+	if err != nil {
+		return 0, fmt.Errorf("start the API server (KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd): %w", err)
+	}
+	defer func() {
+		if stopErr := environment.Stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	cfg.QPS, cfg.Burst = -1, -1
+	if user, err = client.New(cfg, client.Options{}); err != nil {
+		return 0, err
+	}
+	stop, err := startOperatorClient(cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
+	return m.Run(), nil
+}
+
+// startOperatorClient sets up the operator's client and cache as its manager does.
+func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
+	recorded := rest.CopyConfig(cfg)
+	recorded.Wrap(func(next http.RoundTripper) http.RoundTripper { return roundTripper{traffic, next} })
+	managed := labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: values.ManagedBy})
+	byObject := map[client.Object]cache.ByObject{}
+	for _, gvk := range Kinds {
+		byObject[Empty(gvk)] = cache.ByObject{Label: managed, UnsafeDisableDeepCopy: ptr.To(true)}
+	}
+	c, err := cluster.New(recorded, func(o *cluster.Options) {
+		o.Cache = cache.Options{ByObject: byObject, DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true}
+		o.Client.Cache = &client.CacheOptions{Unstructured: true, EnableReadYourWritesConsistency: ptr.To(true)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	for _, gvk := range Kinds {
+		err := c.GetFieldIndexer().IndexField(ctx, Empty(gvk), IndexInstance, func(object client.Object) []string {
+			return []string{object.GetLabels()[plan.LabelInstance]}
+		})
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	if !c.GetCache().WaitForCacheSync(ctx) {
+		cancel()
+		return nil, fmt.Errorf("fill the cache: %w", <-ended)
+	}
+	operator, apiReader = c.GetClient(), c.GetAPIReader()
+	return func() { cancel(); <-ended }, nil
+}
+
+// call is one request of the operator's.
+type call struct {
+	method, path, query, body string
+}
+
+// recorder remembers every request to a namespace.
+type recorder struct {
+	mu          sync.Mutex
+	byNamespace map[string][]call
+}
+
+// take returns the requests since the last call.
+func (r *recorder) take(namespace string) []call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.byNamespace[namespace]
+	delete(r.byNamespace, namespace)
+	return taken
+}
+
+type roundTripper struct {
+	recorder *recorder
+	next     http.RoundTripper
+}
+
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, rest, ok := strings.Cut(r.URL.Path, "/namespaces/")
+	if !ok { // the informers watch all namespaces
+		return t.next.RoundTrip(r)
+	}
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	namespace, rest, _ := strings.Cut(rest, "/")
+	t.recorder.mu.Lock()
+	t.recorder.byNamespace[namespace] = append(t.recorder.byNamespace[namespace], call{r.Method, rest, r.URL.RawQuery, string(body)})
+	t.recorder.mu.Unlock()
+	return t.next.RoundTrip(r)
+}
+
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+	assert.NilError(t, user.Create(t.Context(), ns))
+	return ns.Name
+}
+
+// platform is a DataService of the given spec; nothing of it is in the cluster yet.
+func platform(t *testing.T, namespace, spec string) *dsv1.DataService {
+	t.Helper()
+	text := "apiVersion: d3os-product.com.d3os/v1\nkind: DataService\nmetadata: {name: platform}\nspec: " + spec
+	ds, err := preview.Parse([]byte(text))
+	assert.NilError(t, err)
+	ds.Namespace, ds.UID = namespace, uuid.NewUUID()
+	return ds
+}
+
+func ownerOf(ds *dsv1.DataService) Owner { return Owner{Name: ds.Name, UID: ds.UID} }
+
+func objectsOf(t *testing.T, ds *dsv1.DataService) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := preview.Objects(ds, kubeVersion)
+	assert.NilError(t, err)
+	return objects
+}
+
+// pick returns the object of that kind and name, such as Deployment/proxy.
+func pick(t *testing.T, objects []*unstructured.Unstructured, id string) *unstructured.Unstructured {
+	t.Helper()
+	for _, object := range objects {
+		if object.GetKind()+"/"+object.GetName() == id {
+			return object
+		}
+	}
+	t.Fatalf("there is no %s", id)
+	return nil
+}
+
+func mustApply(t *testing.T, a *Applier, owner Owner, planned *unstructured.Unstructured) Result {
+	t.Helper()
+	result, err := a.Apply(t.Context(), owner, planned)
+	assert.NilError(t, err)
+	return result
+}
+
+// fetch reads an object as it is in the API server.
+func fetch(t *testing.T, like *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	object := Empty(like.GroupVersionKind())
+	assert.NilError(t, user.Get(t.Context(), client.ObjectKeyFromObject(like), object))
+	return object
+}
+
+// edit lets somebody else change a live object and waits until the operator's cache shows it.
+func edit(t *testing.T, like *unstructured.Unstructured, change func(object map[string]any)) *unstructured.Unstructured {
+	t.Helper()
+	object := fetch(t, like)
+	change(object.Object)
+	assert.NilError(t, user.Update(t.Context(), object))
+	await(t, object)
+	return object
+}
+
+// create lets somebody else create an object and waits until the operator's cache shows it.
+func create(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	created := object.DeepCopy()
+	assert.NilError(t, user.Create(t.Context(), created, client.FieldOwner("somebody")))
+	await(t, created)
+	return created
+}
+
+// await returns when the operator's cache shows an object as somebody else left it: not at
+// all, when it lacks the operator's label.
+func await(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	managed := object.GetLabels()[plan.LabelManagedBy] == values.ManagedBy
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		cached, err := get(t.Context(), operator, object)
+		switch {
+		case err != nil:
+			return poll.Error(err)
+		case managed && cached != nil && cached.GetResourceVersion() == object.GetResourceVersion(), !managed && cached == nil:
+			return poll.Success()
+		}
+		return poll.Continue("the cache does not show %s yet", describe(object))
+	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(20*time.Second))
+}
+
+// awaitGone returns when neither the API server nor the operator's cache has an object.
+func awaitGone(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		for _, reader := range []client.Reader{user, operator} {
+			found, err := get(t.Context(), reader, object)
+			if err != nil {
+				return poll.Error(err)
+			}
+			if found != nil {
+				return poll.Continue("%s is still there", describe(object))
+			}
+		}
+		return poll.Success()
+	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(20*time.Second))
+}
+
+// writes are the requests of the operator's that are no reads.
+func writes(namespace string) []string {
+	found := []string{}
+	for _, r := range traffic.take(namespace) {
+		if r.method != http.MethodGet {
+			found = append(found, r.method+" "+path.Base(path.Dir(r.path))+"/"+path.Base(r.path))
+		}
+	}
+	return found
+}
+
+func set(t *testing.T, object map[string]any, value any, fields ...string) {
+	t.Helper()
+	assert.NilError(t, unstructured.SetNestedField(object, value, fields...))
+}
+
+func field(t *testing.T, object *unstructured.Unstructured, fields ...string) any {
+	t.Helper()
+	value, _, err := unstructured.NestedFieldCopy(object.Object, fields...)
+	assert.NilError(t, err)
+	return value
+}
+
+// container returns the first container of a workload, to be changed in place.
+func container(object map[string]any) map[string]any {
+	return items(object, "spec", "template", "spec", "containers")[0]
+}
