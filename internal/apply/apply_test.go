@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
-	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -122,7 +121,7 @@ func freeNodePorts(t *testing.T, objects []*unstructured.Unstructured) {
 func TestApplyLeavesThePlanAlone(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{proxy: {}, mysql: {}}")
+	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 	a := New(operator, apiReader)
 	for _, planned := range objectsOf(t, ds) {
 		before := planned.DeepCopy()
@@ -135,7 +134,7 @@ func TestApplyLeavesThePlanAlone(t *testing.T) {
 func TestAnUpdateIsOneWrite(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{proxy: {}}")
+	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 	a := New(operator, apiReader)
 	for _, object := range objectsOf(t, ds) {
 		mustApply(t, a, ownerOf(ds), object)
@@ -158,11 +157,63 @@ func TestAnUpdateIsOneWrite(t *testing.T) {
 	assert.Equal(t, field(t, live, "spec", "replicas"), int64(3))
 }
 
+// A change of the spec is applied as a whole: no state in between is ever rolled out, and every
+// such change can be made in place.
+func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ before, after, id string }{
+		"image, and a variable less": {
+			"{eureka: {image: a, env: {A: b}}}", "{eureka: {image: b}}", "Deployment/eureka",
+		},
+		"port of the workload":    {"{eureka: {}}", "{eureka: {port: 1234}}", "Deployment/eureka"},
+		"port of the Service":     {"{eureka: {}}", "{eureka: {port: 1234}}", "Service/eureka"},
+		"to a third party":        {"{eureka: {}}", "{eureka: {kind: 3, thirdParty: {url: 'http://a.example.com'}}}", "Service/eureka"},
+		"back from a third party": {"{eureka: {kind: 3, thirdParty: {url: 'http://a.example.com'}}}", "{eureka: {}}", "Service/eureka"},
+		"user's own script":       {"{mysql: {initScripts: [{name: a}]}}", "{mysql: {initScripts: [{name: b}]}}", "StatefulSet/mysql-dataservice"},
+		"resources less": {
+			"{eureka: {resources: {requests: {cpu: 1}, limits: {cpu: 1}}}}", "{eureka: {resources: {requests: {cpu: 2}}}}", "Deployment/eureka",
+		},
+		"another host": {
+			"{eureka: {kind: 3, thirdParty: {url: 'http://a.example.com'}}}", "{eureka: {kind: 3, thirdParty: {url: 'http://b.example.com'}}}", "Service/eureka",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := newNamespace(t)
+			ds := platform(t, namespace, test.before)
+			a := New(operator, apiReader)
+			mustApply(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), test.id))
+			traffic.take(namespace)
+			ds.Spec = platform(t, namespace, test.after).Spec
+			planned := pick(t, objectsOf(t, ds), test.id)
+			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Updated)
+			assert.Equal(t, len(traffic.take(namespace)), 1)
+			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
+			assert.Equal(t, len(traffic.take(namespace)), 0)
+
+			// Nothing of the earlier form is left: it is as if it had been created like this.
+			fresh := newNamespace(t)
+			again := platform(t, fresh, test.after)
+			created := pick(t, objectsOf(t, again), test.id)
+			mustApply(t, a, ownerOf(again), created)
+			got, want := fetch(t, planned), fetch(t, created)
+			for _, ip := range []string{"clusterIP", "clusterIPs"} {
+				if field(t, want, "spec", ip) != nil {
+					assert.Assert(t, field(t, got, "spec", ip) != nil)
+				}
+				unstructured.RemoveNestedField(got.Object, "spec", ip)
+				unstructured.RemoveNestedField(want.Object, "spec", ip)
+			}
+			assert.DeepEqual(t, got.Object["spec"], want.Object["spec"])
+		})
+	}
+}
+
 // Canonical form: the API server rewrites 1000m to 1 and 4096Mi to 4Gi.
 func TestQuantitiesAreNoDrift(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{proxy: {resources: {requests: {cpu: 1000m, memory: 4096Mi}, limits: {cpu: 2.0}}}}")
+	ds := platform(t, namespace, "{mysql: {}, eureka: {}, proxy: {resources: {requests: {cpu: 1000m, memory: 4096Mi}, limits: {cpu: 2.0}}}}")
 	planned := pick(t, objectsOf(t, ds), "Deployment/proxy")
 	a := New(operator, apiReader)
 	mustApply(t, a, ownerOf(ds), planned)
@@ -254,7 +305,7 @@ func TestDriftIsCorrected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
-			ds := platform(t, namespace, "{proxy: {}, mysql: {}}")
+			ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 			planned := pick(t, objectsOf(t, ds), test.id)
 			a := New(operator, apiReader)
 			mustApply(t, a, ownerOf(ds), planned)
@@ -314,7 +365,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
-			ds := platform(t, namespace, "{proxy: {}, mysql: {}}")
+			ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 			planned := pick(t, objectsOf(t, ds), test.id)
 			a := New(operator, apiReader)
 			mustApply(t, a, ownerOf(ds), planned)
@@ -325,7 +376,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 			assert.Equal(t, len(traffic.take(namespace)), 1)
 			after := fetch(t, planned)
 			assert.DeepEqual(t, after.Object["data"], before.Object["data"])
-			assert.Assert(t, is.Len(after.Object["binaryData"], 0))
+			assert.DeepEqual(t, after.Object["binaryData"], before.Object["binaryData"])
 			assert.DeepEqual(t, after.Object["spec"], before.Object["spec"])
 			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
 			assert.Equal(t, len(traffic.take(namespace)), 0)
@@ -337,7 +388,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 func TestWelcomeAdditionsStay(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{proxy: {}}")
+	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 	planned := pick(t, objectsOf(t, ds), "Deployment/proxy")
 	a := New(operator, apiReader)
 	mustApply(t, a, ownerOf(ds), planned)
@@ -368,7 +419,7 @@ func TestWelcomeAdditionsStay(t *testing.T) {
 // oneOfEach is an object of every kind in Kinds.
 func oneOfEach(t *testing.T, namespace string) (*dsv1.DataService, map[string]*unstructured.Unstructured) {
 	t.Helper()
-	ds := platform(t, namespace, "{proxy: {}, mysql: {kind: Deployment}, eureka: {kind: StatefulSet}, uuc: {kind: DaemonSet, image: x, port: 80}}")
+	ds := platform(t, namespace, "{proxy: {}, mysql: {kind: Deployment, storage: {retention: Delete}}, eureka: {kind: StatefulSet}, uuc: {kind: DaemonSet, image: x, port: 80}}")
 	found := map[string]*unstructured.Unstructured{}
 	for _, object := range objectsOf(t, ds) {
 		found[object.GetKind()] = object
@@ -696,7 +747,7 @@ func claimOf(t *testing.T, set *unstructured.Unstructured, name string) *unstruc
 func TestDeleteSparesANamesake(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{proxy: {}}")
+	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 	planned := pick(t, objectsOf(t, ds), "ConfigMap/proxy")
 	a := New(operator, apiReader)
 	first := mustApply(t, a, ownerOf(ds), planned).Object
@@ -715,9 +766,9 @@ func TestOwned(t *testing.T) {
 	namespace, elsewhere := newNamespace(t), newNamespace(t)
 	a := New(operator, apiReader)
 	mine := platform(t, namespace, "{mysql: {kind: Deployment}, eureka: {kind: StatefulSet}, uuc: {kind: DaemonSet, image: x, port: 80}}")
-	other := platform(t, namespace, "{proxy: {}}")
+	other := platform(t, namespace, "{eureka: {name: registry}}")
 	other.Name = "other"
-	abroad := platform(t, elsewhere, "{proxy: {}}")
+	abroad := platform(t, elsewhere, "{eureka: {}}")
 	abroad.UID = mine.UID
 	want := []string{}
 	for _, ds := range []*dsv1.DataService{mine, other, abroad} {
@@ -750,7 +801,7 @@ func TestOwned(t *testing.T) {
 func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{proxy: {}}")
+	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 	planned := pick(t, objectsOf(t, ds), "Deployment/proxy")
 	a := New(operator, apiReader)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -21,8 +21,10 @@ import (
 	"d3os.com/d3os-operator/internal/values"
 )
 
-// cachedPlans bounds the plans kept in memory; one is about half a megabyte.
-const cachedPlans = 64
+// cachedPlans bounds the plans kept in memory; one of a whole platform is about 0.4 MB. A plan
+// is needed while something changes, so this many DataServices can be in motion at once before
+// plans are made anew for each event.
+const cachedPlans = 256
 
 // Component is a declared component and its objects.
 type Component struct {
