@@ -1,0 +1,180 @@
+# `make help` explains the targets. Every tool is built from source by hack/tools.mk.
+#
+# KUBECONFIG: set it, and every target that needs a cluster uses that one. Unset, they use an
+# embedded cluster (hack/cluster.sh), which needs neither Docker nor root.
+
+SHELL       := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VERSION        ?= $(shell cat VERSION)
+IMAGE_TAG_BASE ?= registry-edge.cosmoplat.com/dataservice/d3os-operator
+IMG            ?= $(IMAGE_TAG_BASE):v$(VERSION)
+BUNDLE_IMG     ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
+CHANNELS       ?= stable,candidate
+DEFAULT_CHANNEL ?= stable
+CONTAINER_TOOL ?= docker
+PLATFORM       ?= linux/$(shell go env GOARCH)
+
+CR   ?= config/samples/d3os-product.com_v1_dataservice.yaml
+ARGS ?=
+
+include hack/tools.mk
+
+LDFLAGS := -s -w -X d3os.com/d3os-operator/internal/version.Version=$(VERSION)
+CLUSTER_NAME ?= d3os
+export CLUSTER_NAME TOOLS
+# A cluster of the user's wins over the embedded one.
+USER_CLUSTER := $(KUBECONFIG)
+KUBECONFIG   ?= $(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig
+export KUBECONFIG
+# With a cluster of one's own, one's own kubectl will do.
+KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubectl)
+
+##@ Start here
+
+.PHONY: help
+help: ## Show this.
+	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make <target> [VARIABLE=value]\n"} \
+		/^[a-z-]+:.*##/ { printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2 } \
+		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) }' Makefile
+	@printf '\n\033[1mVariables\033[0m\n'
+	@printf '  %-18s %s\n' \
+		KUBECONFIG 'a cluster of yours; unset: the embedded one in .cluster/$(CLUSTER_NAME)' \
+		IMG 'the operator image ($(IMG))' \
+		BUNDLE_IMG 'the OLM bundle image ($(BUNDLE_IMG))' \
+		CONTAINER_TOOL 'docker, podman or buildah ($(CONTAINER_TOOL))' \
+		CR 'the DataService to render ($(CR))' \
+		ARGS 'more arguments for run, test and bench'
+
+.PHONY: demo
+demo: export DEMO_START := $(shell date +%s)
+demo: ## From nothing to a running platform in one command: cluster, operator, sample.
+	@$(MAKE) --silent -j2 $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools) build
+	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' hack/demo.sh up
+
+.PHONY: demo-down
+demo-down: $(KUBECTL) ## Remove what demo started.
+	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' hack/demo.sh down
+
+.PHONY: clean
+clean: ## Remove what was built, but not the tools (make clean-tools).
+	rm -rf bin/manager coverage.out
+
+.PHONY: clean-tools
+clean-tools: ## Remove the built tools.
+	rm -rf '$(TOOLS)'
+
+##@ Development
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## Generate the deep-copy code of the API types.
+	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
+
+.PHONY: manifests
+manifests: $(CONTROLLER_GEN) ## Generate the CRD and the operator's role from markers.
+	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd/bases
+	$(CONTROLLER_GEN) rbac:roleName=manager-role,headerFile=hack/boilerplate.yaml.txt paths=./internal/... output:rbac:dir=config/rbac
+
+.PHONY: docs
+docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/reference/api.md.
+	@mkdir -p docs/reference
+	$(CRD_REF_DOCS) --source-path=api --config=hack/crd-ref-docs.yaml --renderer=markdown --output-path=docs/reference/api.md --log-level=ERROR
+
+.PHONY: verify-generated
+verify-generated: ## Fail when generated files are not what their sources generate.
+	@hack/verify-generated.sh
+
+.PHONY: fmt
+fmt: ## Format the code.
+	go fmt ./...
+
+.PHONY: vet
+vet: ## Run go vet.
+	go vet ./...
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) $(HELM) ## Run golangci-lint (.golangci.yml) and lint the charts.
+	$(GOLANGCI_LINT) run
+	@hack/helm-lint.sh
+
+.PHONY: helm-lint
+helm-lint: $(HELM) ## Lint and render every chart with each of its ci/ values.
+	@hack/helm-lint.sh
+
+.PHONY: test
+test: cluster-tools $(HELM) ## Run all tests; those that need an API server start their own (ARGS='-run X ./internal/apply').
+	KUBECONFIG= KUBEBUILDER_ASSETS='$(TOOLS)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
+
+.PHONY: bench
+bench: cluster-tools ## Measure the operator with many DataServices (test/bench).
+	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench $(ARGS)
+
+##@ Build
+
+.PHONY: build
+build: ## Build the operator, bin/manager.
+	@printf '  [%s] building the operator (some minutes the first time)\n' "$$(date +%T)"
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager .
+
+.PHONY: render
+render: ## Print the manifests of a DataService without a cluster (CR=file).
+	@go run . render -f '$(CR)' $(ARGS)
+
+.PHONY: docker-build
+docker-build: ## Build the operator's image (CONTAINER_TOOL=docker|podman|buildah, PLATFORM).
+	$(CONTAINER_TOOL) build --platform '$(PLATFORM)' --build-arg VERSION='$(VERSION)' -t '$(IMG)' .
+
+.PHONY: docker-push
+docker-push: ## Push the operator's image.
+	$(CONTAINER_TOOL) push '$(IMG)'
+
+##@ Cluster
+
+.PHONY: cluster-tools
+cluster-tools: $(CLUSTER_TOOLS) ## Build the control plane, kubectl and kwok (some 7 minutes on two cores, once).
+
+.PHONY: cluster-up
+cluster-up: $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools) ## Start the embedded cluster (nothing to do when KUBECONFIG is set).
+	@$(if $(USER_CLUSTER),echo 'using the cluster of KUBECONFIG=$(USER_CLUSTER)',hack/cluster.sh up)
+
+.PHONY: cluster-down
+cluster-down: ## Remove the embedded cluster.
+	@$(if $(USER_CLUSTER),echo 'the cluster of KUBECONFIG=$(USER_CLUSTER) is left alone',hack/cluster.sh down)
+
+.PHONY: install
+install: cluster-up ## Install the CRD.
+	$(KUBECTL) apply -k config/crd
+
+.PHONY: uninstall
+uninstall: $(KUBECTL) ## Remove the CRD, and with it every DataService.
+	$(KUBECTL) delete --ignore-not-found -k config/crd
+
+.PHONY: run
+run: install ## Run the operator on this machine against the cluster.
+	go run -ldflags '$(LDFLAGS)' . $(ARGS)
+
+.PHONY: deploy
+deploy: cluster-up $(KUSTOMIZE) ## Install the CRD and run the operator (IMG) in the cluster.
+	@$(if $(USER_CLUSTER),,echo 'note: the embedded cluster only simulates pods; use make run or make demo there')
+	$(KUSTOMIZE) build config/default | sed 's|image: controller:latest|image: $(IMG)|' | $(KUBECTL) apply -f -
+
+.PHONY: undeploy
+undeploy: $(KUBECTL) $(KUSTOMIZE) ## Remove the operator and the CRD, and with it every DataService.
+	$(KUSTOMIZE) build config/default | $(KUBECTL) delete --ignore-not-found -f -
+
+##@ Operator Lifecycle Manager
+
+.PHONY: bundle
+bundle: manifests $(KUSTOMIZE) $(OPERATOR_SDK) ## Generate and validate the bundle.
+	@KUSTOMIZE='$(KUSTOMIZE)' OPERATOR_SDK='$(OPERATOR_SDK)' IMG='$(IMG)' VERSION='$(VERSION)' \
+		CHANNELS='$(CHANNELS)' DEFAULT_CHANNEL='$(DEFAULT_CHANNEL)' hack/bundle.sh
+
+.PHONY: bundle-build
+bundle-build: ## Build the bundle's image.
+	$(CONTAINER_TOOL) build -f bundle.Dockerfile -t '$(BUNDLE_IMG)' .
+
+.PHONY: bundle-push
+bundle-push: ## Push the bundle's image.
+	$(CONTAINER_TOOL) push '$(BUNDLE_IMG)'

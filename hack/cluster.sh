@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# A Kubernetes cluster on this machine without containers: a real etcd, API server, controller
+# manager and scheduler as processes on loopback; nodes and pods are simulated (kwok).
+#
+#   hack/cluster.sh up|down|status
+#
+#   CLUSTER_NAME   default d3os
+#   CLUSTER_DIR    everything the cluster writes, its kubeconfig among it; default .cluster/$CLUSTER_NAME
+#   CLUSTER_PODS   fast: a scheduled pod is ready at once (default); general: it takes some seconds
+#   CLUSTER_NODES  nodes of 64 CPU, 256Gi and 1000 pods each; default 4
+#   TOOLS          folder of the binaries; default bin/tools
+#
+# `up` leaves a running cluster as it is, but for missing nodes. How a pod can be made to fail is in
+# hack/cluster/pods-failing.yaml. A pod that is ready keeps the status that it is given: a test may
+# patch it to be unready.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+name=${CLUSTER_NAME:-d3os}
+dir=${CLUSTER_DIR:-$root/.cluster/$name}
+pods=${CLUSTER_PODS:-fast}
+nodes=${CLUSTER_NODES:-4}
+tools=${TOOLS:-$root/bin/tools}
+
+[[ $dir == /* ]] || dir=$PWD/$dir
+export KUBECONFIG=$dir/kubeconfig
+export KWOK_WORKDIR=$dir/kwok
+export KWOK_KUBECTL_BINARY=$tools/kubectl
+log=$dir/cluster.log
+
+die() { echo "cluster.sh: $*" >&2; exit 1; }
+kwokctl() { "$tools/kwokctl" --name "$name" "$@"; }
+kubectl() { "$tools/kubectl" "$@"; }
+running() { [[ -f $KUBECONFIG ]] && kubectl get --raw /readyz --request-timeout 5s >/dev/null 2>&1; }
+
+create() {
+	# Limits are off for tests with thousands of objects: the control plane must not be what they measure.
+	kwokctl create cluster --runtime binary --wait 120s --kubeconfig "$KUBECONFIG" \
+		--etcd-binary "$tools/etcd" \
+		--kube-apiserver-binary "$tools/kube-apiserver" \
+		--kube-controller-manager-binary "$tools/kube-controller-manager" \
+		--kube-scheduler-binary "$tools/kube-scheduler" \
+		--kwok-controller-binary "$tools/kwok" \
+		--config "$root/hack/cluster/kwok.yaml" \
+		--config "$root/hack/cluster/base.yaml" \
+		--config "$root/hack/cluster/pods-failing.yaml" \
+		--config "$root/hack/cluster/pods-$pods.yaml" \
+		--disable-qps-limits \
+		--extra-args etcd=unsafe-no-fsync=true \
+		--extra-args kube-controller-manager=concurrent-deployment-syncs=20 \
+		--extra-args kube-controller-manager=concurrent-replicaset-syncs=20 \
+		--extra-args kube-controller-manager=concurrent-statefulset-syncs=20 \
+		--extra-args kube-controller-manager=concurrent-endpoint-syncs=20 \
+		--extra-args kube-controller-manager=concurrent-service-endpoint-syncs=20 \
+		--extra-args kube-controller-manager=concurrent-gc-syncs=40 \
+		--extra-args kube-controller-manager=concurrent-namespace-syncs=20
+}
+
+node() {
+	cat <<-YAML
+		apiVersion: v1
+		kind: Node
+		metadata:
+		  name: node-$1
+		  labels:
+		    kubernetes.io/hostname: node-$1
+		    kubernetes.io/os: linux
+		    kubernetes.io/arch: amd64
+		    topology.kubernetes.io/zone: zone-$(($1 % 3))
+		  annotations:
+		    kwok.x-k8s.io/node: fake
+		spec:
+		  podCIDR: 10.$1.0.0/16
+		  podCIDRs: [10.$1.0.0/16]
+		status:
+		  capacity: {cpu: "64", memory: 256Gi, pods: "1000"}
+		  allocatable: {cpu: "64", memory: 256Gi, pods: "1000"}
+		---
+	YAML
+}
+
+populate() {
+	kubectl apply -f "$root/hack/cluster/storageclass.yaml"
+	for ((i = 1; i <= nodes; i++)); do node "$i"; done | kubectl apply -f -
+	kubectl wait --for=condition=Ready nodes --all --timeout 60s
+}
+
+up() {
+	[[ $pods == fast || $pods == general ]] || die "CLUSTER_PODS must be fast or general, not $pods"
+	for tool in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl; do
+		[[ -x $tools/$tool ]] || die "$tools/$tool is missing: run 'make cluster-tools' first"
+	done
+	mkdir -p "$dir"
+	: >"$log"
+	# kwokctl picks free ports, but another cluster could pick the same ones before they are
+	# bound: clusters start one at a time on a machine.
+	if command -v flock >/dev/null; then
+		exec 9>"${TMPDIR:-/tmp}/d3os-cluster-$(id -u).lock"
+		flock 9
+	fi
+	if ! running; then
+		down_quietly
+		create >>"$log" 2>&1 9>&- || fail
+	fi
+	populate >>"$log" 2>&1 9>&- || fail
+	echo "cluster $name is up: $nodes nodes, pods: $pods, KUBECONFIG=$KUBECONFIG"
+}
+
+fail() {
+	tail -n 20 "$log" >&2
+	die "the cluster did not come up; the components' logs are in $KWOK_WORKDIR/clusters/$name/logs"
+}
+
+down_quietly() {
+	[[ ! -d $KWOK_WORKDIR ]] || kwokctl delete cluster --kubeconfig "$KUBECONFIG" >>"$log" 2>&1 || true
+	rm -rf "$KWOK_WORKDIR" "$KUBECONFIG"
+}
+
+down() {
+	if [[ -d $dir ]]; then
+		down_quietly
+		rm -f "$log" "$KUBECONFIG.lock"
+		rmdir "$dir" 2>/dev/null || true # whoever started it may keep files of their own in there
+		rmdir "$(dirname "$dir")" 2>/dev/null || true
+	fi
+	echo "cluster $name is gone"
+}
+
+status() {
+	running || { echo "cluster $name is not running"; exit 1; }
+	echo "cluster $name is running, KUBECONFIG=$KUBECONFIG"
+	kubectl get nodes
+}
+
+case ${1:-} in
+up | down | status) "$1" ;;
+*) die "usage: $0 up|down|status" ;;
+esac

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Lints and renders every chart as plain Helm does: with each of its ci/*.yaml, or with its own values
+# where it has none.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+helm=${TOOLS:-$PWD/bin/tools}/helm
+
+# quiet(command...): its output matters only when it fails
+quiet() { local out; out=$("$@" 2>&1) || { printf '%s\n%s\n' "$*" "$out" >&2; return 1; }; }
+
+for chart in helm-charts/*/; do
+	chart=${chart%/}
+	if grep -q '^type: library' "$chart/Chart.yaml"; then
+		quiet "$helm" lint --strict "$chart"
+		echo "ok  $chart (library)"
+		continue
+	fi
+	shopt -s nullglob
+	sets=("$chart"/ci/*.yaml)
+	shopt -u nullglob
+	((${#sets[@]})) || sets=("$chart/values.yaml")
+	for values in "${sets[@]}"; do
+		quiet "$helm" lint --strict "$chart" --values "$values"
+		quiet "$helm" template release "$chart" --values "$values"
+	done
+	echo "ok  $chart (${#sets[@]} sets of values)"
+done

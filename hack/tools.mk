@@ -1,0 +1,64 @@
+# Every tool is pinned by a go.mod under hack/tools and built from source into bin/tools;
+# the Go build cache makes the second build a link step. Nothing is downloaded as a binary.
+
+TOOLS ?= $(CURDIR)/bin/tools
+
+# module_version(folder under hack/tools, module)
+module_version = $(shell sed -n 's,^.*\s$(2) \(v[0-9][^ ]*\).*,\1,p' hack/tools/$(1)/go.mod)
+
+KUBERNETES_VERSION := $(call module_version,kubernetes,k8s.io/kubernetes)
+kube_minor         := $(word 2,$(subst ., ,$(KUBERNETES_VERSION)))
+kube_stamp          = -X $(1).gitVersion=$(KUBERNETES_VERSION) -X $(1).gitMajor=1 -X $(1).gitMinor=$(kube_minor)
+KUBE_LDFLAGS        = $(call kube_stamp,k8s.io/component-base/version) $(call kube_stamp,k8s.io/client-go/pkg/version)
+KWOK_VERSION       := $(call module_version,kwok,sigs.k8s.io/kwok)
+KWOK_LDFLAGS        = -X sigs.k8s.io/kwok/pkg/consts.Version=$(KWOK_VERSION) -X sigs.k8s.io/kwok/pkg/consts.KubeVersion=$(KUBERNETES_VERSION)
+SDK_VERSION        := $(call module_version,operator-sdk,github.com/operator-framework/operator-sdk)
+SDK_LDFLAGS         = $(foreach var,Version GitVersion,-X github.com/operator-framework/operator-sdk/internal/version.$(var)=$(SDK_VERSION))
+HELM_VERSION       := $(call module_version,helm,helm.sh/helm/v3)
+HELM_LDFLAGS        = -X helm.sh/helm/v3/internal/version.version=$(HELM_VERSION) \
+	$(foreach package,chartutil lint/rules,-X helm.sh/helm/v3/pkg/$(package).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(package).k8sVersionMinor=$(kube_minor))
+LINT_VERSION       := $(call module_version,golangci-lint,github.com/golangci/golangci-lint/v2)
+LINT_LDFLAGS        = -X main.version=$(LINT_VERSION)
+
+# build_tools(folder under hack/tools, packages, what to print, ldflags, tags)
+# One `go build` for all packages of a module keeps every core busy until the last link.
+# Some packages end in /v2, /v3: a single package is therefore built to the target's own name.
+define build_tools
+	@mkdir -p $(TOOLS)
+	@printf '  [%s] building %s (from source, cached afterwards)\n' "$$(date +%T)" '$(3)'
+	@start=$$(date +%s); \
+	GOWORK=off CGO_ENABLED=0 go build -C hack/tools/$(1) -trimpath -tags '$(5)' -ldflags '-s -w $(4)' \
+		-o $(if $(word 2,$(2)),$(TOOLS)/,$@) $(2) && \
+	printf '  [%s] built    %s in %d s\n' "$$(date +%T)" '$(3)' $$(($$(date +%s) - start))
+	@touch $(if $(word 2,$(2)),$(addprefix $(TOOLS)/,$(notdir $(2))),$@)
+endef
+
+KUBE_TOOLS    := $(addprefix $(TOOLS)/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
+KWOK_TOOLS    := $(addprefix $(TOOLS)/,kwok kwokctl)
+CLUSTER_TOOLS := $(KUBE_TOOLS) $(TOOLS)/etcd $(KWOK_TOOLS)
+
+HELM           := $(TOOLS)/helm
+CONTROLLER_GEN := $(TOOLS)/controller-gen
+KUSTOMIZE      := $(TOOLS)/kustomize
+GOLANGCI_LINT  := $(TOOLS)/golangci-lint
+CRD_REF_DOCS   := $(TOOLS)/crd-ref-docs
+OPERATOR_SDK   := $(TOOLS)/operator-sdk
+
+$(KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
+	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(KUBE_LDFLAGS))
+$(TOOLS)/etcd: hack/tools/etcd/go.mod
+	$(call build_tools,etcd,go.etcd.io/etcd/server/v3,etcd)
+$(KWOK_TOOLS) &: hack/tools/kwok/go.mod
+	$(call build_tools,kwok,$(addprefix sigs.k8s.io/kwok/cmd/,$(notdir $(KWOK_TOOLS))),kwok $(KWOK_VERSION) (simulated nodes and pods),$(KWOK_LDFLAGS))
+$(HELM): hack/tools/helm/go.mod
+	$(call build_tools,helm,helm.sh/helm/v3/cmd/helm,helm $(HELM_VERSION),$(HELM_LDFLAGS))
+$(CONTROLLER_GEN): hack/tools/controller-gen/go.mod
+	$(call build_tools,controller-gen,sigs.k8s.io/controller-tools/cmd/controller-gen,controller-gen)
+$(KUSTOMIZE): hack/tools/kustomize/go.mod
+	$(call build_tools,kustomize,sigs.k8s.io/kustomize/kustomize/v5,kustomize)
+$(GOLANGCI_LINT): hack/tools/golangci-lint/go.mod
+	$(call build_tools,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,golangci-lint $(LINT_VERSION),$(LINT_LDFLAGS))
+$(CRD_REF_DOCS): hack/tools/crd-ref-docs/go.mod
+	$(call build_tools,crd-ref-docs,github.com/elastic/crd-ref-docs,crd-ref-docs)
+$(OPERATOR_SDK): hack/tools/operator-sdk/go.mod
+	$(call build_tools,operator-sdk,github.com/operator-framework/operator-sdk/cmd/operator-sdk,operator-sdk $(SDK_VERSION),$(SDK_LDFLAGS),containers_image_openpgp exclude_graphdriver_btrfs)

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Generates everything again and fails when that changes, adds or removes a file.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+generated=(api config docs/reference bundle bundle.Dockerfile)
+before=$(mktemp -d)
+trap 'rm -rf "$before"' EXIT
+
+for path in "${generated[@]}"; do
+	[[ ! -e $path ]] || cp --archive --parents "$path" "$before"
+done
+
+make --no-print-directory generate manifests docs bundle
+
+stale=
+for path in "${generated[@]}"; do
+	diff --new-file --recursive --unified "$before/$path" "$path" || stale=1
+done
+if [[ $stale ]]; then
+	echo "The files above were not up to date; they are now: commit what 'make generate manifests docs bundle' makes." >&2
+	exit 1
+fi
+# A file that git does not know would be missing from everyone else's tree.
+if git rev-parse --verify --quiet HEAD >/dev/null && [[ $(git status --porcelain -- "${generated[@]}") ]]; then
+	git status --short -- "${generated[@]}"
+	[[ -z ${CI:-} ]] || exit 1
+fi
+echo "generated files are up to date"
