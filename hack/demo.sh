@@ -10,7 +10,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 started=${DEMO_START:-$(date +%s)}
 name=dataservice-sample
-namespace=d3os-demo
+namespace=default
+[[ ! ${USER_CLUSTER:-} ]] || namespace=d3os-demo # which goes with all it holds
 sample=config/samples/d3os-product.com_v1_dataservice.yaml
 state=$PWD/.cluster/demo
 log=$state/operator.log
@@ -101,7 +102,7 @@ up() {
 	start_operator
 
 	say "kubectl apply -f $sample"
-	"$kubectl" create namespace "$namespace" --dry-run=client --output yaml | "$kubectl" apply -f - >/dev/null
+	"$kubectl" get namespace "$namespace" >/dev/null 2>&1 || "$kubectl" create namespace "$namespace" >/dev/null
 	k apply -f "$sample" >/dev/null
 
 	printf '\n%s         READY  PHASE     MESSAGE%s\n' "$bold" "$off"
