@@ -229,7 +229,8 @@ func (p *planner) add(name, componentName string, d data, keep bool) error {
 		secret.SetAnnotations(map[string]string{plan.AnnotationPolicy: plan.PolicyKeep})
 	}
 	p.plan.Secrets = append(p.plan.Secrets, secret)
-	return plan.Finish(secret, p.ds)
+	_, err := plan.Finish(secret, p.ds)
+	return err
 }
 
 func (k *Keeper) recall(ds *dsv1.DataService, secret string) data {

@@ -35,36 +35,27 @@ func Kept(object *unstructured.Unstructured) bool {
 	return object.GetAnnotations()[AnnotationPolicy] == PolicyKeep
 }
 
-func digestOf(v any) (string, error) {
-	if object, ok := v.(*unstructured.Unstructured); ok {
-		v = object.Object
+// digestOf returns the digest of an object, and the digest without its number of replicas:
+// scaling is not a new revision.
+func digestOf(object *unstructured.Unstructured) (digest, revision string, err error) {
+	spec, _ := object.Object["spec"].(map[string]any)
+	replicas, scaled := spec["replicas"]
+	if scaled {
+		delete(spec, "replicas")
+		defer func() { spec["replicas"] = replicas }()
 	}
-	data, err := json.Marshal(v) // sorts keys
+	data, err := json.Marshal(object.Object) // sorts keys
 	if err != nil {
-		return "", fmt.Errorf("compute a digest: %w", err)
+		return "", "", fmt.Errorf("compute the digest of %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:12]), nil
+	revision = sum(data)
+	if !scaled {
+		return revision, revision, nil
+	}
+	return sum(fmt.Appendf(data, "%v", replicas)), revision, nil
 }
 
-// revisionOf is the digest of a component's objects but for their number of replicas, so that
-// scaling is not a new revision.
-func revisionOf(objects []*unstructured.Unstructured) (string, error) {
-	var parts []string
-	for _, object := range objects {
-		spec, _ := object.Object["spec"].(map[string]any)
-		replicas, scaled := spec["replicas"]
-		if !scaled {
-			parts = append(parts, object.GetAnnotations()[AnnotationDigest])
-			continue
-		}
-		delete(spec, "replicas")
-		digest, err := digestOf(spec)
-		spec["replicas"] = replicas
-		if err != nil {
-			return "", err
-		}
-		parts = append(parts, digest)
-	}
-	return digestOf(parts)
+func sum(data []byte) string {
+	hash := sha256.Sum256(data)
+	return hex.EncodeToString(hash[:12])
 }

@@ -110,25 +110,28 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input) (*Plan, error) {
 }
 
 func finish(ds *dsv1.DataService, c component.Component, objects []*unstructured.Unstructured) (Component, error) {
+	var revisions []byte
 	for _, object := range objects {
 		if object.GetNamespace() != ds.Namespace {
 			return Component{}, fmt.Errorf("%s %s is not in namespace %s: charts may only render objects of the DataService's own namespace",
 				object.GetKind(), object.GetName(), ds.Namespace)
 		}
-		if err := Finish(object, ds); err != nil {
+		revision, err := Finish(object, ds)
+		if err != nil {
 			return Component{}, err
 		}
+		revisions = append(revisions, revision...)
 	}
-	revision, err := revisionOf(objects)
-	return Component{Component: c, Objects: objects, Revision: revision}, err
+	return Component{Component: c, Objects: objects, Revision: sum(revisions)}, nil
 }
 
-// Finish gives an object its digest annotation and its owner. Objects that Helm would keep
-// (helm.sh/resource-policy: keep) get no owner: they outlive the DataService.
-func Finish(object *unstructured.Unstructured, ds *dsv1.DataService) error {
-	digest, err := digestOf(object)
+// Finish gives an object its digest annotation and its owner, and returns the digest without
+// the number of replicas. Objects that Helm would keep (helm.sh/resource-policy: keep) get no
+// owner: they outlive the DataService.
+func Finish(object *unstructured.Unstructured, ds *dsv1.DataService) (revision string, err error) {
+	digest, revision, err := digestOf(object)
 	if err != nil {
-		return err
+		return "", err
 	}
 	annotations := object.GetAnnotations()
 	if annotations == nil {
@@ -142,7 +145,7 @@ func Finish(object *unstructured.Unstructured, ds *dsv1.DataService) error {
 			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
 		}})
 	}
-	return nil
+	return revision, nil
 }
 
 // checkUnique refuses two components that render the same object, such as a service named

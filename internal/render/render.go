@@ -9,6 +9,7 @@ package render
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"runtime"
 	"slices"
@@ -146,13 +147,15 @@ func (r *Renderer) execute(release Release, parts []Part) (map[string]string, er
 	if err != nil {
 		return nil, err
 	}
-	options := chartutil.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
-	const skipSchema = true
-	renderValues, err := chartutil.ToRenderValuesWithSchemaValidation(all, values, options, r.capabilities, skipSchema)
-	if err != nil {
-		return nil, err
-	}
-	return engine.Engine{Strict: true}.Render(all, renderValues)
+	// What chartutil.ToRenderValues builds, without its two deep copies of all values.
+	return engine.Engine{Strict: true}.Render(all, chartutil.Values{
+		"Values":       values,
+		"Capabilities": r.capabilities,
+		"Release": map[string]any{
+			"Name": release.Name, "Namespace": release.Namespace, "Revision": 1,
+			"IsInstall": true, "IsUpgrade": false, "Service": "Helm",
+		},
+	})
 }
 
 // compose builds the chart that holds all parts: the partial templates of their charts once,
@@ -171,7 +174,7 @@ func (r *Renderer) compose(parts []Part) (*chart.Chart, map[string]any, error) {
 		}
 		subchart := &chart.Chart{Metadata: &chart.Metadata{
 			APIVersion: chart.APIVersionV2, Name: part.Name, Version: c.Metadata.Version,
-		}, Values: c.Values, Files: c.Files}
+		}, Files: c.Files}
 		for _, template := range c.Templates {
 			switch {
 			case !isPartial(template):
@@ -182,7 +185,8 @@ func (r *Renderer) compose(parts []Part) (*chart.Chart, map[string]any, error) {
 		}
 		composed[part.Chart] = true
 		all.AddDependency(subchart)
-		values[part.Name] = part.Values
+		// The charts' defaults are shared, not copied: no template changes a value.
+		values[part.Name] = chartutil.CoalesceTables(maps.Clone(part.Values), c.Values)
 	}
 	return all, values, nil
 }
