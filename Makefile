@@ -104,8 +104,8 @@ helm-lint: $(HELM) ## Lint and render every chart with each of its ci/ values.
 	@hack/helm-lint.sh
 
 .PHONY: test
-test: cluster-tools $(HELM) ## Run all tests; those that need an API server start their own (ARGS='-run X ./internal/apply').
-	KUBECONFIG= KUBEBUILDER_ASSETS='$(TOOLS)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
+test: cluster-tools $(HELM) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
+	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
 
 .PHONY: bench
 bench: cluster-tools ## Measure the operator with many DataServices (test/bench).

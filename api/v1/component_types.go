@@ -120,19 +120,19 @@ type ThirdParty struct {
 	// +nullable
 	CheckCMD string `json:"checkCMD,omitempty"`
 
-	// Username to log in with. Prefer secretRef.
+	// Username that services log in to mysql with; the others have no login. Prefer secretRef.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	// +nullable
 	Username string `json:"username,omitempty"`
 
-	// Password to log in with, in plain text for all who may read this resource. Prefer secretRef.
+	// Password of username, in plain text for all who may read this resource. Prefer secretRef.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	// +nullable
 	Password string `json:"password,omitempty"`
 
-	// SecretRef names a Secret of this namespace with the keys username and password.
+	// SecretRef names a Secret of this namespace with the keys username and password, for mysql.
 	// +optional
 	// +nullable
 	SecretRef *corev1.LocalObjectReference `json:"secretRef,omitempty"`

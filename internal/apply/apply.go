@@ -153,8 +153,7 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 	if err != nil {
 		return Result{}, err
 	}
-	cleaned := withoutForeign(planned, live)
-	if same && cleaned == nil {
+	if same && withoutForeign(planned, live) == nil {
 		metrics.SkippedWrites.WithLabelValues(live.GetKind()).Inc()
 		return Result{Object: live}, nil
 	}
@@ -165,21 +164,23 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 			return Result{Object: live}, err
 		}
 	}
-	if cleaned != nil {
+	object := live
+	if !same {
+		object = planned.DeepCopy()
+		object.SetUID(live.GetUID()) // never re-create, never touch a namesake
+		if err := a.apply(ctx, object); err != nil {
+			if immutable(err) {
+				return a.replace(ctx, planned, live)
+			}
+			return Result{}, fmt.Errorf("update %s: %w", describe(planned), err)
+		}
+	}
+	// Only now: what an earlier plan had and this one has not, the apply has removed.
+	if cleaned := withoutForeign(planned, object); cleaned != nil {
 		if err := a.client.Update(ctx, cleaned, client.FieldOwner(FieldManager)); err != nil {
 			return Result{}, fmt.Errorf("remove foreign entries from %s: %w", describe(planned), err)
 		}
-		if same {
-			return a.wrote(cleaned, action), nil
-		}
-	}
-	object := planned.DeepCopy()
-	object.SetUID(live.GetUID()) // never re-create, never touch a namesake
-	if err := a.apply(ctx, object); err != nil {
-		if immutable(err) {
-			return a.replace(ctx, planned, live)
-		}
-		return Result{}, fmt.Errorf("update %s: %w", describe(planned), err)
+		object = cleaned
 	}
 	return a.wrote(object, action), nil
 }

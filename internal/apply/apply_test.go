@@ -76,7 +76,8 @@ func renderChart(t *testing.T, chart, file, namespace string) (Owner, []*unstruc
 	rendered, err := renderer.Render(render.Release{Name: ds.Name, Namespace: namespace}, []render.Part{{Name: "part", Chart: chart, Values: v}})
 	assert.NilError(t, err)
 	for _, object := range rendered[0] {
-		assert.NilError(t, plan.Finish(object, ds))
+		_, err := plan.Finish(object, ds)
+		assert.NilError(t, err)
 	}
 	return ownerOf(ds), rendered[0]
 }
@@ -169,6 +170,10 @@ func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 		"port of the Service":     {"{eureka: {}}", "{eureka: {port: 1234}}", "Service/eureka"},
 		"to a third party":        {"{eureka: {}}", "{eureka: {kind: 3, thirdParty: {url: 'http://a.example.com'}}}", "Service/eureka"},
 		"back from a third party": {"{eureka: {kind: 3, thirdParty: {url: 'http://a.example.com'}}}", "{eureka: {}}", "Service/eureka"},
+		"a node port":             {"{eureka: {}}", "{eureka: {nodePort: 30999}}", "Service/eureka"},
+		"no node port":            {"{eureka: {nodePort: 30998}}", "{eureka: {}}", "Service/eureka"},
+		"the data elsewhere":      {"{mysql: {kind: Deployment}}", "{mysql: {kind: Deployment, storage: {retention: Delete}}}", "PersistentVolumeClaim/data-mysql-dataservice-0"},
+		"a set's retention":       {"{mysql: {}}", "{mysql: {storage: {retention: Delete}}}", "StatefulSet/mysql-dataservice"},
 		"user's own script":       {"{mysql: {initScripts: [{name: a}]}}", "{mysql: {initScripts: [{name: b}]}}", "StatefulSet/mysql-dataservice"},
 		"resources less": {
 			"{eureka: {resources: {requests: {cpu: 1}, limits: {cpu: 1}}}}", "{eureka: {resources: {requests: {cpu: 2}}}}", "Deployment/eureka",
@@ -192,11 +197,14 @@ func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 			assert.Equal(t, len(traffic.take(namespace)), 0)
 
 			// Nothing of the earlier form is left: it is as if it had been created like this.
+			got := fetch(t, planned)
+			freeNodePorts(t, []*unstructured.Unstructured{planned})
 			fresh := newNamespace(t)
 			again := platform(t, fresh, test.after)
 			created := pick(t, objectsOf(t, again), test.id)
 			mustApply(t, a, ownerOf(again), created)
-			got, want := fetch(t, planned), fetch(t, created)
+			want := fetch(t, created)
+			t.Cleanup(func() { freeNodePorts(t, []*unstructured.Unstructured{created}) })
 			for _, ip := range []string{"clusterIP", "clusterIPs"} {
 				if field(t, want, "spec", ip) != nil {
 					assert.Assert(t, field(t, got, "spec", ip) != nil)

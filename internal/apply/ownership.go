@@ -18,7 +18,7 @@ import (
 
 // checkOwner allows writing over an object that the owner controls, and over one that nobody
 // controls and that carries the owner's name: retained data and credentials taken up again,
-// or an object that lost its owner reference.
+// or an object with the operator's digest that lost its owner reference.
 func checkOwner(owner Owner, planned, live *unstructured.Unstructured) error {
 	conflict := &ConflictError{Kind: planned.GetKind(), Name: planned.GetName()}
 	if ref := metav1.GetControllerOf(live); ref != nil {
@@ -29,12 +29,13 @@ func checkOwner(owner Owner, planned, live *unstructured.Unstructured) error {
 		return conflict
 	}
 	labels := live.GetLabels()
-	if labels[plan.LabelInstance] == owner.Name && labels[plan.LabelManagedBy] == values.ManagedBy &&
-		(digest(live) != "" || plan.Kept(planned)) {
+	by := labels[plan.LabelManagedBy]
+	ours := by == values.ManagedBy && plan.Kept(planned) || (by == values.ManagedBy || by == "") && digest(live) != ""
+	if labels[plan.LabelInstance] == owner.Name && ours {
 		return nil
 	}
 	conflict.Holder = "somebody else"
-	if by := labels[plan.LabelManagedBy]; by != "" && by != values.ManagedBy {
+	if by != "" && by != values.ManagedBy {
 		conflict.Holder = by
 	}
 	return conflict

@@ -59,7 +59,10 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
 // NewGraph reads the graph out of a spec. The error is a *FieldError: two components of one
 // name, a dependency that is not declared, or a cycle.
 func NewGraph(spec *dsv1.DataServiceSpec) (*Graph, error) {
-	declared := declaredComponents(spec)
+	declared, err := declaredComponents(spec)
+	if err != nil {
+		return nil, err
+	}
 	if err := checkNames(declared); err != nil {
 		return nil, err
 	}
@@ -78,7 +81,7 @@ func NewGraph(spec *dsv1.DataServiceSpec) (*Graph, error) {
 	return &Graph{Components: ordered}, nil
 }
 
-func declaredComponents(spec *dsv1.DataServiceSpec) []Component {
+func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 	var found []Component
 	for _, def := range table {
 		d := def.spec(spec)
@@ -93,22 +96,32 @@ func declaredComponents(spec *dsv1.DataServiceSpec) []Component {
 			c.ObjectName = def.objectName
 		}
 		if c.Middleware != nil && c.Middleware.Kind != nil {
-			c.Kind = kindOf(*c.Middleware.Kind)
+			var ok bool
+			if c.Kind, ok = kindOf(*c.Middleware.Kind); !ok {
+				return nil, &FieldError{fmt.Sprintf("spec.%s.kind", c.Name), fmt.Sprintf("there is no kind %s: it is %s", c.Middleware.Kind.String(), kindList)}
+			}
 		}
 		if c.Kind == ThirdParty {
 			c.Chart = ChartThirdParty
 		}
 		found = append(found, c)
 	}
-	return found
+	return found, nil
 }
 
-// kindOf translates the API's value, whose range CEL has checked.
-func kindOf(k intstr.IntOrString) Kind {
+// kinds in the order of their numbers.
+var kinds = []Kind{Deployment, StatefulSet, DaemonSet, ThirdParty}
+
+const kindList = "Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)"
+
+func kindOf(k intstr.IntOrString) (Kind, bool) {
 	if k.Type == intstr.String {
-		return Kind(k.StrVal)
+		return Kind(k.StrVal), slices.Contains(kinds, Kind(k.StrVal))
 	}
-	return [...]Kind{Deployment, StatefulSet, DaemonSet, ThirdParty}[k.IntVal]
+	if k.IntVal < 0 || int(k.IntVal) >= len(kinds) {
+		return "", false
+	}
+	return kinds[k.IntVal], true
 }
 
 func checkNames(components []Component) error {

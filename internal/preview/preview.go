@@ -6,7 +6,6 @@
 package preview
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -71,12 +70,8 @@ func read(file string, stdin io.Reader) ([]byte, error) {
 
 // Parse reads a DataService and sets the defaults that the API server would set.
 func Parse(data []byte) (*dsv1.DataService, error) {
-	asJSON, err := yaml.YAMLToJSON(data)
-	if err != nil {
-		return nil, err
-	}
 	ds := &dsv1.DataService{}
-	if err := json.Unmarshal(asJSON, ds); err != nil {
+	if err := yaml.UnmarshalStrict(data, ds); err != nil {
 		return nil, err
 	}
 	if got := schema.FromAPIVersionAndKind(ds.APIVersion, ds.Kind); got != dsv1.GroupVersion.WithKind(dsv1.Kind) {

@@ -235,6 +235,8 @@ func TestRunRefuses(t *testing.T) {
 		"another kind":      {nil, "apiVersion: v1\nkind: Secret\n", "not a d3os-product.com.d3os/v1, Kind=DataService"},
 		"nothing":           {nil, "", "not a d3os-product.com.d3os/v1, Kind=DataService"},
 		"a wrong type":      {nil, strings.Replace(ok, "eureka: {}", "eureka: {port: many}", 1), "cannot unmarshal"},
+		"an unknown field":  {nil, strings.Replace(ok, "eureka: {}", "eureka: {replicas: 7}", 1), `unknown field "replicas"`},
+		"an unknown kind":   {nil, strings.Replace(ok, "eureka: {}", "eureka: {kind: 7}", 1), "spec.eureka.kind: there is no kind 7"},
 		"a missing file":    {[]string{"-f", "testdata/none.yaml"}, "", "no such file"},
 		"an unknown flag":   {[]string{"-bogus"}, ok, "flag provided but not defined"},
 		"no version":        {[]string{"-kube-version", "newest"}, ok, `parse the cluster's version "newest"`},

@@ -33,8 +33,8 @@ func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataService
 		meta.RemoveStatusCondition(&result, kind)
 	}
 
-	failing := next.Phase == dsv1.PhaseFailed || next.Phase == dsv1.PhaseDegraded
-	progressing := !seen.Paused && seen.Failure == nil && slices.ContainsFunc(next.Components, func(c dsv1.ComponentStatus) bool {
+	failing := seen.Failure != nil || count(next.Components, dsv1.PhaseFailed)+count(next.Components, dsv1.PhaseDegraded) > 0
+	progressing := !seen.Paused && !seen.Deleting && seen.Failure == nil && slices.ContainsFunc(next.Components, func(c dsv1.ComponentStatus) bool {
 		return inWork(c.Phase) || c.Phase == dsv1.PhasePending
 	})
 	reason := dsv1.ReasonComponentsNotUp
@@ -51,10 +51,10 @@ func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataService
 	if ready {
 		set(dsv1.ConditionReady, true, dsv1.ReasonAllReady, "every declared component is ready")
 	} else {
-		set(dsv1.ConditionReady, false, reason, next.Message)
+		set(dsv1.ConditionReady, false, reason, trouble(seen, next))
 	}
-	if failing {
-		set(dsv1.ConditionDegraded, true, reason, next.Message)
+	if failing && !seen.Deleting {
+		set(dsv1.ConditionDegraded, true, reason, trouble(seen, next))
 	} else {
 		set(dsv1.ConditionDegraded, false, dsv1.ReasonHealthy, "nothing is known to be wrong")
 	}
@@ -72,4 +72,14 @@ func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataService
 	setWhileTrue(dsv1.ConditionStalled, stalled, reason, next.Message)
 	setWhileTrue(dsv1.ConditionReconciling, !stalled && progressing, dsv1.ReasonRollingOut, next.Message)
 	return result
+}
+
+// trouble is the message without the word that all is paused, which has its own condition.
+func trouble(seen Observation, next dsv1.DataServiceStatus) string {
+	if seen.Paused && seen.Failure == nil {
+		if problem := problems(next.Components); problem != "" {
+			return problem
+		}
+	}
+	return next.Message
 }

@@ -109,6 +109,8 @@ func message(seen Observation, next dsv1.DataServiceStatus) string {
 		return seen.Failure.Message
 	case seen.Paused:
 		return "paused: nothing is changed until spec.paused is false"
+	case len(next.Components) == 0:
+		return "no component is declared"
 	}
 	if problem := problems(next.Components); problem != "" {
 		return problem

@@ -1,0 +1,113 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+)
+
+const crdFile = "../../config/crd/bases/d3os-product.com.d3os_dataservices.yaml"
+
+// api is a client of a real API server that has the CRD. It refuses unknown fields.
+var api client.Client
+
+func TestMain(m *testing.M) {
+	code, err := runWithAPIServer(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runWithAPIServer(m *testing.M) (code int, err error) {
+	environment := &envtest.Environment{CRDDirectoryPaths: []string{crdFile}, ErrorIfCRDPathMissing: true}
+	cfg, err := environment.Start()
+	if err != nil {
+		return 0, fmt.Errorf("start the API server (KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd): %w", err)
+	}
+	defer func() {
+		if stopErr := environment.Stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	cfg.QPS, cfg.Burst = -1, -1
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{AddToScheme, scheme.AddToScheme} {
+		if err := add(known); err != nil {
+			return 0, err
+		}
+	}
+	plain, err := client.New(cfg, client.Options{Scheme: known})
+	if err != nil {
+		return 0, err
+	}
+	api = client.WithFieldValidation(plain, metav1.FieldValidationStrict)
+	return m.Run(), nil
+}
+
+func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	data, err := os.ReadFile(crdFile)
+	assert.NilError(t, err)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	assert.NilError(t, yaml.UnmarshalStrict(data, crd))
+	assert.Equal(t, len(crd.Spec.Versions), 1)
+	return crd
+}
+
+func specSchema(t *testing.T) apiextensionsv1.JSONSchemaProps {
+	t.Helper()
+	return readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+}
+
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+	assert.NilError(t, api.Create(t.Context(), ns))
+	return ns.Name
+}
+
+// resource is a DataService with a spec in YAML, such as "mysql: {kind: 0}".
+func resourceOf(t *testing.T, spec string) *unstructured.Unstructured {
+	t.Helper()
+	content := map[string]any{}
+	assert.NilError(t, yaml.Unmarshal([]byte(spec), &content), "%s", spec)
+	return withSpec(content)
+}
+
+func withSpec(spec map[string]any) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(GroupVersion.WithKind(Kind))
+	object.SetName("platform")
+	object.SetNamespace("default")
+	return object
+}
+
+// validate asks the API server whether it would take a resource.
+func validate(t *testing.T, object *unstructured.Unstructured) error {
+	t.Helper()
+	return api.Create(t.Context(), object, client.DryRunAll)
+}
+
+// everything is a valid spec with every component.
+func everything(t *testing.T) map[string]any {
+	t.Helper()
+	return resourceOf(t, `{
+		mysql: {}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, api-manager: {}, auth: {}, ds-adapter: {}, es-adapter: {},
+		trd-adapter: {}, gateway-master: {}, gateway-web: {}, proxy: {}, web: {}}`).Object["spec"].(map[string]any)
+}

@@ -1,0 +1,251 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package component
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+func specOf(t *testing.T, text string) *dsv1.DataServiceSpec {
+	t.Helper()
+	spec := &dsv1.DataServiceSpec{}
+	assert.NilError(t, yaml.UnmarshalStrict([]byte(text), spec))
+	return spec
+}
+
+const everything = `{
+	mysql: {}, eureka: {}, uuc: {thirdParty: {url: "http://a"}}, web: {}, proxy: {}, gateway-web: {}, gateway-master: {}, trd-adapter: {},
+	es-adapter: {}, ds-adapter: {}, auth: {}, api-manager: {}, `
+
+// edges prints a graph: each component with what it waits for.
+func edges(g *Graph) []string {
+	lines := []string{}
+	for _, c := range g.Components {
+		names := make([]string, len(c.DependsOn))
+		for i, d := range c.DependsOn {
+			names[i] = string(d)
+		}
+		lines = append(lines, strings.TrimSpace(string(c.Name)+" <- "+strings.Join(names, " ")))
+	}
+	return lines
+}
+
+func TestGraph(t *testing.T) {
+	t.Parallel()
+	const middleware = " <- mysql uuc eureka"
+	for name, test := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"nothing": {"{}", []string{}},
+		"everything": {everything + "}", []string{
+			"mysql <-", "uuc <-", "eureka <-", "api-manager" + middleware, "auth" + middleware, "ds-adapter" + middleware, "es-adapter" + middleware,
+			"trd-adapter" + middleware, "gateway-master" + middleware, "gateway-web" + middleware, "proxy" + middleware,
+			"web" + middleware + " gateway-master proxy",
+		}},
+		"services wait for the middleware that is declared": {"{proxy: {}, eureka: {}}", []string{"eureka <-", "proxy <- eureka"}},
+		"web alone": {"{web: {}}", []string{"web <-"}},
+		"web waits for the upstreams that are declared": {"{web: {}, proxy: {}}", []string{"proxy <-", "web <- proxy"}},
+		"middleware may wait for middleware": {"{mysql: {dependsOn: [eureka]}, eureka: {}, uuc: {dependsOn: [mysql], thirdParty: {url: x}}}", []string{
+			"eureka <-", "mysql <- eureka", "uuc <- mysql",
+		}},
+		"services may wait for services": {"{auth: {dependsOn: [web, proxy]}, web: {}, proxy: {}}", []string{
+			"proxy <-", "web <- proxy", "auth <- web proxy",
+		}},
+		"what is known already is not repeated": {"{mysql: {}, auth: {dependsOn: [mysql, mysql]}}", []string{"mysql <-", "auth <- mysql"}},
+		"one after the other": {"{rollout: {order: Sequential}, mysql: {}, eureka: {}, auth: {}, web: {}}", []string{
+			"mysql <-", "eureka <- mysql", "auth <- eureka", "web <- auth",
+		}},
+		"one after the other, in the user's order": {"{rollout: {order: Sequential}, mysql: {dependsOn: [eureka]}, eureka: {}, auth: {dependsOn: [web]}, web: {}}", []string{
+			"eureka <-", "mysql <- eureka", "web <- mysql", "auth <- web",
+		}},
+		"by dependency, said explicitly": {"{rollout: {order: Dependency}, mysql: {}, eureka: {}}", []string{"mysql <-", "eureka <-"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, err := NewGraph(specOf(t, test.spec))
+			assert.NilError(t, err)
+			assert.DeepEqual(t, edges(g), test.want)
+		})
+	}
+}
+
+func TestContradictions(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ spec, field, message string }{
+		"a dependency that is not declared": {
+			"{auth: {dependsOn: [proxy]}}", "spec.auth.dependsOn", `"proxy" is not declared`,
+		},
+		"a dependency of no name": {
+			"{auth: {dependsOn: [oracle]}}", "spec.auth.dependsOn", `"oracle" is not declared`,
+		},
+		"itself": {
+			"{auth: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> auth",
+		},
+		"two": {
+			"{auth: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> proxy -> auth",
+		},
+		"three": {
+			"{auth: {dependsOn: [ds-adapter]}, ds-adapter: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn",
+			"components wait for one another: auth -> ds-adapter -> proxy -> auth",
+		},
+		"middleware and service": {
+			"{mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql",
+		},
+		"the table's edge is not to blame": {
+			"{proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: proxy -> web -> proxy",
+		},
+		"a cycle behind a component that is in none": {
+			"{auth: {dependsOn: [web]}, proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: web -> proxy -> web",
+		},
+		"one after the other": {
+			"{rollout: {order: Sequential}, mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql",
+		},
+		"the same name": {
+			"{auth: {name: a}, proxy: {name: a}}", "spec.proxy.name", `"a" is already the name of spec.auth; components need names of their own`,
+		},
+		"another's default name": {
+			"{mysql: {}, web: {name: mysql-dataservice}}", "spec.web.name", `"mysql-dataservice" is already the name of spec.mysql; components need names of their own`,
+		},
+		"uuc, which is a third party by default": {
+			"{uuc: {}}", "spec.uuc.thirdParty", "kind ThirdParty needs the thirdParty block with the url of the middleware",
+		},
+		"no such number of a kind": {
+			"{eureka: {kind: 7}}", "spec.eureka.kind", "there is no kind 7: it is Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)",
+		},
+		"no such kind": {
+			"{mysql: {kind: Job}}", "spec.mysql.kind", "there is no kind Job: it is Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)",
+		},
+		"no url": {
+			"{eureka: {kind: 3, thirdParty: {}}}", "spec.eureka.thirdParty", "kind ThirdParty needs the thirdParty block with the url of the middleware",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := NewGraph(specOf(t, test.spec))
+			var field *FieldError
+			assert.Assert(t, errors.As(err, &field), "%v", err)
+			assert.Equal(t, *field, FieldError{Field: test.field, Message: test.message})
+			assert.Error(t, err, test.field+": "+test.message)
+		})
+	}
+}
+
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	numbers := map[Kind]int32{Deployment: 0, StatefulSet: 1, DaemonSet: 2, ThirdParty: 3}
+	charts := map[dsv1.ComponentName]string{MySQL: ChartMySQL, UUC: ChartMicroservice, Eureka: ChartEureka}
+	defaults := map[dsv1.ComponentName]Kind{MySQL: StatefulSet, UUC: ThirdParty, Eureka: Deployment}
+	for name, chart := range charts {
+		graphOf := func(kind *intstr.IntOrString) *Component {
+			m := &dsv1.Middleware{Kind: kind, ThirdParty: &dsv1.ThirdParty{URL: "http://a"}}
+			spec := &dsv1.DataServiceSpec{}
+			switch name {
+			case MySQL:
+				spec.MySQL = &dsv1.MySQL{Middleware: *m}
+			case UUC:
+				spec.UUC = m
+			case Eureka:
+				spec.Eureka = m
+			}
+			g, err := NewGraph(spec)
+			assert.NilError(t, err)
+			return g.Get(name)
+		}
+		assert.Equal(t, graphOf(nil).Kind, defaults[name])
+		for kind, number := range numbers {
+			for _, given := range []intstr.IntOrString{intstr.FromInt32(number), intstr.FromString(string(kind))} {
+				c := graphOf(ptr.To(given))
+				assert.Equal(t, c.Kind, kind, "%s %s", name, given.String())
+				want := chart
+				if kind == ThirdParty {
+					want = ChartThirdParty
+				}
+				assert.Equal(t, c.Chart, want, "%s %s", name, given.String())
+			}
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	g, err := NewGraph(specOf(t, everything+"}"))
+	assert.NilError(t, err)
+	for _, c := range g.Components {
+		want := string(c.Name)
+		if c.Name == MySQL {
+			want = "mysql-dataservice"
+		}
+		assert.Equal(t, c.ObjectName, want)
+	}
+	g, err = NewGraph(specOf(t, "{mysql: {name: store}, web: {name: console}}"))
+	assert.NilError(t, err)
+	assert.Equal(t, g.Get("mysql").ObjectName, "store")
+	assert.Equal(t, g.Get("web").ObjectName, "console")
+	assert.Assert(t, g.Get("auth") == nil)
+}
+
+// The table and the API have the same components: each is found through its own field.
+func TestTheTableIsTheAPI(t *testing.T) {
+	t.Parallel()
+	var fields []string
+	spec := reflect.TypeFor[dsv1.DataServiceSpec]()
+	for i := range spec.NumField() {
+		field := spec.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Type.Kind() != reflect.Pointer {
+			assert.Assert(t, Position(name) < 0, "%s is no component", name)
+			continue
+		}
+		fields = append(fields, name)
+		assert.Assert(t, Position(name) >= 0, "the table lacks %s", name)
+
+		one := &dsv1.DataServiceSpec{}
+		value := reflect.New(field.Type.Elem())
+		if m := value.Elem().FieldByName("ThirdParty"); m.IsValid() {
+			m.Set(reflect.ValueOf(&dsv1.ThirdParty{URL: "http://a"}))
+		}
+		value.Elem().FieldByName("Image").SetString("marker")
+		reflect.ValueOf(one).Elem().Field(i).Set(value)
+		g, err := NewGraph(one)
+		assert.NilError(t, err)
+		assert.Equal(t, len(g.Components), 1)
+		c := g.Components[0]
+		assert.Equal(t, string(c.Name), name)
+		assert.Equal(t, c.Workload.Image, "marker")
+		_, isService := value.Interface().(*dsv1.Service)
+		assert.Equal(t, c.Middleware == nil, isService, name)
+		assert.Equal(t, c.MySQL != nil, name == "mysql", name)
+		assert.Equal(t, c.Preset, isService, name)
+	}
+	var named []string
+	for _, row := range table {
+		named = append(named, string(row.name))
+	}
+	assert.DeepEqual(t, slices.Sorted(slices.Values(named)), slices.Sorted(slices.Values(fields)))
+	assert.Equal(t, Position("oracle"), -1)
+}
+
+// A graph does not change the spec that it is read from.
+func TestTheSpecStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	spec := specOf(t, everything+"rollout: {order: Sequential}}")
+	before := spec.DeepCopy()
+	_, err := NewGraph(spec)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, spec, before)
+	web := table[Position("web")]
+	assert.DeepEqual(t, web.after, []dsv1.ComponentName{Proxy, GatewayMaster})
+}

@@ -1,0 +1,268 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"testing"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+func podOf(t *testing.T, status string) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "auth-1"}}
+	assert.NilError(t, yaml.UnmarshalStrict([]byte(status), &pod.Status), "%s", status)
+	return pod
+}
+
+const (
+	unschedulable = `{phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "0/3 nodes are available: 3 Insufficient memory."}]}`
+	unbound       = `{phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."}]}`
+	crash         = "CrashLoopBackOff: container auth ended with exit code 137 (OOMKilled)"
+)
+
+func TestPodProblem(t *testing.T) {
+	t.Parallel()
+	const pull = `ImagePullBackOff: failed to pull and unpack image "registry/auth:v9": not found`
+	for name, test := range map[string]struct{ status, want string }{
+		"nothing known":                        {"{}", ""},
+		"pending":                              {"{phase: Pending}", ""},
+		"running and ready":                    {`{phase: Running, containerStatuses: [{name: auth, ready: true, restartCount: 3, state: {running: {}}, lastState: {terminated: {exitCode: 1}}}]}`, ""},
+		"starting":                             {`{phase: Running, containerStatuses: [{name: auth, ready: false, restartCount: 0, state: {running: {}}}]}`, ""},
+		"container creating":                   {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: ContainerCreating}}}]}`, ""},
+		"initializing":                         {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, ""},
+		"waiting for nothing said":             {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {}}}]}`, ""},
+		"unschedulable":                        {unschedulable, "Unschedulable: 0/3 nodes are available: 3 Insufficient memory."},
+		"volume not bound yet":                 {unbound, ""},
+		"scheduled":                            {`{phase: Pending, conditions: [{type: PodScheduled, status: "True"}]}`, ""},
+		"gated":                                {`{phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: m}]}`, ""},
+		"failed pull":                          {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull, message: 'failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
+		"failed pull, between tries":           {`{containerStatuses: [{name: auth, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "registry/auth:v9": ErrImagePull: failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
+		"failed pull without a message":        {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull}}}]}`, "ImagePullBackOff"},
+		"failed pull in an init container":     {`{initContainerStatuses: [{name: init, state: {waiting: {reason: ErrImagePull, message: m}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "ImagePullBackOff: m"},
+		"no such key":                          {`{containerStatuses: [{name: auth, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "a" not found'}}}]}`, `CreateContainerConfigError: secret "a" not found`},
+		"crash loop, waiting":                  {`{phase: Running, containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff, message: "back-off 40s restarting"}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop, running":                  {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {running: {}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop, ended":                    {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {terminated: {exitCode: 137, reason: OOMKilled}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash, first":                         {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash, waiting for the first restart": {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop of unknown cause":          {`{containerStatuses: [{name: auth, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}`, "CrashLoopBackOff: container auth keeps ending"},
+		"crash without a reason":               {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1 (Error)"},
+		"a server that ends by itself":         {`{containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 0, reason: Completed}}}]}`, "CrashLoopBackOff: container auth keeps ending"},
+		"init container done":                  {`{initContainerStatuses: [{name: init, ready: true, state: {terminated: {exitCode: 0, reason: Completed}}}], containerStatuses: [{name: auth, ready: true, state: {running: {}}}]}`, ""},
+		"init container crashes":               {`{initContainerStatuses: [{name: init, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 2, reason: Error}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "CrashLoopBackOff: container init ended with exit code 2 (Error)"},
+		"the second container":                 {`{containerStatuses: [{name: auth, ready: true, state: {running: {}}}, {name: mesh, state: {waiting: {reason: InvalidImageName, message: m}}}]}`, "InvalidImageName: m"},
+		"evicted":                              {`{phase: Failed, reason: Evicted, message: "The node was low on resource: memory."}`, "Evicted: The node was low on resource: memory."},
+		"failed":                               {`{phase: Failed}`, "Failed"},
+		"failed with a message":                {`{phase: Failed, message: m}`, "Failed: m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := podOf(t, test.status)
+			assert.Equal(t, PodProblem(pod), test.want)
+			pod.DeletionTimestamp = ptr.To(metav1.Now())
+			assert.Equal(t, PodProblem(pod), "", "a pod that is going is no problem")
+			assert.Equal(t, podHint(pod), "")
+		})
+	}
+}
+
+func TestPodHint(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ status, want string }{
+		"nothing known":    {"{}", ""},
+		"ready":            {`{conditions: [{type: Ready, status: "True"}]}`, ""},
+		"not ready":        {`{conditions: [{type: Ready, status: "False", reason: ContainersNotReady, message: "containers with unready status: [auth]"}]}`, "not ready: containers with unready status: [auth]"},
+		"no message":       {`{conditions: [{type: Ready, status: "False", reason: ContainersNotReady}]}`, "not ready: ContainersNotReady"},
+		"volume not bound": {unbound, "Unschedulable: 0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."},
+	} {
+		assert.Equal(t, podHint(podOf(t, test.status)), test.want, name)
+	}
+}
+
+func objectOf(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	assert.NilError(t, err)
+	object := &unstructured.Unstructured{}
+	assert.NilError(t, object.UnmarshalJSON(data), "%s", text)
+	return object
+}
+
+const (
+	deployment  = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: auth, generation: 2}, "
+	statefulSet = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: auth, generation: 2}, "
+	daemonSet   = "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: auth, generation: 2}, "
+	available   = `{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}`
+)
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		object string
+		want   State
+	}{
+		"Deployment, up": {
+			deployment + "spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, availableReplicas: 2, readyReplicas: 2, conditions: [" + available + "]}}",
+			State{Settled: true, Ready: 2, Desired: 2},
+		},
+		"Deployment, just created": {
+			deployment + "spec: {replicas: 2}}",
+			State{Desired: 2, Hint: "Deployment auth: Replicas: 0/2"},
+		},
+		"Deployment, not seen yet": {
+			deployment + "spec: {replicas: 2}, status: {observedGeneration: 1, replicas: 2, updatedReplicas: 2, availableReplicas: 2, readyReplicas: 2, conditions: [" + available + "]}}",
+			State{Ready: 2, Desired: 2, Hint: "Deployment auth: Deployment generation is 2, but latest observed generation is 1"},
+		},
+		"Deployment, rolling out": {
+			deployment + "spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 3, updatedReplicas: 1, availableReplicas: 2, readyReplicas: 2, conditions: [" + available + "]}}",
+			State{Ready: 2, Desired: 2, Hint: "Deployment auth: Updated: 1/2"},
+		},
+		"Deployment, old pods left": {
+			deployment + "spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 1, availableReplicas: 1, readyReplicas: 1, conditions: [" + available + "]}}",
+			State{Ready: 1, Desired: 1, Hint: "Deployment auth: Pending termination: 1"},
+		},
+		"Deployment, not available": {
+			deployment + "spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, updatedReplicas: 1, conditions: [" + available + "]}}",
+			State{Desired: 1, Hint: "Deployment auth: Available: 0/1"},
+		},
+		"Deployment, of nothing": {
+			deployment + "spec: {replicas: 0}, status: {observedGeneration: 2, conditions: [" + available + "]}}",
+			State{Settled: true},
+		},
+		"Deployment, out of time": {
+			deployment + `spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, updatedReplicas: 1, unavailableReplicas: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded, message: "ReplicaSet auth-1 has timed out progressing."}]}}`,
+			State{Desired: 1, Problem: "Deployment auth: Progress deadline exceeded"},
+		},
+		"Deployment, pods refused": {
+			deployment + `spec: {replicas: 1}, status: {observedGeneration: 2, unavailableReplicas: 1, conditions: [{type: Progressing, status: "True", reason: NewReplicaSetCreated}, {type: ReplicaFailure, status: "True", reason: FailedCreate, message: "exceeded quota"}]}}`,
+			State{Desired: 1, Problem: "Deployment auth: FailedCreate: exceeded quota", Hint: "Deployment auth: Replicas: 0/1"},
+		},
+		"Deployment, pods refused once": {
+			deployment + `spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, updatedReplicas: 1, availableReplicas: 1, readyReplicas: 1, conditions: [` + available + `, {type: ReplicaFailure, status: "False", reason: FailedCreate}]}}`,
+			State{Settled: true, Ready: 1, Desired: 1},
+		},
+		"StatefulSet, up": {
+			statefulSet + "spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, currentReplicas: 2, updatedReplicas: 2, readyReplicas: 2, currentRevision: a, updateRevision: a}}",
+			State{Settled: true, Ready: 2, Desired: 2},
+		},
+		"StatefulSet, just created": {
+			statefulSet + "spec: {replicas: 1}}",
+			State{Desired: 1, Hint: "StatefulSet auth: Replicas: 0/1"},
+		},
+		"StatefulSet, a pod not ready": {
+			statefulSet + "spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, currentReplicas: 2, readyReplicas: 1, currentRevision: a, updateRevision: a}}",
+			State{Ready: 1, Desired: 2, Hint: "StatefulSet auth: Ready: 1/2"},
+		},
+		"StatefulSet, of nothing": {
+			statefulSet + "spec: {replicas: 0}, status: {observedGeneration: 2, replicas: 0, currentRevision: a, updateRevision: a}}",
+			State{Settled: true},
+		},
+		"DaemonSet, just created": {
+			daemonSet + "spec: {}}",
+			State{Hint: "DaemonSet auth: DaemonSet status.observedGeneration not found"},
+		},
+		"DaemonSet, not seen yet": {
+			daemonSet + "spec: {}, status: {observedGeneration: 1, desiredNumberScheduled: 1, currentNumberScheduled: 1, updatedNumberScheduled: 1, numberAvailable: 1, numberReady: 1}}",
+			State{Ready: 1, Desired: 1, Hint: "DaemonSet auth: DaemonSet generation is 2, but latest observed generation is 1"},
+		},
+		"StatefulSet, not seen yet": {
+			statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 1, replicas: 1, currentReplicas: 1, readyReplicas: 1, currentRevision: a, updateRevision: a}}",
+			State{Ready: 1, Desired: 1, Hint: "StatefulSet auth: StatefulSet generation is 2, but latest observed generation is 1"},
+		},
+		"DaemonSet, up": {
+			daemonSet + "spec: {}, status: {observedGeneration: 2, desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 3, numberAvailable: 3, numberReady: 3}}",
+			State{Settled: true, Ready: 3, Desired: 3},
+		},
+		"DaemonSet, a pod not ready": {
+			daemonSet + "spec: {}, status: {observedGeneration: 2, desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 3, numberAvailable: 2, numberReady: 2}}",
+			State{Ready: 2, Desired: 3, Hint: "DaemonSet auth: Available: 2/3"},
+		},
+		"DaemonSet, updating": {
+			daemonSet + "spec: {}, status: {observedGeneration: 2, desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 1, numberAvailable: 3, numberReady: 3}}",
+			State{Ready: 3, Desired: 3, Hint: "DaemonSet auth: Updated: 1/3"},
+		},
+		"being deleted": {
+			`{apiVersion: apps/v1, kind: Deployment, metadata: {name: auth, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {replicas: 1}, status: {readyReplicas: 1}}`,
+			State{Ready: 1, Desired: 1, Hint: "Deployment auth: Resource scheduled for deletion"},
+		},
+		"ConfigMap":    {"{apiVersion: v1, kind: ConfigMap, metadata: {name: auth}}", State{Settled: true}},
+		"Service":      {"{apiVersion: v1, kind: Service, metadata: {name: auth}, spec: {type: ExternalName, externalName: a}}", State{Settled: true}},
+		"claim, bound": {"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, status: {phase: Bound}}", State{Settled: true}},
+		"claim, waiting": {
+			"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, status: {phase: Pending}}",
+			State{Hint: "PersistentVolumeClaim data: PVC is not Bound. phase: Pending"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := objectOf(t, test.object)
+			before := object.DeepCopy()
+			assert.DeepEqual(t, Of([]*unstructured.Unstructured{object}, nil), test.want)
+			assert.DeepEqual(t, object, before)
+		})
+	}
+}
+
+func TestNothingIsSettled(t *testing.T) {
+	t.Parallel()
+	assert.DeepEqual(t, Of(nil, nil), State{Settled: true})
+}
+
+// What a pod says of itself is closer to the cause than what its workload says; of several
+// pods the first by name is told, so that the message stays the same.
+func TestThePodIsBlamed(t *testing.T) {
+	t.Parallel()
+	const down = deployment + `spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, unavailableReplicas: 2, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}}`
+	const pull = `{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull, message: m}}}]}`
+	const notReady = `{conditions: [{type: Ready, status: "False", message: "containers with unready status: [auth]"}]}`
+	pod := func(name, status string) *corev1.Pod {
+		p := podOf(t, status)
+		p.Name = name
+		return p
+	}
+	down1, up := objectOf(t, down), objectOf(t, deployment+"spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, updatedReplicas: 1, availableReplicas: 1, readyReplicas: 1, conditions: ["+available+"]}}")
+	for name, test := range map[string]struct {
+		object *unstructured.Unstructured
+		pods   []*corev1.Pod
+		want   State
+	}{
+		"no pods":         {down1, nil, State{Desired: 2, Problem: "Deployment auth: Progress deadline exceeded"}},
+		"one":             {down1, []*corev1.Pod{pod("b", pull)}, State{Desired: 2, Problem: "pod b: ImagePullBackOff: m"}},
+		"the first":       {down1, []*corev1.Pod{pod("c", unschedulable), pod("b", pull), pod("a", "{}")}, State{Desired: 2, Problem: "pod b: ImagePullBackOff: m"}},
+		"a hint":          {down1, []*corev1.Pod{pod("b", notReady), pod("a", "{}")}, State{Desired: 2, Problem: "Deployment auth: Progress deadline exceeded", Hint: "pod b: not ready: containers with unready status: [auth]"}},
+		"problem first":   {down1, []*corev1.Pod{pod("a", notReady), pod("b", pull)}, State{Desired: 2, Problem: "pod b: ImagePullBackOff: m"}},
+		"all is well":     {up, []*corev1.Pod{pod("old", pull)}, State{Settled: true, Ready: 1, Desired: 1}},
+		"only going pods": {down1, []*corev1.Pod{func() *corev1.Pod { p := pod("a", pull); p.DeletionTimestamp = ptr.To(metav1.Now()); return p }()}, State{Desired: 2, Problem: "Deployment auth: Progress deadline exceeded"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.DeepEqual(t, Of([]*unstructured.Unstructured{test.object}, test.pods), test.want)
+		})
+	}
+}
+
+// One object that is not settled is enough, wherever it stands.
+func TestAllObjectsCount(t *testing.T) {
+	t.Parallel()
+	service := objectOf(t, "{apiVersion: v1, kind: Service, metadata: {name: auth}, spec: {type: ExternalName, externalName: a}}")
+	claim := objectOf(t, "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, status: {phase: Pending}}")
+	up := objectOf(t, statefulSet+"spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, currentReplicas: 1, readyReplicas: 1, currentRevision: a, updateRevision: a}}")
+	want := State{Ready: 1, Desired: 1, Hint: "PersistentVolumeClaim data: PVC is not Bound. phase: Pending"}
+	assert.DeepEqual(t, Of([]*unstructured.Unstructured{claim, service, up}, nil), want)
+	assert.DeepEqual(t, Of([]*unstructured.Unstructured{up, service, claim}, nil), want)
+}
+
+func TestAnUnreadableStatusIsAProblem(t *testing.T) {
+	t.Parallel()
+	object := objectOf(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: auth}, spec: {replicas: 1}, status: {conditions: nonsense}}`)
+	state := Of([]*unstructured.Unstructured{object}, nil)
+	assert.Equal(t, state.Settled, false)
+	assert.Assert(t, len(state.Problem) > len("Deployment auth: its status cannot be read: "), state.Problem)
+}
