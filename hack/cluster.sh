@@ -47,6 +47,7 @@ create() {
 		--config "$root/hack/cluster/pods-$pods.yaml" \
 		--disable-qps-limits \
 		--extra-args etcd=unsafe-no-fsync=true \
+		--extra-args kube-apiserver=service-cluster-ip-range=10.96.0.0/12 \
 		--extra-args kube-controller-manager=concurrent-deployment-syncs=20 \
 		--extra-args kube-controller-manager=concurrent-replicaset-syncs=20 \
 		--extra-args kube-controller-manager=concurrent-statefulset-syncs=20 \

@@ -26,10 +26,22 @@ func ownedChanged() predicate.Predicate {
 				return true
 			}
 			if before.GetResourceVersion() == after.GetResourceVersion() {
-				return false // a resync
+				return false // a resync, which the DataService gets itself
 			}
 			return declaredChanged(before, after) || stateOf(before) != stateOf(after)
 		},
+	}
+}
+
+// resynced lets through the periodic look at a DataService that did not change.
+func resynced() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion()
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 

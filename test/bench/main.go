@@ -1,0 +1,130 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench measures the operator: requests, times, throughput, memory.
+// It prints tables with the bound beside each number and asserts no time; it
+// fails only when something did not work at all.
+//
+// With KUBECONFIG set it uses that cluster, which must hold no DataServices
+// and whose pods must become ready by themselves; else it starts a simulated
+// one of its own and removes it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+// servicesPerNode is how many DataServices a simulated node has memory for, with some to spare.
+const servicesPerNode = 15
+
+type flags struct {
+	scale int
+	runs  int
+	only  []string
+}
+
+// section is one part of the benchmark; -only selects by name.
+type section struct {
+	name, title string
+	run         func(context.Context, *bench) error
+}
+
+// sections in the order in which they run: scale goes on with what throughput left behind.
+var sections = []section{
+	{"render", "Render one whole DataService", renderTime{}.run},
+	{"requests", "Requests for one DataService", requests{}.run},
+	{"ready", "From apply to Ready, one DataService", ready{}.run},
+	{"latency", "Latency, one DataService", latency{}.run},
+	{"throughput", "Throughput, many DataServices at once", throughput{}.run},
+	{"scale", "Requests for many DataServices", scale{}.run},
+	{"memory", "Memory and CPU of the operator as a process of its own", memory{}.run},
+}
+
+func main() {
+	f, err := parseFlags(os.Args[1:])
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err = run(ctx, f)
+		stop()
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func parseFlags(args []string) (flags, error) {
+	var f flags
+	names := make([]string, len(sections))
+	for i, s := range sections {
+		names[i] = s.name
+	}
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	set.IntVar(&f.scale, "scale", 200, "how many DataServices are many")
+	set.IntVar(&f.runs, "runs", 3, "how often what concerns one DataService is repeated")
+	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all)")
+	if err := set.Parse(args); err != nil {
+		return f, err
+	}
+	if set.NArg() > 0 {
+		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if f.scale < 1 || f.runs < 1 {
+		return f, errors.New("-scale and -runs must be at least 1")
+	}
+	f.only = names
+	if *only != "" {
+		f.only = strings.Split(*only, ",")
+	}
+	for _, name := range f.only {
+		if !slices.Contains(names, name) {
+			return f, fmt.Errorf("there is no section %q: try %s", name, strings.Join(names, ", "))
+		}
+	}
+	return f, nil
+}
+
+func run(ctx context.Context, f flags) (err error) {
+	started := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c, err := cluster.Start(ctx, cluster.Options{Name: "bench", Nodes: 2 + f.scale/servicesPerNode})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+
+	b, err := newBench(ctx, cancel, c, f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.cleanUp(context.WithoutCancel(ctx))) }()
+	b.printFacts()
+	for _, s := range sections {
+		if !slices.Contains(f.only, s.name) {
+			continue
+		}
+		b.report.begin(s.name, s.title)
+		begin, cpu := time.Now(), cpuSeconds()
+		if err := s.run(ctx, b); err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				err = errors.Join(err, cause)
+			}
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		b.report.end(time.Since(begin), cpuSeconds()-cpu)
+	}
+	b.report.totals(time.Since(started))
+	return nil
+}

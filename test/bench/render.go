@@ -1,0 +1,75 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/credentials"
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// What rendering may take, in milliseconds.
+const (
+	renderCold   = 5
+	renderCached = 0.1
+)
+
+// renderTime measures what stands before the first write of a reconciliation: graph,
+// credentials, values and charts of the sample.
+type renderTime struct {
+	planner *plan.Planner
+	keeper  *credentials.Keeper
+	ds      *dsv1.DataService
+}
+
+func (renderTime) run(_ context.Context, b *bench) error {
+	r := renderTime{keeper: credentials.NewKeeper(), ds: b.sample.DeepCopy()}
+	r.ds.UID = "bench"
+	t := b.report.table("", "ms", "ns", "CPU ms", "ALLOCATIONS", "BYTES")
+	var failed error
+	measure := func(name string, limit *bound, do func() error) {
+		before := cpuSeconds()
+		result := testing.Benchmark(func(tb *testing.B) {
+			for tb.Loop() {
+				if err := do(); err != nil {
+					failed = err
+					tb.SkipNow()
+				}
+			}
+		})
+		if result.N == 0 {
+			failed = errors.Join(failed, errors.New(name+" could not be measured"))
+			return
+		}
+		each := float64(result.T.Nanoseconds()) / float64(result.N)
+		cell, _ := b.report.check(name+", ms", each/1e6, limit)
+		cpu := (cpuSeconds() - before) * 1000 / float64(result.N)
+		t.row(name, cell, number(each), number(cpu), number(float64(result.AllocsPerOp())), number(float64(result.AllocedBytesPerOp())))
+	}
+	load := func() error {
+		renderer, err := render.New(b.version)
+		if err == nil {
+			r.planner = plan.NewPlanner(renderer, nil)
+		}
+		return err
+	}
+	measure("load the charts", nil, load)
+	measure("first, charts loaded for it", nil, func() error { return errors.Join(load(), r.plan()) })
+	measure("cold, a new generation", atMost(renderCold), func() error { r.ds.Generation++; return r.plan() })
+	measure("cached", atMost(renderCached), r.plan)
+	t.flush()
+	b.report.note("\nCPU is all of this process's, with garbage collection; unlike the time it hardly depends on who else uses the machine.")
+	return failed
+}
+
+// plan plans the sample.
+func (r *renderTime) plan() error {
+	_, _, err := makePlan(r.planner, r.keeper, r.ds)
+	return err
+}
