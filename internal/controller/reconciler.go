@@ -91,7 +91,7 @@ func (r *Reconciler) carryOut(ctx context.Context, ds *dsv1.DataService) (status
 	if seen.Deleting {
 		return seen, nil // owner references take everything with them
 	}
-	graph, err := component.NewGraph(&ds.Spec)
+	graph, err := r.planner.Graph(ds)
 	if err != nil {
 		return seen, invalid(err)
 	}

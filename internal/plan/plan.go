@@ -47,24 +47,43 @@ type Plan struct {
 type Planner struct {
 	renderer *render.Renderer
 	images   map[string]string
-	cache    *lru.Cache
+	graphs   *lru.Cache // version -> *component.Graph
+	cache    *lru.Cache // key -> *Plan
 }
 
 // NewPlanner returns a Planner. images replace the charts' default images, see values.Input.
 func NewPlanner(renderer *render.Renderer, images map[string]string) *Planner {
-	return &Planner{renderer: renderer, images: images, cache: lru.New(cachedPlans)}
+	return &Planner{renderer: renderer, images: images, graphs: lru.New(cachedPlans), cache: lru.New(cachedPlans)}
+}
+
+// version identifies a spec within one process.
+type version struct {
+	uid        types.UID
+	generation int64
 }
 
 // key is all that a plan depends on, within one process.
 type key struct {
-	uid         types.UID
-	generation  int64
+	version
 	credentials values.Credentials
+}
+
+// Graph returns the graph of a DataService's spec; the error is a *component.FieldError.
+func (p *Planner) Graph(ds *dsv1.DataService) (*component.Graph, error) {
+	k := version{ds.UID, ds.Generation}
+	if cached, ok := p.graphs.Get(k); ok && ds.UID != "" {
+		return cached.(*component.Graph), nil
+	}
+	graph, err := component.NewGraph(&ds.Spec)
+	if err == nil {
+		p.graphs.Add(k, graph)
+	}
+	return graph, err
 }
 
 // Make returns the plan of a DataService whose graph is already known.
 func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials values.Credentials) (*Plan, error) {
-	k := key{ds.UID, ds.Generation, credentials}
+	k := key{version{ds.UID, ds.Generation}, credentials}
 	if ds.UID != "" {
 		if cached, ok := p.cache.Get(k); ok {
 			return cached.(*Plan), nil

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/component"
 	"d3os.com/d3os-operator/internal/credentials"
 	"d3os.com/d3os-operator/internal/plan"
 	"d3os.com/d3os-operator/internal/render"
@@ -88,7 +87,8 @@ func Objects(ds *dsv1.DataService, kubeVersion string) ([]*unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
-	graph, err := component.NewGraph(&ds.Spec)
+	planner := plan.NewPlanner(renderer, nil)
+	graph, err := planner.Graph(ds)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func Objects(ds *dsv1.DataService, kubeVersion string) ([]*unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
-	p, err := plan.NewPlanner(renderer, nil).Make(ds, graph, secrets.Credentials)
+	p, err := planner.Make(ds, graph, secrets.Credentials)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/component"
 	"d3os.com/d3os-operator/internal/credentials"
 	"d3os.com/d3os-operator/internal/plan"
 )
@@ -15,7 +14,7 @@ import (
 // makePlan does what a reconciliation does before it looks at the cluster; it takes what
 // Secrets it knows from the keeper and finds none in the cluster.
 func makePlan(planner *plan.Planner, keeper *credentials.Keeper, ds *dsv1.DataService) (*credentials.Plan, *plan.Plan, error) {
-	graph, err := component.NewGraph(&ds.Spec)
+	graph, err := planner.Graph(ds)
 	if err != nil {
 		return nil, nil, err
 	}
