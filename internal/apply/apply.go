@@ -153,7 +153,7 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 	if err != nil {
 		return Result{}, err
 	}
-	if same && withoutForeign(planned, live) == nil {
+	if same && !hasForeign(planned, live) {
 		metrics.SkippedWrites.WithLabelValues(live.GetKind()).Inc()
 		return Result{Object: live}, nil
 	}
@@ -166,23 +166,37 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 	}
 	object := live
 	if !same {
-		object = planned.DeepCopy()
-		object.SetUID(live.GetUID()) // never re-create, never touch a namesake
-		if err := a.apply(ctx, object); err != nil {
-			if immutable(err) {
-				return a.replace(ctx, planned, live)
-			}
+		object, err = a.applyOver(ctx, planned, live)
+		if immutable(err) {
+			return a.replace(ctx, planned, live)
+		}
+		if err != nil {
 			return Result{}, fmt.Errorf("update %s: %w", describe(planned), err)
 		}
 	}
 	// Only now: what an earlier plan had and this one has not, the apply has removed.
-	if cleaned := withoutForeign(planned, object); cleaned != nil {
-		if err := a.client.Update(ctx, cleaned, client.FieldOwner(FieldManager)); err != nil {
-			return Result{}, fmt.Errorf("remove foreign entries from %s: %w", describe(planned), err)
+	if hasForeign(planned, object) {
+		if object, err = a.restore(ctx, planned, object); err != nil {
+			return Result{}, err
 		}
-		object = cleaned
 	}
 	return a.wrote(object, action), nil
+}
+
+// applyOver applies a planned object over a live one. What others wrote can stand in the way,
+// such as a port that has taken a planned name; then the object is restored.
+func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	object := planned.DeepCopy()
+	object.SetUID(live.GetUID()) // never re-create, never touch a namesake
+	err := a.apply(ctx, object)
+	if !apierrors.IsInvalid(err) || immutable(err) {
+		return object, err
+	}
+	object, restoreErr := a.restore(ctx, planned, live)
+	if restoreErr != nil {
+		return nil, err // the plan itself is invalid, and nothing was changed
+	}
+	return object, nil
 }
 
 func (a *Applier) apply(ctx context.Context, object *unstructured.Unstructured) error {

@@ -470,7 +470,7 @@ func TestForeignObjectsAreConflicts(t *testing.T) {
 			labels[plan.LabelInstance] = "other"
 			o.SetLabels(labels)
 			o.SetOwnerReferences(nil)
-		}, "somebody else"},
+		}, "DataService other"},
 	} {
 		for _, gvk := range Kinds {
 			t.Run(name+"/"+gvk.Kind, func(t *testing.T) {

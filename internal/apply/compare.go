@@ -50,17 +50,9 @@ func (c *comparer) same(planned, live *unstructured.Unstructured) (bool, error) 
 
 // contains tells whether merging the planned fields into the live object changes nothing.
 func (c *comparer) contains(live, planned *unstructured.Unstructured) (bool, error) {
-	has, err := c.types.ObjectToTyped(live, typed.AllowDuplicates)
+	has, merged, err := c.mergeTyped(live, planned)
 	if err != nil {
-		return false, fmt.Errorf("compare %s: %w", describe(live), err)
-	}
-	want, err := c.types.ObjectToTyped(planned)
-	if err != nil {
-		return false, fmt.Errorf("compare %s as planned: %w", describe(planned), err)
-	}
-	merged, err := has.Merge(want)
-	if err != nil {
-		return false, fmt.Errorf("compare %s with its plan: %w", describe(live), err)
+		return false, err
 	}
 	difference, err := has.Compare(merged)
 	if err != nil {
@@ -74,6 +66,33 @@ func (c *comparer) contains(live, planned *unstructured.Unstructured) (bool, err
 		same = same && onlyDefaulted(path, at(path, live.Object), at(path, planned.Object))
 	})
 	return same, nil
+}
+
+// merge returns the live object with the planned fields set.
+func (c *comparer) merge(live, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	_, merged, err := c.mergeTyped(live, planned)
+	if err != nil {
+		return nil, err
+	}
+	content, ok := merged.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("merge %s with its plan: the result is no object", describe(live))
+	}
+	return (&unstructured.Unstructured{Object: content}).DeepCopy(), nil
+}
+
+func (c *comparer) mergeTyped(live, planned *unstructured.Unstructured) (has, merged *typed.TypedValue, err error) {
+	if has, err = c.types.ObjectToTyped(live, typed.AllowDuplicates); err != nil {
+		return nil, nil, fmt.Errorf("compare %s: %w", describe(live), err)
+	}
+	want, err := c.types.ObjectToTyped(planned)
+	if err != nil {
+		return nil, nil, fmt.Errorf("compare %s as planned: %w", describe(planned), err)
+	}
+	if merged, err = has.Merge(want); err != nil {
+		return nil, nil, fmt.Errorf("compare %s with its plan: %w", describe(live), err)
+	}
+	return has, merged, nil
 }
 
 // onlyDefaulted tells whether an atomic value differs only in what the API server filled in,

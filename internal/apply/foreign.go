@@ -4,56 +4,117 @@
 package apply
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Server-side apply leaves entries that others added to a map or list. Most of them are
 // welcome: labels, annotations, a sidecar that a webhook injects. Some change what runs though
 // nobody declared it: another variable in a component's container, another file in its
-// configuration, another port of its Service. Those lists are the plan's alone.
+// configuration, another port of its Service, a paused rollout. Those are the plan's alone.
 
-// withoutForeign returns the live object without such entries, or nil when it has none.
-func withoutForeign(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
+// hasForeign tells whether the live object has such entries.
+func hasForeign(planned, live *unstructured.Unstructured) bool {
 	switch planned.GetKind() {
 	case "ConfigMap", "Secret":
-		if !foreignKeys(planned.Object, live.Object, "data") && !foreignKeys(planned.Object, live.Object, "binaryData") {
-			return nil
-		}
-		cleaned := live.DeepCopy()
-		removeForeignKeys(planned.Object, cleaned.Object, "data")
-		removeForeignKeys(planned.Object, cleaned.Object, "binaryData")
-		return cleaned
+		return foreignKeys(planned.Object, live.Object, "data") || foreignKeys(planned.Object, live.Object, "binaryData")
 	case "Service":
-		if !foreignItems(planned.Object, live.Object, portKey, "spec", "ports") {
-			return nil
-		}
-		cleaned := live.DeepCopy()
-		removeForeignItems(planned.Object, cleaned.Object, portKey, "spec", "ports")
-		return cleaned
-	case "Deployment", "StatefulSet", "DaemonSet":
-		return withoutForeignEnv(planned, live)
+		return foreignItems(items(planned.Object, "spec", "ports"), items(live.Object, "spec", "ports"), portKey)
 	}
-	return nil
+	if paused, _, _ := unstructured.NestedBool(live.Object, "spec", "paused"); paused {
+		return true
+	}
+	for _, list := range containerLists {
+		for _, container := range items(live.Object, list...) {
+			want := find(items(planned.Object, list...), nameKey, nameKey(container))
+			if want != nil && foreignItems(items(want, "env"), items(container, "env"), nameKey) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
-func withoutForeignEnv(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
-	var cleaned *unstructured.Unstructured
-	for _, list := range []string{"initContainers", "containers"} {
-		path := []string{"spec", "template", "spec", list}
-		for i, container := range items(live.Object, path...) {
-			want := find(items(planned.Object, path...), nameKey, nameKey(container))
-			if want == nil || !foreignItems(want, container, nameKey, "env") {
-				continue
+// restore writes the live object as planned in one update, the plan's own lists exactly so.
+// Unlike an apply, it takes out foreign entries, and also planned variables in another form.
+func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	object, err := a.compare.merge(withPlannedLists(planned, live), planned)
+	if err != nil {
+		return nil, err
+	}
+	object.SetResourceVersion(live.GetResourceVersion())
+	if err := a.client.Update(ctx, object, client.FieldOwner(FieldManager)); err != nil {
+		return nil, fmt.Errorf("restore %s: %w", describe(planned), err)
+	}
+	// The update made the manager a second owner of what it wrote, which would keep a later
+	// apply from removing it.
+	fields := object.GetManagedFields()
+	if !slices.ContainsFunc(fields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == FieldManager && f.Operation == metav1.ManagedFieldsOperationUpdate
+	}) {
+		return object, nil
+	}
+	if err := csaupgrade.UpgradeManagedFields(object, sets.New(FieldManager), FieldManager); err != nil {
+		return nil, fmt.Errorf("restore the field manager of %s: %w", describe(planned), err)
+	}
+	if err := a.client.Update(ctx, object, client.FieldOwner(FieldManager)); err != nil {
+		return nil, fmt.Errorf("restore the field manager of %s: %w", describe(planned), err)
+	}
+	return object, nil
+}
+
+// withPlannedLists returns a copy of the live object in which the plan's own lists are as planned.
+func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
+	object := live.DeepCopy()
+	planned = planned.DeepCopy()
+	switch planned.GetKind() {
+	case "ConfigMap", "Secret":
+		setField(object.Object, "data", planned.Object["data"])
+		setField(object.Object, "binaryData", planned.Object["binaryData"])
+	case "Service":
+		spec, _ := object.Object["spec"].(map[string]any)
+		ports := items(planned.Object, "spec", "ports")
+		for i, port := range ports {
+			// What the API server chose for the port, such as its node port, stays.
+			if merged := maps.Clone(find(items(spec, "ports"), portKey, portKey(port))); merged != nil {
+				maps.Copy(merged, port)
+				ports[i] = merged
 			}
-			if cleaned == nil {
-				cleaned = live.DeepCopy()
+		}
+		setField(spec, "ports", list(ports))
+	default:
+		unstructured.RemoveNestedField(object.Object, "spec", "paused")
+		for _, path := range containerLists {
+			for _, container := range items(object.Object, path...) {
+				if want := find(items(planned.Object, path...), nameKey, nameKey(container)); want != nil {
+					setField(container, "env", want["env"])
+				}
 			}
-			removeForeignItems(want, items(cleaned.Object, path...)[i], nameKey, "env")
 		}
 	}
-	return cleaned
+	return object
+}
+
+var containerLists = [][]string{
+	{"spec", "template", "spec", "initContainers"},
+	{"spec", "template", "spec", "containers"},
+}
+
+// setField sets a field, or removes it when there is no value.
+func setField(object map[string]any, field string, value any) {
+	if value == nil {
+		delete(object, field)
+		return
+	}
+	object[field] = value
 }
 
 // key identifies an item of a list as the API server does.
@@ -80,47 +141,33 @@ func foreignKeys(planned, live map[string]any, field string) bool {
 	return false
 }
 
-func removeForeignKeys(planned, live map[string]any, field string) {
-	want, _ := planned[field].(map[string]any)
-	has, _ := live[field].(map[string]any)
-	for k := range has {
-		if _, ok := want[k]; !ok {
-			delete(has, k)
-		}
-	}
-}
-
-func foreignItems(planned, live map[string]any, by key, path ...string) bool {
-	want := items(planned, path...)
-	return slices.ContainsFunc(items(live, path...), func(item map[string]any) bool { return find(want, by, by(item)) == nil })
-}
-
-func removeForeignItems(planned, live map[string]any, by key, path ...string) {
-	want := items(planned, path...)
-	var kept []any
-	for _, item := range items(live, path...) {
-		if find(want, by, by(item)) != nil {
-			kept = append(kept, item)
-		}
-	}
-	parent := live
-	for _, field := range path[:len(path)-1] {
-		parent, _ = parent[field].(map[string]any)
-	}
-	parent[path[len(path)-1]] = kept
+func foreignItems(planned, live []map[string]any, by key) bool {
+	return slices.ContainsFunc(live, func(item map[string]any) bool { return find(planned, by, by(item)) == nil })
 }
 
 // items returns the maps in the list at a path, without copying them.
 func items(object map[string]any, path ...string) []map[string]any {
 	value, _, _ := unstructured.NestedFieldNoCopy(object, path...)
-	list, _ := value.([]any)
-	found := make([]map[string]any, 0, len(list))
-	for _, item := range list {
+	values, _ := value.([]any)
+	found := make([]map[string]any, 0, len(values))
+	for _, item := range values {
 		if m, ok := item.(map[string]any); ok {
 			found = append(found, m)
 		}
 	}
 	return found
+}
+
+// list is the reverse of items; nil for none.
+func list(items []map[string]any) any {
+	if len(items) == 0 {
+		return nil
+	}
+	values := make([]any, len(items))
+	for i, item := range items {
+		values[i] = item
+	}
+	return values
 }
 
 func find(list []map[string]any, by key, value any) map[string]any {

@@ -35,7 +35,10 @@ func checkOwner(owner Owner, planned, live *unstructured.Unstructured) error {
 		return nil
 	}
 	conflict.Holder = "somebody else"
-	if by != "" && by != values.ManagedBy {
+	switch instance := labels[plan.LabelInstance]; {
+	case by == values.ManagedBy && instance != "" && instance != owner.Name:
+		conflict.Holder = "DataService " + instance
+	case by != "" && by != values.ManagedBy:
 		conflict.Holder = by
 	}
 	return conflict

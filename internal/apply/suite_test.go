@@ -111,7 +111,7 @@ func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 		return nil, fmt.Errorf("fill the cache: %w", <-ended)
 	}
 	operator, apiReader = c.GetClient(), c.GetAPIReader()
-	return func() { cancel(); _ = <-ended }, nil
+	return func() { cancel(); <-ended }, nil
 }
 
 // call is one request of the operator's.

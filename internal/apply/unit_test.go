@@ -222,7 +222,7 @@ func TestCheckOwner(t *testing.T) {
 		"retained":                       {kept, labelled + ", " + kept, ""},
 		"a claim of a set's":             {kept, labelled, ""},
 		"labelled by hand":               {digested, labelled, "somebody else"},
-		"of another instance":            {kept, "labels: {app.kubernetes.io/instance: other, app.kubernetes.io/managed-by: d3os-operator}, " + kept, "somebody else"},
+		"of another instance":            {kept, "labels: {app.kubernetes.io/instance: other, app.kubernetes.io/managed-by: d3os-operator}, " + kept, "DataService other"},
 		"managed by another":             {kept, "labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: Helm}, " + digested, "Helm"},
 		"nobody's":                       {kept, "name: a", "somebody else"},
 		"an owner that does not control": {digested, "ownerReferences: [{kind: DataService, name: other, uid: uid}]", "somebody else"},

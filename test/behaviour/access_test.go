@@ -1,0 +1,179 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/manager"
+)
+
+// account creates a ServiceAccount with cluster-wide rules and returns a token of it.
+func (e *env) account(name string, rules ...rbacv1.PolicyRule) string {
+	e.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.namespace}}
+	e.must(api.Create(e.ctx, account))
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: e.namespace + "-" + name}, Rules: rules}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: e.namespace}},
+	}
+	for _, object := range []client.Object{role, binding} {
+		e.must(api.Create(e.ctx, object))
+		e.Cleanup(func() { e.must(client.IgnoreNotFound(api.Delete(e.ctx, object))) })
+	}
+	token := &authenticationv1.TokenRequest{}
+	e.must(api.SubResource("token").Create(e.ctx, account, token))
+	return token.Status.Token
+}
+
+// role reads the rules of a role in config/rbac.
+func (e *env) role(file string) []rbacv1.PolicyRule {
+	e.Helper()
+	role := &rbacv1.ClusterRole{}
+	e.must(readYAML("config/rbac/"+file, role))
+	if len(role.Rules) == 0 {
+		e.Fatalf("%s has no rules", file)
+	}
+	return role.Rules
+}
+
+// The operator's role is enough for all that it does.
+func TestRoleIsEnough(t *testing.T) {
+	e := parallel(t)
+	rules := append(e.role("role.yaml"), e.role("leader_election_role.yaml")...)
+	token := e.account("operator", rules...)
+	as := func(cfg *rest.Config) {
+		*cfg = *rest.AnonymousClientConfig(cfg)
+		cfg.BearerToken = token
+	}
+	limited := rest.CopyConfig(config)
+	as(limited)
+	nobody, err := client.New(limited, client.Options{Scheme: api.Scheme()})
+	e.must(err)
+	if err := nobody.List(e.ctx, &corev1.NodeList{}); !apierrors.IsForbidden(err) {
+		t.Fatalf("the account may do more than its rules say: %v", err)
+	}
+	op := e.startOperator(func(cfg *rest.Config, o *manager.Options) {
+		as(cfg)
+		o.LeaderElection, o.LeaderElectionNamespace = true, e.namespace
+		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 10*time.Second, 500*time.Millisecond
+	})
+	name := e.createReady(sample())
+	e.changeReady(name, fields{"web": nil, "mysql": fields{"storage": fields{"size": "20Gi"}}})
+	added := get(e, &corev1.ConfigMap{}, "auth")
+	added.Data["more"] = "x"
+	e.must(api.Update(e.ctx, added))
+	e.until("the added key goes", func() error {
+		return unless(len(lookup[*corev1.ConfigMap](e.journal, "auth").Data) == 1, "it is still there")
+	})
+	e.changeReady(name, fields{"eureka": fields{"kind": "DaemonSet"}, "mysql": fields{"kind": "Deployment"}})
+	e.until("the old kind goes", func() error {
+		return unless(lookup[*appsv1.Deployment](e.journal, "eureka") == nil && lookup[*appsv1.StatefulSet](e.journal, "mysql-dataservice") == nil, "it is still there")
+	})
+	e.until("an event is there", func() error {
+		for _, id := range ids(e.all()) {
+			if strings.HasPrefix(id, "Event/"+name) {
+				return nil
+			}
+		}
+		return unless(false, "there is none")
+	})
+	e.equal("refused", asText(op.since(0, func(r request) bool { return r.code == http.StatusForbidden || r.code == http.StatusUnauthorized })), nil)
+}
+
+// Probes answer anyone; metrics only those who may read them.
+func TestEndpoints(t *testing.T) {
+	e := parallel(t)
+	metrics, probes := freeAddress(t), freeAddress(t)
+	e.startOperator(func(_ *rest.Config, o *manager.Options) {
+		o.MetricsBindAddress, o.MetricsSecure, o.ProbeBindAddress = metrics, true, probes
+	})
+	e.createReady(small())
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, body := fetch(t, "http://"+probes+path, ""); code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	reader := e.account("reader", e.role("metrics_reader_role.yaml")...)
+	stranger := e.account("stranger")
+	for who, c := range map[string]struct {
+		token string
+		codes []int
+	}{
+		"nobody": {"", []int{http.StatusUnauthorized, http.StatusForbidden}},
+		// controller-runtime does not tell a token that is wrong from one that could not be checked
+		"a liar":     {"no.such.token", []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError}},
+		"a stranger": {stranger, []int{http.StatusForbidden}},
+		"a reader":   {reader, []int{http.StatusOK}},
+	} {
+		var body string
+		err := e.within(10*time.Second, func() error { // the authorizer learns of a new role by a watch
+			code, text := fetch(t, "https://"+metrics+"/metrics", c.token)
+			body = text
+			return unless(slices.Contains(c.codes, code), http.StatusText(code))
+		})
+		if err != nil {
+			t.Errorf("metrics for %s: %v", who, err)
+		}
+		const series = `dataservice_phase{dataservice="dataservice-sample",namespace="`
+		if has := strings.Contains(body, series+e.namespace+`",phase="Running"} 1`); has != (who == "a reader") {
+			t.Errorf("%s sees the metrics: %v", who, has)
+		}
+	}
+}
+
+// freeAddress returns an address of this machine that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// fetch gets a page; code 0 when there is none.
+func fetch(t *testing.T, url, token string) (code int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	browser := &http.Client{
+		Timeout:   10 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}, // the certificate is self-signed
+	}
+	response, err := browser.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(data)
+}

@@ -1,0 +1,112 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"d3os.com/d3os-operator/internal/manager"
+)
+
+// costs tells whether a request is one that an idle operator must not send.
+func costs(r request) bool { return r.verb != "watch" && r.resource != "leases" }
+
+// An operator that starts over healthy DataServices, and one that looks at all of them again,
+// sends nothing.
+func TestHealthyDataServicesCostNothing(t *testing.T) {
+	e := alone(t)
+	op := e.startOperator()
+	const others = 19
+	name := e.createReady(sample())
+	for i := range others {
+		ds := small(fields{"mysql": nil, "uuc": nil, "auth": nil, "proxy": nil, "web": nil,
+			"eureka": fields{"name": fmt.Sprintf("eureka-%d", i)}})
+		ds.SetName(fmt.Sprintf("other-%d", i))
+		e.create(ds)
+	}
+	for i := range others {
+		e.ready(fmt.Sprintf("other-%d", i))
+	}
+	op.stop()
+
+	seen := e.reconciled()
+	op = e.startOperator(func(_ *rest.Config, o *manager.Options) { o.ResyncPeriod = 1200 * time.Millisecond })
+	e.until("all are looked at", func() error { return e.reconciledSince(seen, others+1) })
+	e.equal("writes after a restart", asText(op.since(0, func(r request) bool { return costs(r) && !r.reads() })), nil)
+	started := op.mark()
+	for range 2 {
+		seen = e.reconciled()
+		if err := e.within(10*time.Second, func() error { return e.reconciledSince(seen, others+1) }); err != nil {
+			t.Errorf("all are looked at again: %v", err)
+		}
+	}
+	e.equal("requests while nothing happens", asText(op.since(started, costs)), nil)
+	e.ready(name)
+}
+
+func asText(requests []request) []string {
+	var found []string
+	for _, r := range requests {
+		found = append(found, r.String())
+	}
+	return found
+}
+
+// reconciled is how many reconciliations there were in this process.
+func (e *env) reconciled() float64 {
+	e.Helper()
+	families, err := ctrlmetrics.Registry.Gather()
+	e.must(err)
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() == "controller_runtime_reconcile_total" {
+			for _, m := range family.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+func (e *env) reconciledSince(before float64, n int) error {
+	done := e.reconciled() - before
+	return unless(done >= float64(n), fmt.Sprintf("%v of %d reconciliations", done, n))
+}
+
+// A change costs the writes that it needs, a few status writes and no read.
+func TestChangeCosts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change fields
+		writes int
+	}{
+		{"image", fields{"auth": fields{"image": "registry.example/auth:v2"}}, 1},
+		{"scale", fields{"auth": fields{"replica": 3}}, 1},
+		{"removed variable", fields{"auth": fields{"env": fields{"ONE": nil}}}, 1},
+		{"port", fields{"web": fields{"port": 8080}}, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := parallel(t)
+			op := e.startOperator()
+			name := e.createReady(small(fields{"auth": fields{"env": fields{"ONE": "1", "TWO": "2"}}}))
+			mark := op.mark()
+			e.changeReady(name, c.change)
+			e.never("more is written than needed", func() bool { return len(op.since(mark, request.writesObject)) > c.writes })
+			if n := len(op.since(mark, request.writesObject)); n != c.writes {
+				t.Errorf("%d object writes", n)
+			}
+			if writes := op.since(mark, request.writesStatus); len(writes) > 3 {
+				t.Errorf("%d status writes", len(writes))
+			}
+			e.equal("reads", asText(op.since(mark, request.reads)), nil)
+			e.ready(name)
+		})
+	}
+}

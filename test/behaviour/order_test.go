@@ -1,0 +1,214 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+// While the database is down a service's new revision waits; what runs is healed and scaled.
+func TestNewRevisionWaitsForMiddleware(t *testing.T) {
+	e := parallel(t)
+	op := e.startOperator()
+	name := e.createReady(small())
+	e.setPodReady(e.pods("mysql")[0], false)
+	e.until("mysql is not ready", func() error { return e.component(name, "mysql", dsv1.PhaseDegraded) })
+
+	mark := op.mark()
+	e.change(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
+	e.until("auth waits", func() error {
+		if err := e.component(name, "auth", dsv1.PhasePending); err != nil {
+			return err
+		}
+		return mentions(e.componentStatus(name, "auth").Message, "keeps running", "waits for mysql")
+	})
+	e.equal("written while mysql is down", objects(op.since(mark, request.writesObject)), nil)
+
+	web := lookup[*appsv1.Deployment](e.journal, "web")
+	e.must(api.Delete(e.ctx, web.DeepCopy()))
+	e.until("web is healed", func() error {
+		now := lookup[*appsv1.Deployment](e.journal, "web")
+		return unless(now != nil && now.UID != web.UID && now.Status.ReadyReplicas == 1, "it is not back")
+	})
+	service := lookup[*corev1.Service](e.journal, "auth")
+	e.must(api.Delete(e.ctx, service.DeepCopy()))
+	e.until("a Service of the component that waits is healed", func() error {
+		now := lookup[*corev1.Service](e.journal, "auth")
+		return unless(now != nil && now.UID != service.UID, "it is not back")
+	})
+	e.change(name, fields{"proxy": fields{"replica": 3}})
+	e.until("proxy is scaled", func() error {
+		return unless(lookup[*appsv1.Deployment](e.journal, "proxy").Status.ReadyReplicas == 3, "it is not")
+	})
+	if e.runs("auth", "registry.example/auth:v2") {
+		t.Error("auth runs its new revision though mysql is down")
+	}
+
+	e.setPodReady(e.pods("mysql")[0], true)
+	e.ready(name)
+	e.until("auth is updated", func() error { return unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
+}
+
+// setPodReady makes a pod ready or not, as the kubelet would.
+func (e *env) setPodReady(p *corev1.Pod, ready bool) {
+	e.Helper()
+	status := `"False"`
+	if ready {
+		status = `"True"`
+	}
+	patch := `{"status":{"conditions":[{"type":"Ready","status":` + status + `},{"type":"ContainersReady","status":` + status + `}]}}`
+	e.must(api.Status().Patch(e.ctx, p.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch))))
+}
+
+func (e *env) componentStatus(name, component string) dsv1.ComponentStatus {
+	for _, c := range e.dataService(name).Status.Components {
+		if c.Name == component {
+			return c
+		}
+	}
+	return dsv1.ComponentStatus{}
+}
+
+// component returns an error unless a component is in a phase.
+func (e *env) component(name, component string, phase dsv1.Phase) error {
+	c := e.componentStatus(name, component)
+	return unless(c.Phase == phase, component+" is "+string(c.Phase)+": "+c.Message)
+}
+
+// Sequential creates one component after the other.
+func TestSequentialOrder(t *testing.T) {
+	e := parallel(t)
+	e.startOperator()
+	e.createReady(small(fields{"rollout": fields{"order": "Sequential"}}))
+	created, ready := map[string]time.Time{}, map[string]time.Time{}
+	for _, c := range e.since(0) {
+		var pods int32
+		switch workload := c.object.(type) {
+		case *appsv1.StatefulSet:
+			pods = workload.Status.ReadyReplicas
+		case *appsv1.Deployment:
+			pods = workload.Status.ReadyReplicas
+		default:
+			continue
+		}
+		name := c.object.GetName()
+		if c.event == watch.Added {
+			created[name] = c.at
+		}
+		if pods == 1 && ready[name].IsZero() {
+			ready[name] = c.at
+		}
+	}
+	before := ""
+	for _, name := range []string{"mysql-dataservice", "uuc-probe", "eureka", "auth", "proxy", "web"} {
+		if created[name].IsZero() || before != "" && created[name].Before(ready[before].Add(-100*time.Millisecond)) {
+			t.Errorf("%s was created at %s, %s was ready at %s", name, created[name], before, ready[before])
+		}
+		before = name
+	}
+}
+
+// A dependency of the user's is waited for like those of the platform.
+func TestDependsOn(t *testing.T) {
+	e := parallel(t)
+	e.startOperator()
+	name := e.create(small(fields{
+		"auth":  fields{"dependsOn": []string{"proxy"}},
+		"proxy": fields{"image": "registry.example/proxy:never-ready"},
+	}))
+	e.until("auth waits for proxy", func() error {
+		if e.dataService(name) == nil || e.componentStatus(name, "proxy").Phase != dsv1.PhaseCreating {
+			return unless(false, "proxy is not being created")
+		}
+		return mentions(e.componentStatus(name, "auth").Message, "waits for proxy")
+	})
+	e.never("auth was created before proxy was ready", func() bool { return lookup[*appsv1.Deployment](e.journal, "auth") != nil })
+	e.changeReady(name, fields{"proxy": fields{"image": nil}})
+}
+
+// A spec that contradicts itself is named, changes nothing, and what ran keeps running.
+func TestContradictionChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change fields
+		undo   fields
+		says   []string
+	}{
+		{"cycle", fields{"auth": fields{"dependsOn": []string{"proxy"}}, "proxy": fields{"dependsOn": []string{"auth"}}},
+			fields{"auth": fields{"dependsOn": nil}, "proxy": fields{"dependsOn": nil}},
+			[]string{"spec.auth.dependsOn", "auth -> proxy -> auth"}},
+		{"dependency on itself", fields{"auth": fields{"dependsOn": []string{"auth"}}}, fields{"auth": fields{"dependsOn": nil}},
+			[]string{"spec.auth.dependsOn", "auth -> auth"}},
+		{"dependency that is not declared", fields{"auth": fields{"dependsOn": []string{"gateway-web"}}}, fields{"auth": fields{"dependsOn": nil}},
+			[]string{"spec.auth.dependsOn", "gateway-web", "not declared"}},
+		{"two of one name", fields{"auth": fields{"name": "proxy"}}, fields{"auth": fields{"name": nil}},
+			[]string{"spec.proxy.name", "proxy", "spec.auth"}},
+		{"name of another's object", fields{"auth": fields{"name": "web-template"}}, fields{"auth": fields{"name": nil}},
+			[]string{"spec.web.name", "ConfigMap web-template"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := parallel(t)
+			op := e.startOperator()
+			name := e.createReady(small())
+			before, mark := versions(e.made()), op.mark()
+			merge(c.change, fields{"web": fields{"image": "registry.example/web:v2"}})
+			e.change(name, c.change)
+			e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonInvalidSpec, c.says...)
+			e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonInvalidSpec, c.says...)
+			if ds := e.dataService(name); ds.Status.Phase != dsv1.PhaseFailed || ds.Status.ObservedGeneration != ds.Generation {
+				t.Errorf("phase %s, observed generation %d of %d", ds.Status.Phase, ds.Status.ObservedGeneration, ds.Generation)
+			}
+			e.never("something was written", func() bool { return len(op.since(mark, request.writesObject)) > 0 })
+			if n := len(op.since(mark, request.writesStatus)); n > 1 {
+				t.Errorf("%d status writes", n)
+			}
+			after := versions(e.made())
+			for id, version := range before {
+				if after[id] != version {
+					t.Errorf("%s has changed", id)
+				}
+			}
+			e.changeReady(name, c.undo)
+			e.until("the rest of the change is carried out", func() error { return unless(e.runs("web", "registry.example/web:v2"), "it is not") })
+		})
+	}
+}
+
+// While paused nothing is written but the status; then all is caught up with.
+func TestPaused(t *testing.T) {
+	e := parallel(t)
+	op := e.startOperator()
+	name := e.createReady(small())
+	e.change(name, fields{"paused": true})
+	e.condition(name, dsv1.ConditionPaused, metav1.ConditionTrue, dsv1.ReasonPaused)
+	mark := op.mark()
+	e.must(api.Delete(e.ctx, lookup[*corev1.Service](e.journal, "auth").DeepCopy()))
+	e.must(api.Delete(e.ctx, lookup[*appsv1.Deployment](e.journal, "proxy").DeepCopy()))
+	e.change(name, fields{"auth": fields{"image": "registry.example/auth:v2"}, "web": nil})
+	e.until("the change is seen", func() error {
+		ds := e.dataService(name)
+		return unless(ds.Status.ObservedGeneration == ds.Generation && ds.Status.Phase == dsv1.PhasePaused, "phase "+string(ds.Status.Phase))
+	})
+	e.never("something was written while paused", func() bool { return len(op.since(mark, request.writesObject)) > 0 })
+	if err := e.isReady(name, 0); err == nil {
+		t.Error("ready, though a Deployment is missing")
+	}
+	e.changeReady(name, fields{"paused": false})
+	e.until("auth is updated", func() error { return unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
+	if lookup[*corev1.Service](e.journal, "auth") == nil || lookup[*appsv1.Deployment](e.journal, "proxy") == nil {
+		t.Error("what was deleted is not back")
+	}
+	e.until("web goes", func() error { return unless(lookup[*appsv1.Deployment](e.journal, "web") == nil, "it is still there") })
+}

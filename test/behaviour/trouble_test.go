@@ -1,0 +1,95 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+// What does not come up is named: component, pod and reason. The right value heals it, without
+// help, whether it was wrong from the start or became so.
+func TestTroubleIsNamedAndPasses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		component string
+		wrong     fields
+		right     fields
+		says      []string
+	}{
+		{"image that cannot be pulled", "auth", fields{"image": "registry.example/auth:does-not-exist"},
+			fields{"image": "registry.example/auth:v2"}, []string{"auth", "pod auth-", "ImagePullBackOff", "registry.example/auth:does-not-exist"}},
+		{"container that crashes", "proxy", fields{"image": "registry.example/proxy:crash-loop"},
+			fields{"image": "registry.example/proxy:v2"}, []string{"proxy", "pod proxy-", "CrashLoopBackOff"}},
+		{"pod that fits nowhere", "auth", fields{"resources": fields{"requests": fields{"cpu": "1000"}}},
+			fields{"resources": nil}, []string{"auth", "pod auth-", "Unschedulable", "Insufficient cpu"}},
+		{"image of the database", "mysql", fields{"image": "registry.example/mysql:does-not-exist"},
+			fields{"image": "registry.example/mysql:v2"}, []string{"mysql", "pod mysql-dataservice-0", "ImagePullBackOff"}},
+		{"image of the registry", "eureka", fields{"image": "registry.example/eureka:does-not-exist"},
+			fields{"image": "registry.example/eureka:v2"}, []string{"eureka", "pod eureka-", "ImagePullBackOff"}},
+		{"image of the login centre's probe", "uuc", fields{"image": "registry.example/curl:does-not-exist"},
+			fields{"image": nil}, []string{"uuc", "pod uuc-probe-", "ImagePullBackOff"}},
+	} {
+		wrong, right := fields{c.component: c.wrong}, fields{c.component: c.right}
+		t.Run(c.name+"/later", func(t *testing.T) {
+			e := parallel(t)
+			e.startOperator()
+			name := e.createReady(small())
+			e.change(name, wrong)
+			e.troubled(name, c.component, c.says)
+			e.changeReady(name, right)
+			e.untroubled(name)
+		})
+		t.Run(c.name+"/from the start", func(t *testing.T) {
+			e := parallel(t)
+			e.startOperator()
+			name := e.create(small(wrong))
+			e.troubled(name, c.component, c.says)
+			e.changeReady(name, right)
+			e.untroubled(name)
+		})
+	}
+}
+
+// troubled waits until condition, message and component say what is wrong.
+func (e *env) troubled(name, component string, says []string) {
+	e.Helper()
+	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonComponentFailing, says...)
+	e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonComponentFailing, says...)
+	ds := e.dataService(name)
+	if err := mentions(ds.Status.Message, says...); err != nil {
+		e.Errorf("status.message: %v", err)
+	}
+	if ds.Status.Phase != dsv1.PhaseDegraded {
+		e.Errorf("the phase is %s", ds.Status.Phase)
+	}
+	for _, c := range ds.Status.Components {
+		switch {
+		case c.Name == component:
+			if err := mentions(c.Message, says[1:]...); err != nil || c.Phase != dsv1.PhaseDegraded {
+				e.Errorf("status of %s: phase %s, %v", component, c.Phase, err)
+			}
+		case c.Phase == dsv1.PhaseDegraded || c.Phase == dsv1.PhaseFailed:
+			e.Errorf("%s is %s: %s", c.Name, c.Phase, c.Message)
+		}
+	}
+}
+
+// untroubled expects no word of a problem in the status.
+func (e *env) untroubled(name string) {
+	e.Helper()
+	ds := e.dataService(name)
+	if err := hasCondition(ds, dsv1.ConditionDegraded, metav1.ConditionFalse, dsv1.ReasonHealthy); err != nil {
+		e.Error(err)
+	}
+	for _, c := range ds.Status.Components {
+		if c.Phase != dsv1.PhaseRunning || c.Message != "" || c.Ready != c.Desired {
+			e.Errorf("%s: phase %s, %d/%d, message %q", c.Name, c.Phase, c.Ready, c.Desired, c.Message)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster gives a test binary a cluster: the one of KUBECONFIG, or a
+// simulated one of its own (hack/cluster.sh) that ends with the process.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Options describe a simulated cluster. They mean nothing for a cluster of KUBECONFIG.
+type Options struct {
+	// Name tells clusters of one machine apart; the process id is added to it.
+	Name string
+	// Pods is fast or general, see hack/cluster.sh. Default: fast.
+	Pods string
+	// Nodes is how many nodes there are. Default: 4.
+	Nodes int
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	Config     *rest.Config // without client-side limits
+	Kubeconfig string       // path
+	Own        bool         // started by Start, so that nobody else uses it
+
+	guard    *exec.Cmd
+	lifeline io.WriteCloser
+	dir      string
+}
+
+// Start starts a cluster, or connects to the one of KUBECONFIG.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	c := &Cluster{Kubeconfig: os.Getenv("KUBECONFIG")}
+	if c.Kubeconfig == "" {
+		if err := c.up(ctx, o); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", c.Kubeconfig, err), c.Stop())
+	}
+	cfg.QPS = -1
+	c.Config = cfg
+	return c, nil
+}
+
+// up starts a simulated cluster, and a guard that ends it when this process does, however
+// that comes about: the guard waits until the pipe that only this process writes to closes.
+func (c *Cluster) up(ctx context.Context, o Options) error {
+	dir, err := os.MkdirTemp("", "d3os-cluster-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the cluster: %w", err)
+	}
+	c.dir, c.Own, c.Kubeconfig = dir, true, filepath.Join(dir, "kubeconfig")
+	script := filepath.Join(Root(), "hack", "cluster.sh")
+	env := append(os.Environ(),
+		fmt.Sprintf("CLUSTER_NAME=%s-%d", orElse(o.Name, "test"), os.Getpid()),
+		"CLUSTER_DIR="+dir,
+		"CLUSTER_PODS="+orElse(o.Pods, "fast"),
+		"CLUSTER_NODES="+strconv.Itoa(max(o.Nodes, 4)),
+	)
+	guard := exec.Command("sh", "-c", `cat >/dev/null; exec "$0" down >/dev/null 2>&1`, script)
+	guard.Env = env
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is not for it
+	if c.lifeline, err = guard.StdinPipe(); err != nil {
+		return fmt.Errorf("guard the cluster: %w", err)
+	}
+	if err := guard.Start(); err != nil {
+		return fmt.Errorf("guard the cluster: %w", err)
+	}
+	c.guard = guard
+	up := exec.CommandContext(ctx, script, "up")
+	up.Env = env
+	if out, err := up.CombinedOutput(); err != nil {
+		return fmt.Errorf("start a cluster: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Stop removes a cluster that Start has started.
+func (c *Cluster) Stop() error {
+	if c.guard == nil {
+		return nil
+	}
+	err := errors.Join(c.lifeline.Close(), c.guard.Wait(), os.RemoveAll(c.dir))
+	c.guard = nil
+	return err
+}
+
+// Root is the folder of the repository.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+func orElse(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}
