@@ -10,6 +10,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,9 @@ type Reconciler struct {
 	planner     *plan.Planner
 	credentials *credentials.Keeper
 	reporter    *reporter
+	// leaving holds the DataServices, by their keys, whose namespace is being deleted. There is no
+	// way back from that, so nothing is tried for them any more.
+	leaving sync.Map
 }
 
 // New returns a Reconciler. The client must be cached with read-your-writes consistency for
@@ -60,6 +64,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	seen, err := r.carryOut(ctx, ds)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		r.leaving.Store(request.NamespacedName, ds.UID)
+		seen, err = status.Observation{Generation: ds.Generation, Paused: ds.Spec.Paused, Deleting: true}, nil
+	}
 	var failed *stepError
 	if err != nil {
 		failed = asStepError(err)
@@ -82,14 +90,22 @@ func (r *Reconciler) forget(request ctrl.Request) {
 	metrics.Forget(request.Namespace, request.Name)
 	r.credentials.Forget(request.Namespace, request.Name)
 	r.reporter.forget(request.NamespacedName)
+	r.leaving.Delete(request.NamespacedName)
+}
+
+// isDeleting tells whether a DataService goes, by itself or with its namespace. Owner
+// references then take everything with them.
+func (r *Reconciler) isDeleting(ds *dsv1.DataService) bool {
+	uid, leaving := r.leaving.Load(client.ObjectKeyFromObject(ds))
+	return ds.DeletionTimestamp != nil || leaving && uid == ds.UID
 }
 
 // carryOut is the whole of a reconciliation but its report. Everything is rendered before
 // anything is written, so that a spec that cannot be carried out changes nothing.
 func (r *Reconciler) carryOut(ctx context.Context, ds *dsv1.DataService) (status.Observation, error) {
-	seen := status.Observation{Generation: ds.Generation, Paused: ds.Spec.Paused, Deleting: ds.DeletionTimestamp != nil}
+	seen := status.Observation{Generation: ds.Generation, Paused: ds.Spec.Paused, Deleting: r.isDeleting(ds)}
 	if seen.Deleting {
-		return seen, nil // owner references take everything with them
+		return seen, nil
 	}
 	graph, err := r.planner.Graph(ds)
 	if err != nil {
