@@ -111,7 +111,12 @@ func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 		return nil, fmt.Errorf("fill the cache: %w", <-ended)
 	}
 	operator, apiReader = c.GetClient(), c.GetAPIReader()
-	return func() { cancel(); <-ended }, nil
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			fmt.Fprintln(os.Stderr, "the cache ended with:", err)
+		}
+	}, nil
 }
 
 // call is one request of the operator's.
