@@ -158,7 +158,7 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 		return Result{Object: live}, nil
 	}
 	action := Updated
-	if digest(planned) == digest(live) {
+	if plan.Digest(planned) == plan.Digest(live) {
 		action = Corrected
 		if err := a.contests.admit(live); err != nil {
 			return Result{Object: live}, err
@@ -264,10 +264,6 @@ func immutable(err error) bool {
 
 func describe(object *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())
-}
-
-func digest(object *unstructured.Unstructured) string {
-	return object.GetAnnotations()[plan.AnnotationDigest]
 }
 
 // Owned lists, from the cache, what the owner controls in a namespace.

@@ -30,7 +30,7 @@ func checkOwner(owner Owner, planned, live *unstructured.Unstructured) error {
 	}
 	labels := live.GetLabels()
 	by := labels[plan.LabelManagedBy]
-	ours := by == values.ManagedBy && plan.Kept(planned) || (by == values.ManagedBy || by == "") && digest(live) != ""
+	ours := by == values.ManagedBy && plan.Kept(planned) || (by == values.ManagedBy || by == "") && plan.Digest(live) != ""
 	if labels[plan.LabelInstance] == owner.Name && ours {
 		return nil
 	}

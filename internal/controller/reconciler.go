@@ -129,7 +129,7 @@ func (r *Reconciler) carryOut(ctx context.Context, ds *dsv1.DataService) (status
 // rollout applies secrets, then components wave by wave, then prunes.
 func (r *Reconciler) rollout(ctx context.Context, ds *dsv1.DataService, secrets *credentials.Plan, p *plan.Plan, seen status.Observation) (status.Observation, error) {
 	for _, secret := range secrets.Secrets {
-		if err := r.applyOne(ctx, ds, secret, nil); err != nil {
+		if err := r.applyOne(ctx, ds, secret); err != nil {
 			return seen, failure(dsv1.ReasonCredentialsFailed, err)
 		}
 	}

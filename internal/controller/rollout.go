@@ -173,7 +173,7 @@ func newRevision(c *plan.Component, live []*unstructured.Unstructured, known str
 		if live[i] == nil {
 			continue
 		}
-		if digestOf(live[i]) != digestOf(planned) {
+		if plan.Digest(live[i]) != plan.Digest(planned) {
 			return true
 		}
 		matching++
@@ -187,11 +187,7 @@ func mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
 	if live == nil {
 		return running
 	}
-	return digestOf(live) == digestOf(planned)
-}
-
-func digestOf(object *unstructured.Unstructured) string {
-	return object.GetAnnotations()[plan.AnnotationDigest]
+	return plan.Digest(live) == plan.Digest(planned)
 }
 
 // note is what a person should know of a component even while all is well.
@@ -205,10 +201,10 @@ func note(c *plan.Component) string {
 func owner(ds *dsv1.DataService) apply.Owner { return apply.Owner{Name: ds.Name, UID: ds.UID} }
 
 // applyOne applies an object that is not part of a component's rollout.
-func (r *Reconciler) applyOne(ctx context.Context, ds *dsv1.DataService, planned *unstructured.Unstructured, c *plan.Component) error {
+func (r *Reconciler) applyOne(ctx context.Context, ds *dsv1.DataService, planned *unstructured.Unstructured) error {
 	result, err := r.applier.Apply(ctx, owner(ds), planned)
 	if err == nil {
-		r.reporter.applied(ctx, ds, c, planned, result, false)
+		r.reporter.applied(ctx, ds, nil, planned, result, false)
 	}
 	return err
 }

@@ -35,6 +35,11 @@ func Kept(object *unstructured.Unstructured) bool {
 	return object.GetAnnotations()[AnnotationPolicy] == PolicyKeep
 }
 
+// Digest is the digest of the plan that an object was made from; empty for one of somebody else's.
+func Digest(object *unstructured.Unstructured) string {
+	return object.GetAnnotations()[AnnotationDigest]
+}
+
 // digestOf returns the digest of an object, and the digest without its number of replicas:
 // scaling is not a new revision.
 func digestOf(object *unstructured.Unstructured) (digest, revision string, err error) {

@@ -46,8 +46,8 @@ type Observation struct {
 	Components []Component // in the order of the graph; empty when there is no plan
 }
 
-// Compute returns the status after an observation. It returns prev itself, unchanged, when
-// nothing that a user can see has changed.
+// Compute returns the status after an observation. It equals prev, times included, when nothing
+// that a user can see has changed.
 func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv1.DataServiceStatus {
 	next := dsv1.DataServiceStatus{ObservedGeneration: seen.Generation, Components: prev.Components, Ready: prev.Ready}
 	if seen.Components != nil {
