@@ -75,6 +75,7 @@ generate: $(CONTROLLER_GEN) ## Generate the deep-copy code of the API types.
 .PHONY: manifests
 manifests: $(CONTROLLER_GEN) ## Generate the CRD and the operator's role from markers.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd/bases
+	go run ./hack/crd config/crd/bases/*.yaml
 	$(CONTROLLER_GEN) rbac:roleName=manager-role,headerFile=hack/boilerplate.yaml.txt paths=./internal/... output:rbac:dir=config/rbac
 
 .PHONY: docs

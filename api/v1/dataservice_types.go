@@ -70,76 +70,174 @@ type DataServiceList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.eureka) || !has(self.eureka.thirdParty) || self.eureka.thirdParty.url.startsWith('http')",fieldPath=".eureka.thirdParty.url",message="the url of eureka must be http:// or https://"
 type DataServiceSpec struct {
 	// MySQL is the relational database of every back end. Its default kind is StatefulSet.
+	// +kubebuilder:example=`{storage: {size: 50Gi}}`
 	// +optional
 	// +nullable
 	MySQL *MySQL `json:"mysql,omitempty"`
 
 	// UUC is the login and user centre. Its default kind is ThirdParty; of another kind
 	// it needs image and port.
+	// +kubebuilder:example=`{thirdParty: {url: https://login.example.com}}`
 	// +optional
 	// +nullable
 	UUC *Middleware `json:"uuc,omitempty"`
 
 	// Eureka is the service registry. Its default kind is Deployment.
+	// +kubebuilder:example=`{replica: 3}`
 	// +optional
 	// +nullable
 	Eureka *Middleware `json:"eureka,omitempty"`
 
 	// APIManager defines APIs and manages their life; administers the gateway.
+	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	APIManager *Service `json:"api-manager,omitempty"`
 
 	// Auth is login, users, roles, tenants and tokens.
+	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	Auth *Service `json:"auth,omitempty"`
 
 	// DSAdapter runs APIs over SQL data sources.
+	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	DSAdapter *Service `json:"ds-adapter,omitempty"`
 
 	// ESAdapter runs APIs over Elasticsearch.
+	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	ESAdapter *Service `json:"es-adapter,omitempty"`
 
 	// TRDAdapter runs APIs over third-party HTTP services.
+	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	TRDAdapter *Service `json:"trd-adapter,omitempty"`
 
 	// GatewayMaster is the run-time API gateway.
+	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
-	GatewayMaster *Service `json:"gateway-master,omitempty"`
+	GatewayMaster *Published `json:"gateway-master,omitempty"`
 
 	// GatewayWeb is the administration API of the gateway.
+	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
-	GatewayWeb *Service `json:"gateway-web,omitempty"`
+	GatewayWeb *Published `json:"gateway-web,omitempty"`
 
 	// Proxy relays the console's calls to the back ends.
+	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	Proxy *Service `json:"proxy,omitempty"`
 
 	// Web is the console: static files and a reverse proxy to proxy and gateway-master.
+	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
-	Web *Service `json:"web,omitempty"`
+	Web *Published `json:"web,omitempty"`
+
+	// AdditionalServices are services of your own.
+	// +kubebuilder:example=`[{name: reports, image: registry.example.com/team/reports:v1, port: 8080}]`
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	// +nullable
+	AdditionalServices []AdditionalService `json:"additionalServices,omitempty"`
+
+	// CronJobs are work that is done again and again.
+	// +kubebuilder:example=`[{name: clean-up, schedule: "30 2 * * *", image: busybox:1.37}]`
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	// +nullable
+	CronJobs []CronJob `json:"cronJobs,omitempty"`
+
+	// Defaults are for all components at once; what one of them says itself goes before.
+	// +kubebuilder:example=`{registry: mirror.example.com, size: medium}`
+	// +optional
+	// +nullable
+	Defaults *Defaults `json:"defaults,omitempty"`
+
+	// NetworkPolicy allows each component's pods the connections of the platform only.
+	// +kubebuilder:example=`{enabled: true}`
+	// +optional
+	// +nullable
+	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
 
 	// Paused stops the operator from writing anything but the status: nothing is created,
 	// healed, updated or removed until it is false again.
 	// +kubebuilder:default=false
+	// +kubebuilder:example=`true`
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
 	// Rollout says in which order components are created and updated.
 	// +kubebuilder:default={}
+	// +kubebuilder:example=`{order: Sequential}`
 	// +optional
 	Rollout Rollout `json:"rollout,omitempty"`
+}
+
+// Defaults are for all components at once. Maps are merged, name by name; of anything else a
+// component's own goes before.
+type Defaults struct {
+	// Registry takes the place of the registry's host in every image that the operator ships with,
+	// and goes before images given without a host.
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?(/[A-Za-z0-9._-]+)*$`
+	// +kubebuilder:example=`mirror.example.com/platform`
+	// +optional
+	// +nullable
+	Registry string `json:"registry,omitempty"`
+
+	// Size of the services; not of middleware and cron jobs. Default: each one's own.
+	// +kubebuilder:validation:XValidation:rule="self != 'custom'",message="size custom takes resources, which a service gives itself"
+	// +kubebuilder:example=`medium`
+	// +optional
+	// +nullable
+	Size Size `json:"size,omitempty"`
+
+	// Env are variables of the services and cron jobs; not of middleware.
+	// +kubebuilder:validation:MaxProperties=500
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_.-][A-Za-z0-9_.-]*$'))",message="the name of an environment variable must consist of letters, digits, '_', '-' or '.' and not start with a digit"
+	// +kubebuilder:example=`{LOG_LEVEL: info}`
+	// +optional
+	// +nullable
+	Env map[string]string `json:"env,omitempty"`
+
+	// TimeZone of the containers, in their variable TZ. Default: Asia/Shanghai.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$`
+	// +kubebuilder:example=`Europe/Berlin`
+	// +optional
+	// +nullable
+	TimeZone string `json:"timeZone,omitempty"`
+
+	SchedulingFields `json:",inline"`
+}
+
+// NetworkPolicy says which connections to the platform's pods are allowed: from the components
+// that depend on them or call them, to the ports they have; from anywhere where a nodePort,
+// load balancer or ingress publishes them.
+type NetworkPolicy struct {
+	// Enabled makes a NetworkPolicy for each component.
+	// +kubebuilder:default=false
+	// +kubebuilder:example=`true`
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+
+	// AllowFrom are further peers that may connect to every component (NetworkPolicyPeer), such as
+	// a monitoring namespace.
+	// +kubebuilder:example=`[{namespaceSelector: {matchLabels: {name: monitoring}}}]`
+	// +optional
+	// +nullable
+	AllowFrom []Object `json:"allowFrom,omitempty"`
 }
 
 // RolloutOrder is how components wait for one another.
@@ -159,6 +257,7 @@ type Rollout struct {
 	// Order is Dependency (a component starts when everything it depends on is ready) or
 	// Sequential (one component after the other).
 	// +kubebuilder:default=Dependency
+	// +kubebuilder:example=`Sequential`
 	// +optional
 	Order RolloutOrder `json:"order,omitempty"`
 }

@@ -4,99 +4,38 @@
 package v1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
-
-// Workload is what every component has, whether middleware or service.
-type Workload struct {
-	// Name is the name of the component's objects. Default: the component's own, such as auth
-	// (mysql: mysql-dataservice). Changing it replaces the objects.
-	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
-	// +kubebuilder:validation:MaxLength=50
-	// +optional
-	// +nullable
-	Name string `json:"name,omitempty"`
-
-	// Image is the container image. Default: the one that this version of the operator ships with.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
-	// +optional
-	// +nullable
-	Image string `json:"image,omitempty"`
-
-	// Port is the port of the container and of its Service. Default: the product's.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65535
-	// +optional
-	// +nullable
-	Port *int32 `json:"port,omitempty"`
-
-	// NodePort makes the Service a NodePort one, at this port of every node. 0, the default: ClusterIP.
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=65535
-	// +optional
-	// +nullable
-	NodePort *int32 `json:"nodePort,omitempty"`
-
-	// Replica is the number of pods.
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=1000
-	// +kubebuilder:default=1
-	// +optional
-	Replica *int32 `json:"replica,omitempty"`
-
-	// Env are environment variables of the container; they win over the component's own.
-	// +kubebuilder:validation:MaxProperties=500
-	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_.-][A-Za-z0-9_.-]*$'))",message="the name of an environment variable must consist of letters, digits, '_', '-' or '.' and not start with a digit"
-	// +optional
-	// +nullable
-	Env map[string]string `json:"env,omitempty"`
-
-	// Resources are the container's requests and limits. Given, they replace the component's
-	// default as a whole.
-	// +optional
-	// +nullable
-	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-
-	// DependsOn names further components that must be ready before a new revision of this one
-	// starts, beside those of the platform's own order.
-	// +kubebuilder:validation:MaxItems=16
-	// +listType=set
-	// +optional
-	// +nullable
-	DependsOn []ComponentName `json:"dependsOn,omitempty"`
-}
-
-// ComponentName is the key of a component in the spec.
-//
-// +kubebuilder:validation:Enum=mysql;uuc;eureka;api-manager;auth;ds-adapter;es-adapter;trd-adapter;gateway-master;gateway-web;proxy;web
-type ComponentName string
-
-// Service is one of the platform's services or its web front end.
-type Service struct {
-	Workload `json:",inline"`
-}
 
 // Middleware is a database, registry or login centre that services need.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.kind) || self.kind == 0 || self.kind == 1 || self.kind == 2 || self.kind == 3 || self.kind == 'Deployment' || self.kind == 'StatefulSet' || self.kind == 'DaemonSet' || self.kind == 'ThirdParty'",fieldPath=".kind",message="kind must be Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)"
 // +kubebuilder:validation:XValidation:rule="!has(self.kind) || !(self.kind == 3 || self.kind == 'ThirdParty') || has(self.thirdParty)",fieldPath=".thirdParty",reason=FieldValueRequired,message="kind ThirdParty needs the thirdParty block with the url of the middleware"
+// +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(self.image)",fieldPath=".version",message="give either image or version"
 type Middleware struct {
-	Workload `json:",inline"`
+	ObjectName `json:",inline"`
+	Workload   `json:",inline"`
 
-	// Kind is the kind of the workload: Deployment (or 0), StatefulSet (1), DaemonSet (2), or
-	// ThirdParty (3) for middleware that runs elsewhere. Default: mysql StatefulSet, eureka
-	// Deployment, uuc ThirdParty.
+	// Kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3) for what runs
+	// elsewhere. Default: mysql StatefulSet, eureka Deployment (several: StatefulSet), uuc ThirdParty.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:example=`StatefulSet`
 	// +optional
 	// +nullable
 	Kind *intstr.IntOrString `json:"kind,omitempty"`
 
+	// Version is the tag of the image that the operator ships with. Default: its own.
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`
+	// +kubebuilder:example=`v20240101`
+	// +optional
+	// +nullable
+	Version string `json:"version,omitempty"`
+
 	// ThirdParty says where middleware of kind ThirdParty runs. Other kinds ignore it.
+	// +kubebuilder:example=`{url: https://login.example.com}`
 	// +optional
 	// +nullable
 	ThirdParty *ThirdParty `json:"thirdParty,omitempty"`
@@ -107,37 +46,41 @@ type Middleware struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.secretRef) || !(has(self.username) || has(self.password))",message="give either secretRef or username and password, not both"
 type ThirdParty struct {
-	// URL is where it is reached: mysql://host:port for mysql, http:// or https:// for the
-	// others; without credentials, query or schema. A trailing slash is ignored.
+	// URL is where it is: mysql://host:port, or http:// or https:// for the others.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^(mysql|https?)://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$`
+	// +kubebuilder:example=`mysql://db.example.com:3306`
 	URL string `json:"url"`
 
-	// CheckCMD is a shell command that succeeds while the middleware is well. It runs in the
-	// probe pod, in this namespace, never in the operator. Default: a request to the url.
+	// CheckCMD is a shell command that succeeds while it is well. Default: a request to the url.
 	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:example=`mysqladmin ping -h db.example.com`
 	// +optional
 	// +nullable
 	CheckCMD string `json:"checkCMD,omitempty"`
 
-	// Username that services log in to mysql with; the others have no login. Prefer secretRef.
+	// Username of the services at mysql; prefer secretRef.
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:example=`dataservice`
 	// +optional
 	// +nullable
 	Username string `json:"username,omitempty"`
 
-	// Password of username, in plain text for all who may read this resource. Prefer secretRef.
+	// Password of username, plain to all readers; prefer secretRef.
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:example=`secret`
 	// +optional
 	// +nullable
 	Password string `json:"password,omitempty"`
 
-	// SecretRef names a Secret of this namespace with the keys username and password, for mysql.
+	// SecretRef names a Secret with the keys username and password, for mysql.
+	// +kubebuilder:example=`{name: database}`
 	// +optional
 	// +nullable
-	SecretRef *corev1.LocalObjectReference `json:"secretRef,omitempty"`
+	SecretRef *ObjectReference `json:"secretRef,omitempty"`
 
 	// Custom is kept for compatibility; nothing reads it.
+	// +kubebuilder:example=`{note: old}`
 	// +optional
 	// +nullable
 	Custom map[string]string `json:"custom,omitempty"`
@@ -152,17 +95,81 @@ type MySQL struct {
 
 	// Storage is the volume that holds the data of a StatefulSet or Deployment.
 	// +kubebuilder:default={}
+	// +kubebuilder:example=`{size: 50Gi}`
 	// +optional
 	Storage Storage `json:"storage,omitempty"`
 
-	// InitScripts name ConfigMaps of this namespace with .sql or .sh files. They run after the
-	// schemas were created, in the order of their file names, once, on an empty volume.
+	// InitScripts name ConfigMaps with .sql or .sh files, which run in the order of their file
+	// names, after the product's schemas, once, on an empty volume.
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:example=`[{name: more-tables}]`
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	// +nullable
-	InitScripts []corev1.LocalObjectReference `json:"initScripts,omitempty"`
+	InitScripts []ObjectReference `json:"initScripts,omitempty"`
+
+	// CredentialsSecret names a Secret of this namespace with the keys root-password, username and
+	// password, which the data is created with. Default: one that the operator generates and keeps.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`database-account`
+	// +optional
+	// +nullable
+	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+
+	// Databases are created beside the product's; they stay when they are taken out. The services'
+	// account has all rights on them.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:example=`[reports]`
+	// +listType=set
+	// +optional
+	// +nullable
+	Databases []DatabaseName `json:"databases,omitempty"`
+
+	// Users are created beside the services' account. Each finds its password in the Secret
+	// <name>-users, under its name. They stay when they are taken out.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:example=`[{name: reporter, databases: [reports]}]`
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	// +nullable
+	Users []DatabaseUser `json:"users,omitempty"`
+}
+
+// DatabaseName is the name of a database.
+//
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_]+$`
+// +kubebuilder:validation:MaxLength=64
+type DatabaseName string
+
+// DatabaseUser is an account of the database.
+//
+// +kubebuilder:validation:XValidation:rule="!(self.name in ['root', 'dataservice'])",fieldPath=".name",message="that account exists already; choose another name"
+type DatabaseUser struct {
+	// Name of the account.
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_]+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:example=`reporter`
+	Name string `json:"name"`
+
+	// Databases that it has all rights on.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:example=`[reports]`
+	// +listType=set
+	// +optional
+	// +nullable
+	Databases []DatabaseName `json:"databases,omitempty"`
+}
+
+// ObjectReference names an object of this namespace.
+type ObjectReference struct {
+	// Name of the object.
+	// +kubebuilder:default=""
+	// +kubebuilder:example=`more-tables`
+	// +optional
+	Name string `json:"name"`
 }
 
 // RetentionPolicy says what becomes of data when its DataService or component goes.
@@ -187,12 +194,14 @@ type Storage struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity above zero, such as 10Gi"
+	// +kubebuilder:example=`50Gi`
 	// +optional
 	Size resource.Quantity `json:"size,omitempty"`
 
 	// StorageClassName of the volume. Default: the cluster's default class.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`fast`
 	// +optional
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
@@ -200,6 +209,7 @@ type Storage struct {
 	// Retention is Retain (data and credentials outlive the DataService; re-creating it takes
 	// them up again) or Delete.
 	// +kubebuilder:default=Retain
+	// +kubebuilder:example=`Delete`
 	// +optional
 	Retention RetentionPolicy `json:"retention,omitempty"`
 }

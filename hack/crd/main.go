@@ -1,0 +1,65 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command crd takes the examples out of a generated CRD. They are for the API
+// reference: with them in every copy of a component's schema the CRD would not
+// fit into the annotation in which a client-side kubectl apply keeps it.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func main() {
+	for _, file := range os.Args[1:] {
+		if err := slim(file); err != nil {
+			fmt.Fprintf(os.Stderr, "take the examples out of %s: %v\n", file, err)
+			os.Exit(1)
+		}
+	}
+}
+
+func slim(file string) error {
+	data, err := os.ReadFile(file) //nolint:gosec // the file that the Makefile names
+	if err != nil {
+		return err
+	}
+	var document map[string]any
+	if err := yaml.UnmarshalStrict(data, &document); err != nil {
+		return err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(data, crd); err != nil {
+		return err
+	}
+	for i := range crd.Spec.Versions {
+		withoutExamples(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
+	}
+	// Not the Go type as a whole, which would add an empty status.
+	document["spec"] = crd.Spec
+	if data, err = yaml.Marshal(document); err != nil {
+		return err
+	}
+	return os.WriteFile(file, append([]byte("---\n"), data...), 0o644) //nolint:gosec // as controller-gen writes it
+}
+
+func withoutExamples(schema *apiextensionsv1.JSONSchemaProps) {
+	if schema == nil {
+		return
+	}
+	schema.Example = nil
+	for name, property := range schema.Properties {
+		withoutExamples(&property)
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil {
+		withoutExamples(schema.Items.Schema)
+	}
+	if schema.AdditionalProperties != nil {
+		withoutExamples(schema.AdditionalProperties.Schema)
+	}
+}
