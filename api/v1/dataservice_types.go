@@ -26,10 +26,12 @@ type DataService struct {
 
 	// Spec is the platform as it should be.
 	// +kubebuilder:default={}
+	// +kubebuilder:example=`{mysql: {}, eureka: {replica: 3}, api-manager: {}}`
 	// +optional
 	Spec DataServiceSpec `json:"spec"`
 
 	// Status is the platform as the operator last saw it.
+	// +kubebuilder:example=`{phase: Running, ready: 3/3}`
 	// +optional
 	Status DataServiceStatus `json:"status,omitempty"`
 }

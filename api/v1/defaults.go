@@ -3,7 +3,11 @@
 
 package v1
 
-import "k8s.io/apimachinery/pkg/api/resource"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+)
 
 // defaultStorageSize is the default of Storage.Size in the CRD.
 const defaultStorageSize = "10Gi"
@@ -11,15 +15,80 @@ const defaultStorageSize = "10Gi"
 // SetDefaults sets what the API server sets from the CRD's defaults, for a DataService that
 // did not pass through one; a test holds it against the API server. Replica needs none: nil is 1.
 func SetDefaults(ds *DataService) {
-	if ds.Spec.Rollout.Order == "" {
-		ds.Spec.Rollout.Order = OrderDependency
+	spec := &ds.Spec
+	orDefault(&spec.Rollout.Order, OrderDependency)
+	if m := spec.MySQL; m != nil {
+		if m.Storage.Size.IsZero() {
+			m.Storage.Size = resource.MustParse(defaultStorageSize)
+		}
+		orDefault(&m.Storage.Retention, RetentionRetain)
+		m.ContainerFields.setDefaults()
 	}
-	if mysql := ds.Spec.MySQL; mysql != nil {
-		if mysql.Storage.Size.IsZero() {
-			mysql.Storage.Size = resource.MustParse(defaultStorageSize)
+	for _, m := range []*Middleware{spec.UUC, spec.Eureka} {
+		if m != nil {
+			m.ContainerFields.setDefaults()
 		}
-		if mysql.Storage.Retention == "" {
-			mysql.Storage.Retention = RetentionRetain
+	}
+	for _, s := range []*Service{spec.APIManager, spec.Auth, spec.DSAdapter, spec.ESAdapter, spec.TRDAdapter, spec.Proxy} {
+		if s != nil {
+			s.setDefaults()
 		}
+	}
+	for _, p := range []*Published{spec.GatewayMaster, spec.GatewayWeb, spec.Web} {
+		if p != nil {
+			p.Service.setDefaults()
+			p.Ingress.setDefaults()
+		}
+	}
+	for i := range spec.AdditionalServices {
+		s := &spec.AdditionalServices[i]
+		orDefault(&s.Kind, "Deployment")
+		s.ContainerFields.setDefaults()
+		s.ServiceFields.setDefaults()
+		s.Ingress.setDefaults()
+	}
+	for i := range spec.CronJobs {
+		spec.CronJobs[i].setDefaults()
+	}
+}
+
+// setDefaults are those of every container of a component.
+func (c *ContainerFields) setDefaults() {
+	orDefault(&c.ImagePullPolicy, corev1.PullIfNotPresent)
+}
+
+func (s *Service) setDefaults() {
+	s.ContainerFields.setDefaults()
+	s.ServiceFields.setDefaults()
+}
+
+func (s *ServiceFields) setDefaults() {
+	orDefault(&s.SessionAffinity, corev1.ServiceAffinityNone)
+	orDefault(&s.Strategy, "RollingUpdate")
+	if s.Autoscaling != nil {
+		orDefault(&s.Autoscaling.Min, 1)
+	}
+}
+
+func (i *Ingress) setDefaults() {
+	if i != nil {
+		orDefault(&i.Path, "/")
+	}
+}
+
+func (c *CronJob) setDefaults() {
+	c.ContainerFields.setDefaults()
+	orDefault(&c.ConcurrencyPolicy, "Forbid")
+	orDefault(&c.SuccessfulJobsHistoryLimit, ptr.To[int32](3))
+	orDefault(&c.FailedJobsHistoryLimit, ptr.To[int32](1))
+	orDefault(&c.BackoffLimit, ptr.To[int32](6))
+	orDefault(&c.RestartPolicy, corev1.RestartPolicyOnFailure)
+}
+
+// orDefault sets what is not given.
+func orDefault[T comparable](field *T, value T) {
+	var none T
+	if *field == none {
+		*field = value
 	}
 }

@@ -77,7 +77,7 @@ type ServiceFields struct {
 	// +optional
 	Strategy string `json:"strategy,omitempty"`
 
-	// RollingUpdate. Default: one pod more, none less.
+	// RollingUpdate pace. Default: one more, none less.
 	// +kubebuilder:example=`{maxSurge: 25%, maxUnavailable: 1}`
 	// +optional
 	// +nullable
@@ -105,7 +105,7 @@ type ServiceFields struct {
 	// +nullable
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 
-	// DisruptionBudget. Default: one, of several pods.
+	// DisruptionBudget. Default: one pod, of several.
 	// +kubebuilder:example=`{minAvailable: 50%}`
 	// +optional
 	// +nullable

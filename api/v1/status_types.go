@@ -78,30 +78,36 @@ const (
 // DataServiceStatus is the platform as the operator last saw it.
 type DataServiceStatus struct {
 	// ObservedGeneration is the generation of the spec that this status describes.
+	// +kubebuilder:example=`3`
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Phase is one word for the whole: Pending, Creating, Running, Updating, Scaling, Degraded,
 	// Failed, Paused or Terminating.
+	// +kubebuilder:example=`Running`
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
 	// Ready counts the components that are ready, of those declared: 7/12.
+	// +kubebuilder:example=`7/12`
 	// +optional
 	Ready string `json:"ready,omitempty"`
 
 	// Message is the components in their order, those being worked on in brackets
 	// (mysql->uuc->[eureka]->auth), or what is wrong: component, pod and reason.
+	// +kubebuilder:example=`mysql->uuc->[eureka]->auth`
 	// +optional
 	Message string `json:"message,omitempty"`
 
 	// Conditions are Ready, Progressing, Degraded and Paused, and while true Reconciling and Stalled.
+	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllReady}]`
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// Components are the declared components in their order.
+	// +kubebuilder:example=`[{name: mysql, kind: StatefulSet, phase: Running, ready: 1, desired: 1}]`
 	// +listType=map
 	// +listMapKey=name
 	// +optional
@@ -111,29 +117,36 @@ type DataServiceStatus struct {
 // ComponentStatus is one component as the operator last saw it.
 type ComponentStatus struct {
 	// Name is the component's key in the spec.
+	// +kubebuilder:example=`auth`
 	Name string `json:"name"`
 
 	// Kind is Deployment, StatefulSet, DaemonSet or ThirdParty.
+	// +kubebuilder:example=`Deployment`
 	// +optional
 	Kind string `json:"kind,omitempty"`
 
 	// Phase is Pending, Creating, Running, Updating, Scaling, Degraded or Failed.
+	// +kubebuilder:example=`Running`
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
 	// Ready is the number of pods that are ready.
+	// +kubebuilder:example=`2`
 	// +optional
 	Ready int32 `json:"ready"`
 
 	// Desired is the number of pods that should be ready.
+	// +kubebuilder:example=`2`
 	// +optional
 	Desired int32 `json:"desired"`
 
 	// Revision is the digest of what was last applied for this component, without its number of pods.
+	// +kubebuilder:example=`5f1d7a84`
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
 	// Message says what the component waits for, or which pod is not well and why.
+	// +kubebuilder:example=`waits for mysql`
 	// +optional
 	Message string `json:"message,omitempty"`
 }

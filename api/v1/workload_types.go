@@ -153,7 +153,7 @@ type ContainerFields struct {
 
 // PodFields are what the spec says of a component's pods.
 type PodFields struct {
-	// Probes (Probes) of health. Default: TCP.
+	// Probes (Probes) of health. Default: to the port.
 	// +kubebuilder:example=`{path: /actuator/health, liveness: {disabled: true}}`
 	// +optional
 	// +nullable
@@ -218,7 +218,7 @@ type PodFields struct {
 // SchedulingFields say where pods run and what they are labelled with, for one component or, in
 // defaults, for all.
 type SchedulingFields struct {
-	// ImagePullSecrets (LocalObjectReference).
+	// ImagePullSecrets (LocalObjectReference) to use.
 	// +kubebuilder:example=`[{name: registry}]`
 	// +optional
 	// +nullable
@@ -297,7 +297,7 @@ type Probes struct {
 // +kubebuilder:validation:XValidation:rule="[has(self.content), has(self.configMap), has(self.secret)].filter(x, x).size() == 1",message="a file has one of content, configMap and secret"
 type ConfigFile struct {
 	// Path of the file in the container.
-	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:MaxLength=250
 	// +kubebuilder:validation:Pattern=`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
 	// +kubebuilder:example=`/config/logback.xml`
 	Path string `json:"path"`

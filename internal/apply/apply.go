@@ -74,6 +74,8 @@ type Applier struct {
 	live     client.Reader // reads come from the API server
 	compare  *comparer
 	contests *contests
+
+	preflights *preflights
 }
 
 // New returns an Applier. The client must be cached with read-your-writes consistency.
@@ -81,7 +83,7 @@ func New(c client.Client, live client.Reader) *Applier {
 	return &Applier{
 		client: c, live: live,
 		compare:  newComparer(applyconfigurations.NewTypeConverter(scheme.Scheme)),
-		contests: newContests(),
+		contests: newContests(), preflights: newPreflights(),
 	}
 }
 
@@ -153,7 +155,7 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 	if err != nil {
 		return Result{}, err
 	}
-	if same && !hasForeign(planned, live) {
+	if same && !hasForeign(planned, live) && !unchangeable(planned, live) {
 		metrics.SkippedWrites.WithLabelValues(live.GetKind()).Inc()
 		return Result{Object: live}, nil
 	}
@@ -164,8 +166,14 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 			return Result{Object: live}, err
 		}
 	}
+	if unchangeable(planned, live) {
+		return a.replace(ctx, planned, live)
+	}
 	object := live
 	if !same {
+		if err := a.handOver(ctx, planned, live); err != nil {
+			return Result{}, err
+		}
 		object, err = a.applyOver(ctx, planned, live)
 		if immutable(err) {
 			return a.replace(ctx, planned, live)

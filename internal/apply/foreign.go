@@ -106,6 +106,8 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 var containerLists = [][]string{
 	{"spec", "template", "spec", "initContainers"},
 	{"spec", "template", "spec", "containers"},
+	{"spec", "jobTemplate", "spec", "template", "spec", "initContainers"},
+	{"spec", "jobTemplate", "spec", "template", "spec", "containers"},
 }
 
 // setField sets a field, or removes it when there is no value.

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,6 +49,17 @@ func sameSelector(planned, live *unstructured.Unstructured) bool {
 	a, _, _ := unstructured.NestedMap(planned.Object, "spec", "selector")
 	b, _, _ := unstructured.NestedMap(live.Object, "spec", "selector")
 	return reflect.DeepEqual(a, b)
+}
+
+// unchangeable tells whether a Service becomes headless or stops to be: the API server keeps the
+// address that it once gave, or did not give.
+func unchangeable(planned, live *unstructured.Unstructured) bool {
+	if planned.GetKind() != "Service" {
+		return false
+	}
+	want, _, _ := unstructured.NestedString(planned.Object, "spec", "clusterIP")
+	has, _, _ := unstructured.NestedString(live.Object, "spec", "clusterIP")
+	return has != "" && (want == corev1.ClusterIPNone) != (has == corev1.ClusterIPNone)
 }
 
 func asStatus(err error, status *apierrors.APIStatus) bool { return errors.As(err, status) }

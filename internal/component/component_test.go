@@ -71,7 +71,12 @@ func TestGraph(t *testing.T) {
 		"one after the other, in the user's order": {"{rollout: {order: Sequential}, mysql: {dependsOn: [eureka]}, eureka: {}, auth: {dependsOn: [web]}, web: {}}", []string{
 			"eureka <-", "mysql <- eureka", "web <- mysql", "auth <- web",
 		}},
-		"by dependency, said explicitly": {"{rollout: {order: Dependency}, mysql: {}, eureka: {}}", []string{"mysql <-", "eureka <-"}},
+		"services of one's own wait for what they name": {"{mysql: {}, eureka: {}, proxy: {}, additionalServices: [{name: b, dependsOn: [c]}, {name: c, dependsOn: [mysql]}, {name: a}]}", []string{
+			"mysql <-", "eureka <-", "proxy <- mysql eureka", "c <- mysql", "b <- c", "a <-",
+		}},
+		"the product may wait for one's own": {"{web: {dependsOn: [a]}, additionalServices: [{name: a}]}", []string{"a <-", "web <- a"}},
+		"cron jobs come last":                {"{cronJobs: [{name: j, dependsOn: [a, mysql]}], additionalServices: [{name: a}], mysql: {}}", []string{"mysql <-", "a <-", "j <- a mysql"}},
+		"by dependency, said explicitly":     {"{rollout: {order: Dependency}, mysql: {}, eureka: {}}", []string{"mysql <-", "eureka <-"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,6 +123,21 @@ func TestContradictions(t *testing.T) {
 		},
 		"another's default name": {
 			"{mysql: {}, web: {name: mysql-dataservice}}", "spec.web.name", `"mysql-dataservice" is already the name of spec.mysql; components need names of their own`,
+		},
+		"a name of the platform's own, though it is not declared": {
+			"{additionalServices: [{name: mysql}]}", "spec.additionalServices[mysql].name", `"mysql" is a name of the platform's own; choose another`,
+		},
+		"the name of all that is shared": {
+			"{cronJobs: [{name: platform}]}", "spec.cronJobs[platform].name", `"platform" is a name of the platform's own; choose another`,
+		},
+		"a service and a cron job": {
+			"{additionalServices: [{name: a}], cronJobs: [{name: a}]}", "spec.cronJobs[a].name", `"a" is already the name of spec.additionalServices[a]; choose another`,
+		},
+		"the objects of another": {
+			"{auth: {name: a}, additionalServices: [{name: a}]}", "spec.additionalServices[a].name", `"a" is already the name of spec.auth; components need names of their own`,
+		},
+		"services of one's own": {
+			"{additionalServices: [{name: a, dependsOn: [b]}, {name: b, dependsOn: [a]}]}", "spec.additionalServices[a].dependsOn", "components wait for one another: a -> b -> a",
 		},
 		"uuc, which is a third party by default": {
 			"{uuc: {}}", "spec.uuc.thirdParty", "kind ThirdParty needs the thirdParty block with the url of the middleware",
@@ -205,12 +225,12 @@ func TestTheTableIsTheAPI(t *testing.T) {
 	for i := range spec.NumField() {
 		field := spec.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if field.Type.Kind() != reflect.Pointer {
-			assert.Assert(t, Position(name) < 0, "%s is no component", name)
+		if field.Type.Kind() != reflect.Pointer || !reflect.New(field.Type.Elem()).Elem().FieldByName("Image").IsValid() {
+			assert.Equal(t, Position(name), len(table), "%s is no component", name)
 			continue
 		}
 		fields = append(fields, name)
-		assert.Assert(t, Position(name) >= 0, "the table lacks %s", name)
+		assert.Assert(t, Position(name) < len(table), "the table lacks %s", name)
 
 		one := &dsv1.DataServiceSpec{}
 		value := reflect.New(field.Type.Elem())
@@ -226,6 +246,11 @@ func TestTheTableIsTheAPI(t *testing.T) {
 		assert.Equal(t, string(c.Name), name)
 		assert.Equal(t, c.Workload.Image, "marker")
 		_, isService := value.Interface().(*dsv1.Service)
+		_, isPublished := value.Interface().(*dsv1.Published)
+		isService = isService || isPublished
+		assert.Equal(t, c.Fields, value.Interface())
+		assert.Equal(t, c.Service != nil, isService, name)
+		assert.Equal(t, c.Path, "spec."+name)
 		assert.Equal(t, c.Middleware == nil, isService, name)
 		assert.Equal(t, c.MySQL != nil, name == "mysql", name)
 		assert.Equal(t, c.Preset, isService, name)
@@ -235,7 +260,39 @@ func TestTheTableIsTheAPI(t *testing.T) {
 		named = append(named, string(row.name))
 	}
 	assert.DeepEqual(t, slices.Sorted(slices.Values(named)), slices.Sorted(slices.Values(fields)))
-	assert.Equal(t, Position("oracle"), -1)
+	assert.Equal(t, Position("oracle"), len(table), "a service of the user's own")
+	assert.Equal(t, Position(Platform), -1)
+}
+
+// Who connects to a component: those that need it, and those that the product's routes name;
+// starting one after the other changes nothing of it.
+func TestCallers(t *testing.T) {
+	t.Parallel()
+	for _, order := range []string{"Dependency", "Sequential"} {
+		g, err := NewGraph(specOf(t, `{rollout: {order: `+order+`}, mysql: {}, api-manager: {}, gateway-web: {}, proxy: {}, web: {}, ds-adapter: {},
+			additionalServices: [{name: a, dependsOn: [mysql]}, {name: b, dependsOn: [a]}], cronJobs: [{name: j, dependsOn: [b]}]}`))
+		assert.NilError(t, err)
+		for name, want := range map[dsv1.ComponentName][]dsv1.ComponentName{
+			"mysql":       {"api-manager", "ds-adapter", "gateway-web", "proxy", "web", "a"},
+			"api-manager": {"proxy"}, "gateway-web": {"api-manager"}, "proxy": {"web"}, "ds-adapter": {"proxy"},
+			"web": nil, "a": {"b"}, "b": {"j"}, "j": nil,
+		} {
+			assert.DeepEqual(t, g.Callers(name), want)
+		}
+	}
+}
+
+// Registries know one another by the names of a StatefulSet's pods.
+func TestSeveralRegistries(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]Kind{
+		"{eureka: {}}": Deployment, "{eureka: {replica: 1}}": Deployment, "{eureka: {replica: 2}}": StatefulSet, "{eureka: {replica: 2, kind: 0}}": Deployment,
+		"{eureka: {replica: 0}}": Deployment,
+	} {
+		g, err := NewGraph(specOf(t, spec))
+		assert.NilError(t, err)
+		assert.Equal(t, g.Components[0].Kind, want, spec)
+	}
 }
 
 // A graph does not change the spec that it is read from.

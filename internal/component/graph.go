@@ -22,15 +22,18 @@ type Component struct {
 	ObjectName string // name of its workload, Service and main ConfigMap
 	Chart      string
 	Kind       Kind
-	Preset     bool // the microservice chart has product defaults for it
+	Preset     bool   // the microservice chart has product defaults for it
+	Path       string // in the spec, such as spec.auth
 
+	// Needs are the components that this one cannot do without, in the order of the graph.
+	Needs []dsv1.ComponentName
+	// Calls are further components that it connects to at run time.
+	Calls []dsv1.ComponentName
 	// DependsOn are the components that must be ready before a new revision of this one
-	// starts, in the order of the graph.
+	// starts: what it needs, or its predecessor where components start one at a time.
 	DependsOn []dsv1.ComponentName
 
-	Workload   *dsv1.Workload
-	Middleware *dsv1.Middleware // nil for a service
-	MySQL      *dsv1.MySQL      // nil but for mysql
+	Declaration // what the spec says of it
 }
 
 // Graph is the declared components, each after everything it depends on.
@@ -48,7 +51,18 @@ func (g *Graph) Get(name dsv1.ComponentName) *Component {
 	return nil
 }
 
-// FieldError is a contradiction in a spec.
+// Callers are the components that connect to the one of that name.
+func (g *Graph) Callers(name dsv1.ComponentName) []dsv1.ComponentName {
+	var callers []dsv1.ComponentName
+	for i := range g.Components {
+		if c := &g.Components[i]; slices.Contains(c.Needs, name) || slices.Contains(c.Calls, name) {
+			callers = append(callers, c.Name)
+		}
+	}
+	return callers
+}
+
+// FieldError is a mistake in a spec.
 type FieldError struct {
 	Field   string // path, such as spec.auth.dependsOn
 	Message string
@@ -73,8 +87,9 @@ func NewGraph(spec *dsv1.DataServiceSpec) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if spec.Rollout.Order == dsv1.OrderSequential {
-		for i := 1; i < len(ordered); i++ {
+	for i := range ordered {
+		ordered[i].DependsOn = ordered[i].Needs
+		if spec.Rollout.Order == dsv1.OrderSequential && i > 0 {
 			ordered[i].DependsOn = []dsv1.ComponentName{ordered[i-1].Name}
 		}
 	}
@@ -85,28 +100,41 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 	var found []Component
 	for _, def := range table {
 		d := def.spec(spec)
-		if d.workload == nil {
+		if d.Fields == nil {
 			continue
 		}
 		c := Component{
-			Name: def.name, ObjectName: d.workload.Name, Chart: def.chart, Kind: def.kind, Preset: def.preset,
-			DependsOn: def.after, Workload: d.workload, Middleware: d.middleware, MySQL: d.mysql,
+			Name: def.name, ObjectName: d.Name, Chart: def.chart, Kind: def.kind, Preset: def.preset,
+			Path: "spec." + string(def.name), Needs: def.after, Calls: def.calls, Declaration: d,
 		}
 		if c.ObjectName == "" {
 			c.ObjectName = def.objectName
 		}
-		if c.Middleware != nil && c.Middleware.Kind != nil {
-			var ok bool
-			if c.Kind, ok = kindOf(*c.Middleware.Kind); !ok {
-				return nil, &FieldError{fmt.Sprintf("spec.%s.kind", c.Name), fmt.Sprintf("there is no kind %s: it is %s", c.Middleware.Kind.String(), kindList)}
-			}
-		}
-		if c.Kind == ThirdParty {
-			c.Chart = ChartThirdParty
+		if err := c.setKind(); err != nil {
+			return nil, err
 		}
 		found = append(found, c)
 	}
-	return found, nil
+	return append(found, own(spec)...), nil
+}
+
+// setKind reads the kind of middleware.
+func (c *Component) setKind() error {
+	switch {
+	case c.Middleware == nil:
+		return nil
+	case c.Middleware.Kind != nil:
+		var ok bool
+		if c.Kind, ok = kindOf(*c.Middleware.Kind); !ok {
+			return &FieldError{c.Path + ".kind", fmt.Sprintf("there is no kind %s: it is %s", c.Middleware.Kind.String(), kindList)}
+		}
+	case c.Name == Eureka && c.Workload.Replica != nil && *c.Workload.Replica > 1:
+		c.Kind = StatefulSet // registries know one another by names that only its pods have
+	}
+	if c.Kind == ThirdParty {
+		c.Chart = ChartThirdParty
+	}
+	return nil
 }
 
 // kinds in the order of their numbers.
@@ -125,23 +153,29 @@ func kindOf(k intstr.IntOrString) (Kind, bool) {
 }
 
 func checkNames(components []Component) error {
-	seen := map[string]dsv1.ComponentName{}
+	names, objects := map[dsv1.ComponentName]string{}, map[string]string{}
 	for _, c := range components {
-		if other, ok := seen[c.ObjectName]; ok {
-			return &FieldError{fmt.Sprintf("spec.%s.name", c.Name),
-				fmt.Sprintf("%q is already the name of spec.%s; components need names of their own", c.ObjectName, other)}
+		if c.Middleware == nil && !c.Preset && Position(string(c.Name)) < len(table) {
+			return &FieldError{c.Path + ".name", fmt.Sprintf("%q is a name of the platform's own; choose another", c.Name)}
 		}
-		seen[c.ObjectName] = c.Name
+		if other, ok := names[c.Name]; ok {
+			return &FieldError{c.Path + ".name", fmt.Sprintf("%q is already the name of %s; choose another", c.Name, other)}
+		}
+		if other, ok := objects[c.ObjectName]; ok {
+			return &FieldError{c.Path + ".name",
+				fmt.Sprintf("%q is already the name of %s; components need names of their own", c.ObjectName, other)}
+		}
+		names[c.Name], objects[c.ObjectName] = c.Path, c.Path
 		if c.Kind == ThirdParty && (c.Middleware.ThirdParty == nil || c.Middleware.ThirdParty.URL == "") {
-			return &FieldError{fmt.Sprintf("spec.%s.thirdParty", c.Name), "kind ThirdParty needs the thirdParty block with the url of the middleware"}
+			return &FieldError{c.Path + ".thirdParty", "kind ThirdParty needs the thirdParty block with the url of the middleware"}
 		}
 	}
 	return nil
 }
 
-// connect completes each component's edges: services come after all middleware, then the
-// table's own edges, then the user's. Edges of the table to components that are not declared
-// vanish; those of the user are an error.
+// connect completes each component's edges: the product's services come after all middleware,
+// then the table's own edges, then the user's. Edges of the table to components that are not
+// declared vanish; those of the user are an error.
 func connect(components []Component) error {
 	isDeclared := func(name dsv1.ComponentName) bool {
 		return slices.ContainsFunc(components, func(c Component) bool { return c.Name == name })
@@ -150,19 +184,19 @@ func connect(components []Component) error {
 		c := &components[i]
 		var edges []dsv1.ComponentName
 		for _, other := range components {
-			if c.Middleware == nil && other.Middleware != nil || slices.Contains(c.DependsOn, other.Name) {
+			if c.Preset && other.Middleware != nil || slices.Contains(c.Needs, other.Name) {
 				edges = append(edges, other.Name)
 			}
 		}
-		for _, name := range c.Workload.DependsOn {
+		for _, name := range c.Declaration.DependsOn {
 			if !isDeclared(name) {
-				return &FieldError{fmt.Sprintf("spec.%s.dependsOn", c.Name), fmt.Sprintf("%q is not declared", name)}
+				return &FieldError{c.Path + ".dependsOn", fmt.Sprintf("%q is not declared", name)}
 			}
 			if !slices.Contains(edges, name) {
 				edges = append(edges, name)
 			}
 		}
-		c.DependsOn = edges
+		c.Needs = edges
 	}
 	return nil
 }
@@ -174,7 +208,7 @@ func order(components []Component) ([]Component, error) {
 	ordered := make([]Component, 0, len(components))
 	for len(ordered) < len(components) {
 		next := slices.IndexFunc(components, func(c Component) bool {
-			return !done[c.Name] && !slices.ContainsFunc(c.DependsOn, func(d dsv1.ComponentName) bool { return !done[d] })
+			return !done[c.Name] && !slices.ContainsFunc(c.Needs, func(d dsv1.ComponentName) bool { return !done[d] })
 		})
 		if next < 0 {
 			return nil, cycleError(components, done)
@@ -199,16 +233,16 @@ func cycleError(components []Component, done map[dsv1.ComponentName]bool) error 
 	var path []string
 	for !slices.Contains(path, string(at)) {
 		path = append(path, string(at))
-		deps := byName[at].DependsOn
+		deps := byName[at].Needs
 		at = deps[slices.IndexFunc(deps, func(d dsv1.ComponentName) bool { return !done[d] })]
 	}
 	cycle := append(path[slices.Index(path, string(at)):], string(at))
 	culprit := at
 	for _, name := range cycle {
-		if len(byName[dsv1.ComponentName(name)].Workload.DependsOn) > 0 {
+		if len(byName[dsv1.ComponentName(name)].Declaration.DependsOn) > 0 {
 			culprit = dsv1.ComponentName(name)
 			break
 		}
 	}
-	return &FieldError{fmt.Sprintf("spec.%s.dependsOn", culprit), "components wait for one another: " + strings.Join(cycle, " -> ")}
+	return &FieldError{byName[culprit].Path + ".dependsOn", "components wait for one another: " + strings.Join(cycle, " -> ")}
 }

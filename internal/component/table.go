@@ -18,6 +18,7 @@ const (
 	StatefulSet Kind = "StatefulSet"
 	DaemonSet   Kind = "DaemonSet"
 	ThirdParty  Kind = "ThirdParty"
+	CronJob     Kind = "CronJob" // of cronJobs only
 )
 
 // The charts that components are rendered from.
@@ -26,6 +27,7 @@ const (
 	ChartMySQL        = "mysql"
 	ChartEureka       = "eureka"
 	ChartThirdParty   = "third-party"
+	ChartCronJob      = "cronjob"
 )
 
 // The components that others refer to by name.
@@ -33,9 +35,19 @@ const (
 	MySQL         dsv1.ComponentName = "mysql"
 	UUC           dsv1.ComponentName = "uuc"
 	Eureka        dsv1.ComponentName = "eureka"
-	Proxy         dsv1.ComponentName = "proxy"
+	APIManager    dsv1.ComponentName = "api-manager"
+	Auth          dsv1.ComponentName = "auth"
+	DSAdapter     dsv1.ComponentName = "ds-adapter"
+	ESAdapter     dsv1.ComponentName = "es-adapter"
+	TRDAdapter    dsv1.ComponentName = "trd-adapter"
 	GatewayMaster dsv1.ComponentName = "gateway-master"
+	GatewayWeb    dsv1.ComponentName = "gateway-web"
+	Proxy         dsv1.ComponentName = "proxy"
+	Web           dsv1.ComponentName = "web"
 )
+
+// Platform is the component label of what all components share. No component has that name.
+const Platform = "platform"
 
 // definition is one row of the component table: what is fixed about a component.
 type definition struct {
@@ -45,63 +57,51 @@ type definition struct {
 	kind       Kind                 // default kind
 	preset     bool                 // the microservice chart has product defaults for it
 	after      []dsv1.ComponentName // edges beyond "middleware before services"
-	spec       func(*dsv1.DataServiceSpec) declared
+	calls      []dsv1.ComponentName // connects to these at run time, without waiting for them
+	spec       func(*dsv1.DataServiceSpec) Declaration
 }
 
-// declared is what the spec says of one component; workload is nil when it says nothing.
-type declared struct {
-	workload   *dsv1.Workload
-	middleware *dsv1.Middleware // nil for a service
-	mysql      *dsv1.MySQL      // nil but for mysql
-}
-
-// table lists every component in the order in which people name them.
+// table lists every component of the product in the order in which people name them.
 // Adding a component is a row here, its field in the API and its chart.
 var table = []definition{
 	{name: MySQL, objectName: "mysql-dataservice", chart: ChartMySQL, kind: StatefulSet,
-		spec: func(s *dsv1.DataServiceSpec) declared {
-			if s.MySQL == nil {
-				return declared{}
-			}
-			return declared{&s.MySQL.Workload, &s.MySQL.Middleware, s.MySQL}
-		}},
+		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofMySQL(s.MySQL) }},
 	{name: UUC, objectName: "uuc", chart: ChartMicroservice, kind: ThirdParty,
-		spec: func(s *dsv1.DataServiceSpec) declared { return middleware(s.UUC) }},
+		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofMiddleware(s.UUC) }},
 	{name: Eureka, objectName: "eureka", chart: ChartEureka, kind: Deployment,
-		spec: func(s *dsv1.DataServiceSpec) declared { return middleware(s.Eureka) }},
-	product("api-manager", func(s *dsv1.DataServiceSpec) *dsv1.Service { return s.APIManager }),
-	product("auth", func(s *dsv1.DataServiceSpec) *dsv1.Service { return s.Auth }),
-	product("ds-adapter", func(s *dsv1.DataServiceSpec) *dsv1.Service { return s.DSAdapter }),
-	product("es-adapter", func(s *dsv1.DataServiceSpec) *dsv1.Service { return s.ESAdapter }),
-	product("trd-adapter", func(s *dsv1.DataServiceSpec) *dsv1.Service { return s.TRDAdapter }),
-	product(GatewayMaster, func(s *dsv1.DataServiceSpec) *dsv1.Service { return s.GatewayMaster }),
-	product("gateway-web", func(s *dsv1.DataServiceSpec) *dsv1.Service { return s.GatewayWeb }),
-	product(Proxy, func(s *dsv1.DataServiceSpec) *dsv1.Service { return s.Proxy }),
+		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofMiddleware(s.Eureka) }},
+	product(definition{name: APIManager, calls: []dsv1.ComponentName{GatewayWeb},
+		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.APIManager) }}),
+	product(definition{name: Auth, spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.Auth) }}),
+	product(definition{name: DSAdapter, spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.DSAdapter) }}),
+	product(definition{name: ESAdapter, spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.ESAdapter) }}),
+	product(definition{name: TRDAdapter, spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.TRDAdapter) }}),
+	// The gateway runs APIs by way of the adapters.
+	product(definition{name: GatewayMaster, calls: []dsv1.ComponentName{DSAdapter, ESAdapter, TRDAdapter},
+		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofPublished(s.GatewayMaster) }}),
+	product(definition{name: GatewayWeb, spec: func(s *dsv1.DataServiceSpec) Declaration { return ofPublished(s.GatewayWeb) }}),
+	// The routes in its application.yml.
+	product(definition{name: Proxy, calls: []dsv1.ComponentName{APIManager, Auth, DSAdapter},
+		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.Proxy) }}),
 	// nginx resolves the names of its upstreams when it starts.
-	product("web", func(s *dsv1.DataServiceSpec) *dsv1.Service { return s.Web }, Proxy, GatewayMaster),
+	product(definition{name: Web, after: []dsv1.ComponentName{Proxy, GatewayMaster},
+		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofPublished(s.Web) }}),
 }
 
-// product is the row of a service with defaults in the microservice chart.
-func product(name dsv1.ComponentName, get func(*dsv1.DataServiceSpec) *dsv1.Service, after ...dsv1.ComponentName) definition {
-	return definition{
-		name: name, objectName: string(name), chart: ChartMicroservice, kind: Deployment, preset: true, after: after,
-		spec: func(s *dsv1.DataServiceSpec) declared {
-			if svc := get(s); svc != nil {
-				return declared{workload: &svc.Workload}
-			}
-			return declared{}
-		},
-	}
+// product completes the row of a service with defaults in the microservice chart.
+func product(row definition) definition {
+	row.objectName, row.chart, row.kind, row.preset = string(row.name), ChartMicroservice, Deployment, true
+	return row
 }
 
-func middleware(m *dsv1.Middleware) declared {
-	if m == nil {
-		return declared{}
-	}
-	return declared{workload: &m.Workload, middleware: m}
-}
-
-// Position is the place of a component in the table, by name; -1 for an unknown one.
+// Position is the place of a component in the table, by name: -1 for what all share, and after
+// the last row for a component of the user's own.
 func Position(name string) int {
-	return slices.IndexFunc(table, func(d definition) bool { return string(d.name) == name })
+	if name == Platform {
+		return -1
+	}
+	if i := slices.IndexFunc(table, func(d definition) bool { return string(d.name) == name }); i >= 0 {
+		return i
+	}
+	return len(table)
 }

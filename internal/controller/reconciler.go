@@ -123,6 +123,9 @@ func (r *Reconciler) carryOut(ctx context.Context, ds *dsv1.DataService) (status
 		seen.Components, err = r.look(ctx, ds, p)
 		return seen, err
 	}
+	if err := r.preflight(ctx, p); err != nil {
+		return seen, err
+	}
 	return r.rollout(ctx, ds, secrets, p, seen)
 }
 

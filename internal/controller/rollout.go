@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
@@ -56,6 +57,23 @@ func (r *Reconciler) applyComponents(ctx context.Context, ds *dsv1.DataService, 
 		}
 	}
 	return seen, nil
+}
+
+// preflight asks the API server about what the spec says of pods in Kubernetes' own terms,
+// before anything is written.
+func (r *Reconciler) preflight(ctx context.Context, p *plan.Plan) error {
+	for i := range p.Components {
+		c := &p.Components[i]
+		for _, planned := range c.Objects {
+			if !c.Unchecked || planned.GetKind() != string(c.Kind) && c.Kind != component.ThirdParty {
+				continue
+			}
+			if err := r.applier.Check(ctx, planned); err != nil {
+				return &stepError{reason: dsv1.ReasonInvalidSpec, err: fmt.Errorf("%s: %w", c.Path, err), stalled: true, final: true}
+			}
+		}
+	}
+	return nil
 }
 
 // waves groups the indexes of components: each wave depends on earlier ones alone.
@@ -192,8 +210,11 @@ func mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
 
 // note is what a person should know of a component even while all is well.
 func note(c *plan.Component) string {
-	if c.Name == component.MySQL && c.Kind == component.DaemonSet {
+	switch {
+	case c.Name == component.MySQL && c.Kind == component.DaemonSet:
 		return "the data does not outlive the pod: kind DaemonSet has no volume"
+	case c.Name == component.Eureka && c.Kind == component.Deployment && ptr.Deref(c.Workload.Replica, 1) > 1:
+		return "its replicas do not know one another: they do with kind StatefulSet"
 	}
 	return ""
 }

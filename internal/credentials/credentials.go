@@ -36,9 +36,6 @@ const (
 	gatewayAdmin   = "admin"
 )
 
-// platform is the component label of the Secret that services share.
-const platform = "platform"
-
 // Lookup returns the live object of that kind (Secret or PersistentVolumeClaim) and name if it
 // is this DataService's, or nil.
 type Lookup func(kind, name string) (*unstructured.Unstructured, error)
@@ -117,19 +114,27 @@ func (p *planner) platform(graph *component.Graph) error {
 	if !shared {
 		return nil
 	}
-	name := p.ds.Name + "-" + platform
+	name := p.ds.Name + "-" + component.Platform
 	d, err := p.fill(name, data{keyGatewayUsername: gatewayAdmin}, keyJWTSecret, keyGatewayPassword)
 	if err != nil {
 		return err
 	}
 	p.jwt = d[keyJWTSecret]
 	p.plan.Credentials.PlatformSecret = name
-	return p.add(name, platform, d, false)
+	return p.add(name, component.Platform, d, false)
 }
 
 func (p *planner) mysql(c *component.Component) error {
 	if c.Kind == component.ThirdParty {
 		return p.thirdParty(c)
+	}
+	keep := c.MySQL.Storage.Retention != dsv1.RetentionDelete
+	if err := p.users(c, keep); err != nil {
+		return err
+	}
+	if c.MySQL.CredentialsSecret != "" { // the user's own, unread
+		p.plan.Credentials.MySQLSecret = c.MySQL.CredentialsSecret
+		return nil
 	}
 	name := c.ObjectName + "-credentials"
 	if err := p.checkLost(name, c); err != nil {
@@ -140,7 +145,25 @@ func (p *planner) mysql(c *component.Component) error {
 		return err
 	}
 	p.plan.Credentials.MySQLSecret = name
-	return p.add(name, string(c.Name), d, c.MySQL.Storage.Retention != dsv1.RetentionDelete)
+	return p.add(name, string(c.Name), d, keep)
+}
+
+// users plans the passwords of further accounts of the database.
+func (p *planner) users(c *component.Component, keep bool) error {
+	if len(c.MySQL.Users) == 0 {
+		return nil
+	}
+	var names []string
+	for _, user := range c.MySQL.Users {
+		names = append(names, user.Name)
+	}
+	name := c.ObjectName + "-users"
+	d, err := p.fill(name, data{}, names...)
+	if err != nil {
+		return err
+	}
+	p.plan.Credentials.MySQLUsersSecret = name
+	return p.add(name, string(c.Name), d, keep)
 }
 
 // checkLost refuses to generate a password beside data that was created with another.

@@ -115,6 +115,8 @@ func TestWhichSecrets(t *testing.T) {
 		"middleware alone":        {"{mysql: {}}", []string{mysqlSecret}, mysqlSecret, "", false},
 		"in the cluster":          {inCluster, []string{platformSecret, mysqlSecret}, mysqlSecret, platformSecret, false},
 		"another name":            {"{mysql: {name: db}}", []string{"db-credentials"}, "db-credentials", "", false},
+		"an account of one's own": {"{mysql: {credentialsSecret: mine}, web: {}}", []string{platformSecret}, "mine", platformSecret, false},
+		"further accounts":        {"{mysql: {users: [{name: a}, {name: b}]}}", []string{"mysql-dataservice-users", mysqlSecret}, mysqlSecret, "", false},
 		"elsewhere, in the spec":  {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', username: u, password: p}}, web: {}}", []string{platformSecret, "mysql-dataservice-third-party"}, "mysql-dataservice-third-party", platformSecret, true},
 		"elsewhere, in a Secret":  {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: theirs}}}, web: {}}", []string{platformSecret}, "theirs", platformSecret, false},
 		"elsewhere, for nobody":   {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: theirs}}}}", []string{}, "theirs", "", false},
@@ -338,6 +340,29 @@ func TestSecretRefIsNotRead(t *testing.T) {
 	assert.DeepEqual(t, asked, []string{"Secret/" + platformSecret})
 }
 
+// Each further account has a password of its own, under its name, that stays when others come.
+func TestFurtherAccounts(t *testing.T) {
+	t.Parallel()
+	const secret = "mysql-dataservice-users"
+	k := NewKeeper()
+	f := newFixture(t, "{mysql: {users: [{name: a}]}}")
+	p := f.plan(k)
+	assert.Equal(t, p.Credentials.MySQLUsersSecret, secret)
+	before := valuesOf(t, p, secret)
+	assert.Equal(t, len(before["a"]), 32)
+	f.create(p)
+	f.ds.Spec.MySQL.Users = append(f.ds.Spec.MySQL.Users, dsv1.DatabaseUser{Name: "b"})
+	after := valuesOf(t, f.plan(k), secret)
+	assert.Equal(t, after["a"], before["a"])
+	assert.Equal(t, len(after["b"]), 32)
+	assert.Assert(t, after["a"] != after["b"])
+	f.ds.Spec.MySQL.Users = f.ds.Spec.MySQL.Users[:1]
+	assert.DeepEqual(t, valuesOf(t, f.plan(k), secret), before)
+	for _, planned := range p.Secrets {
+		assert.Assert(t, plan.Kept(planned), planned.GetName())
+	}
+}
+
 // What charts get to see of credentials has no value of one in it.
 func TestNoValueLeaves(t *testing.T) {
 	t.Parallel()
@@ -355,7 +380,7 @@ func TestNoValueLeaves(t *testing.T) {
 				}
 			}
 		}
-		assert.Equal(t, reflect.TypeOf(p.Credentials).NumField(), 3, "a new field must be looked at here")
+		assert.Equal(t, reflect.TypeOf(p.Credentials).NumField(), 4, "a new field must be looked at here")
 	}
 }
 

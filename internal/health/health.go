@@ -27,6 +27,8 @@ type State struct {
 	Problem string
 	// Hint says what is not settled, for a component that should be.
 	Hint string
+	// Note is what a person may want to know while all is well: the last run of a cron job.
+	Note string
 }
 
 // Of judges a component from its live objects and its pods.
@@ -67,6 +69,9 @@ func (s *State) count(object *unstructured.Unstructured) {
 	switch object.GetKind() {
 	case "Deployment", "StatefulSet":
 		s.Desired, s.Ready = number("spec", "replicas"), number("status", "readyReplicas")
+	case "CronJob":
+		s.Note = lastRun(object)
+		return
 	case "DaemonSet":
 		s.Desired, s.Ready = number("status", "desiredNumberScheduled"), number("status", "numberReady")
 	default:

@@ -36,6 +36,9 @@ type Component struct {
 
 	// Revision is the digest of the objects without their number of replicas.
 	Revision string
+
+	// Unchecked: the spec holds something that only the API server can judge.
+	Unchecked bool
 }
 
 // Plan is every object of a DataService but its credentials, in the order of the graph.
@@ -90,7 +93,8 @@ func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials
 		}
 	}
 	in := values.Input{
-		Instance: ds.Name, Namespace: ds.Namespace, Graph: graph, Credentials: credentials, Images: p.images,
+		Instance: ds.Name, Namespace: ds.Namespace, Graph: graph, Defaults: ds.Spec.Defaults, NetworkPolicy: ds.Spec.NetworkPolicy,
+		Credentials: credentials, Images: p.images,
 	}
 	plan, err := p.render(ds, in)
 	if err != nil {
@@ -108,40 +112,47 @@ func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials
 func (p *Planner) render(ds *dsv1.DataService, in values.Input) (*Plan, error) {
 	components := in.Graph.Components
 	parts := make([]render.Part, len(components))
+	plan := &Plan{Components: make([]Component, len(components))}
 	for i := range components {
 		v, err := values.Build(in, &components[i])
 		if err != nil {
 			return nil, err
 		}
+		plan.Components[i].Unchecked = components[i].PodTemplate() != nil || values.Unchecked(v)
 		parts[i] = render.Part{Name: string(components[i].Name), Chart: components[i].Chart, Values: v}
 	}
 	rendered, err := p.renderer.Render(render.Release{Name: ds.Name, Namespace: ds.Namespace}, parts)
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{Components: make([]Component, len(components))}
 	for i := range components {
-		if plan.Components[i], err = finish(ds, components[i], rendered[i]); err != nil {
+		if err := completePods(&components[i], rendered[i]); err != nil {
+			return nil, err
+		}
+		if err := plan.Components[i].finish(ds, components[i], rendered[i]); err != nil {
 			return nil, fmt.Errorf("component %s: %w", components[i].Name, err)
 		}
 	}
 	return plan, nil
 }
 
-func finish(ds *dsv1.DataService, c component.Component, objects []*unstructured.Unstructured) (Component, error) {
+func (c *Component) finish(ds *dsv1.DataService, declared component.Component, objects []*unstructured.Unstructured) error {
 	var revisions []byte
 	for _, object := range objects {
 		if object.GetNamespace() != ds.Namespace {
-			return Component{}, fmt.Errorf("%s %s is not in namespace %s: charts may only render objects of the DataService's own namespace",
+			return fmt.Errorf("%s %s is not in namespace %s: charts may only render objects of the DataService's own namespace",
 				object.GetKind(), object.GetName(), ds.Namespace)
 		}
 		revision, err := Finish(object, ds)
 		if err != nil {
-			return Component{}, err
+			return err
 		}
-		revisions = append(revisions, revision...)
+		if object.GetKind() != "PodDisruptionBudget" { // it comes and goes with the number of pods
+			revisions = append(revisions, revision...)
+		}
 	}
-	return Component{Component: c, Objects: objects, Revision: sum(revisions)}, nil
+	c.Component, c.Objects, c.Revision = declared, objects, sum(revisions)
+	return nil
 }
 
 // Finish gives an object its digest annotation and its owner, and returns the digest without
@@ -179,8 +190,8 @@ func (p *Plan) checkUnique() error {
 			k := id{gvk.Group, gvk.Kind, object.GetName()}
 			if other, ok := seen[k]; ok {
 				return &component.FieldError{
-					Field:   fmt.Sprintf("spec.%s.name", c.Name),
-					Message: fmt.Sprintf("%s %s is already an object of spec.%s; choose another name", k.kind, k.name, other.Name),
+					Field:   c.Path + ".name",
+					Message: fmt.Sprintf("%s %s is already an object of %s; choose another name", k.kind, k.name, other.Path),
 				}
 			}
 			seen[k] = c

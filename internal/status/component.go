@@ -31,6 +31,9 @@ func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 		next.Phase = dsv1.PhasePending
 	case c.Health.Settled:
 		next.Phase = dsv1.PhaseRunning
+		if next.Message == "" {
+			next.Message = c.Health.Note
+		}
 	case c.Health.Problem != "":
 		next.Phase, next.Message = dsv1.PhaseDegraded, c.Health.Problem
 	case prev.Revision == "" || prev.Phase == dsv1.PhaseCreating:

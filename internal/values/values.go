@@ -3,15 +3,13 @@
 
 // Package values turns a component of a DataService into the values of its
 // chart. It is pure, and the only place that knows both the API's fields and
-// the charts' values.
+// the charts' values. Most fields have the same name in both and pass through
+// (see fields); what is said here is what differs.
 package values
 
 import (
-	"fmt"
-	"net/url"
+	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/component"
@@ -24,6 +22,8 @@ const ManagedBy = "d3os-operator"
 type Credentials struct {
 	// MySQLSecret holds username and password of the database, and root-password where it is ours.
 	MySQLSecret string
+	// MySQLUsersSecret holds the passwords of further accounts, by their names.
+	MySQLUsersSecret string
 	// MySQLChecksum changes when credentials given in the spec change, so that the pods that
 	// use them restart. Empty for generated ones.
 	MySQLChecksum string
@@ -33,10 +33,12 @@ type Credentials struct {
 
 // Input is the DataService that a component belongs to.
 type Input struct {
-	Instance    string // name of the DataService
-	Namespace   string
-	Graph       *component.Graph
-	Credentials Credentials
+	Instance      string // name of the DataService
+	Namespace     string
+	Graph         *component.Graph
+	Defaults      *dsv1.Defaults      // of the spec; nil for none
+	NetworkPolicy *dsv1.NetworkPolicy // of the spec; nil for none
+	Credentials   Credentials
 	// Images replace the charts' default images: component name, or ProbeImage, to image.
 	Images map[string]string
 }
@@ -44,33 +46,33 @@ type Input struct {
 // ProbeImage is the key in Input.Images of the image that watches over third parties.
 const ProbeImage = "probe"
 
-// Build returns the values for the chart of one component.
+// Build returns the values for the chart of one component. The error is a
+// *component.FieldError for a field that the API server could not check.
 func Build(in Input, c *component.Component) (map[string]any, error) {
-	v := map[string]any{
-		"instance":  in.Instance,
-		"managedBy": ManagedBy,
-		"component": string(c.Name),
-		"name":      c.ObjectName,
-		"image":     c.Workload.Image,
+	v, err := fields(in, c)
+	if err != nil {
+		return nil, err
 	}
-	if c.Workload.Resources != nil {
-		resources, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Workload.Resources)
-		if err != nil {
-			return nil, fmt.Errorf("convert spec.%s.resources: %w", c.Name, err)
-		}
-		v["resources"] = resources
+	v["instance"] = in.Instance
+	v["managedBy"] = ManagedBy
+	v["component"] = string(c.Name)
+	v["name"] = c.ObjectName
+	v["image"] = image(in, c)
+	if in.Defaults != nil && in.Defaults.TimeZone != "" {
+		v["timeZone"] = in.Defaults.TimeZone
 	}
-	if v["image"] == "" {
-		v["image"] = in.Images[imageKey(c)]
-	}
-	if v["image"] == "" {
-		v["image"] = defaults(c).Image
-	}
-	if c.Kind == component.ThirdParty {
+	switch c.Kind {
+	case component.ThirdParty:
 		thirdParty(v, in, c)
+		return v, nil
+	case component.CronJob:
+		connections(v, in, c)
 		return v, nil
 	}
 	workload(v, c)
+	if err := networkPolicy(v, in, c); err != nil {
+		return nil, err
+	}
 	switch c.Chart {
 	case component.ChartMySQL:
 		mysql(v, in, c)
@@ -80,7 +82,7 @@ func Build(in Input, c *component.Component) (map[string]any, error) {
 	return v, nil
 }
 
-// workload sets what every chart but third-party takes.
+// workload sets what every chart of a workload takes.
 func workload(v map[string]any, c *component.Component) {
 	v["kind"] = string(c.Kind)
 	v["port"] = int64(port(c))
@@ -88,15 +90,8 @@ func workload(v map[string]any, c *component.Component) {
 	if c.Workload.Replica != nil {
 		v["replicas"] = int64(*c.Workload.Replica)
 	}
-	if c.Workload.NodePort != nil {
-		v["nodePort"] = int64(*c.Workload.NodePort)
-	}
-	if len(c.Workload.Env) > 0 {
-		env := make(map[string]any, len(c.Workload.Env))
-		for name, value := range c.Workload.Env {
-			env[name] = value
-		}
-		v["env"] = env
+	if c.Service != nil && c.Service.Autoscaling != nil {
+		v["replicas"] = nil
 	}
 }
 
@@ -108,6 +103,7 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 		"retain":           storage.Retention != dsv1.RetentionDelete,
 	}
 	v["credentialsSecret"] = in.Credentials.MySQLSecret
+	v["usersSecret"] = in.Credentials.MySQLUsersSecret
 	var scripts []any
 	for _, ref := range c.MySQL.InitScripts {
 		scripts = append(scripts, ref.Name)
@@ -120,17 +116,44 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 func microservice(v map[string]any, in Input, c *component.Component) {
 	v["service"] = ""
 	if !c.Preset {
+		connections(v, in, c)
 		return
 	}
 	v["service"] = string(c.Name)
-	v["endpoints"] = endpoints(in)
+	v["endpoints"] = endpoints(in, func(dsv1.ComponentName) bool { return true })
 	v["credentials"] = map[string]any{
 		"mysql":    mysqlCredentials(in),
 		"platform": map[string]any{"secretName": in.Credentials.PlatformSecret},
 	}
-	if in.Credentials.MySQLChecksum != "" && c.Name != "web" {
-		v["podAnnotations"] = map[string]any{"checksum/credentials": in.Credentials.MySQLChecksum}
+	if c.Name != component.Web {
+		restartWithCredentials(v, in)
 	}
+}
+
+// connections give a component of the user's own the addresses of the middleware that it
+// depends on, and the database account.
+func connections(v map[string]any, in Input, c *component.Component) {
+	needs := func(name dsv1.ComponentName) bool { return slices.Contains(c.Needs, name) }
+	if found := endpoints(in, needs); len(found) > 0 {
+		v["endpoints"] = found
+	}
+	if needs(component.MySQL) {
+		v["credentials"] = map[string]any{"mysql": mysqlCredentials(in)}
+		restartWithCredentials(v, in)
+	}
+}
+
+// restartWithCredentials makes pods new when credentials in the spec change.
+func restartWithCredentials(v map[string]any, in Input) {
+	if in.Credentials.MySQLChecksum == "" {
+		return
+	}
+	annotations, _ := v["annotations"].(map[string]any)
+	if annotations == nil {
+		annotations = map[string]any{}
+	}
+	annotations["checksum/credentials"] = in.Credentials.MySQLChecksum
+	v["annotations"] = annotations
 }
 
 func mysqlCredentials(in Input) map[string]any {
@@ -150,41 +173,30 @@ func thirdParty(v map[string]any, in Input, c *component.Component) {
 	}
 }
 
-// endpoints are the addresses of the components that presets refer to.
-func endpoints(in Input) map[string]any {
-	found := map[string]any{}
-	for _, name := range []dsv1.ComponentName{component.MySQL, component.UUC, component.Eureka} {
-		if c := in.Graph.Get(name); c != nil {
-			found[string(name)] = map[string]any{"url": address(in, c)}
-		}
+// networkPolicy says who may connect to a component.
+func networkPolicy(v map[string]any, in Input, c *component.Component) error {
+	if in.NetworkPolicy == nil || !in.NetworkPolicy.Enabled {
+		return nil
 	}
-	for _, name := range []dsv1.ComponentName{component.Proxy, component.GatewayMaster} {
-		if c := in.Graph.Get(name); c != nil {
-			found[string(name)] = map[string]any{"host": host(in, c), "port": int64(port(c))}
-		}
+	allowed, err := peers(in.NetworkPolicy.AllowFrom)
+	if err != nil {
+		return err
 	}
-	return found
+	callers := []any{}
+	for _, name := range in.Graph.Callers(c.Name) {
+		callers = append(callers, string(name))
+	}
+	v["networkPolicy"] = map[string]any{"enabled": true, "from": callers, "allowFrom": allowed, "open": published(v)}
+	return nil
 }
 
-func address(in Input, c *component.Component) string {
-	if c.Kind == component.ThirdParty {
-		return strings.TrimRight(c.Middleware.ThirdParty.URL, "/")
-	}
-	scheme := "http"
-	if c.Name == component.MySQL {
-		scheme = "mysql"
-	}
-	u := url.URL{Scheme: scheme, Host: fmt.Sprintf("%s:%d", host(in, c), port(c))}
-	return u.String()
-}
-
-func host(in Input, c *component.Component) string {
-	return fmt.Sprintf("%s.%s.svc", c.ObjectName, in.Namespace)
-}
-
-func port(c *component.Component) int32 {
-	if c.Workload.Port != nil {
-		return *c.Workload.Port
-	}
-	return defaults(c).Port
+// published tells whether a component is reached from outside the cluster.
+func published(v map[string]any) bool {
+	nodePort, _ := v["nodePort"].(int64)
+	list, _ := v["ports"].([]any)
+	onNodes := slices.ContainsFunc(list, func(port any) bool {
+		number, _ := port.(map[string]any)["nodePort"].(int64)
+		return number > 0
+	})
+	return nodePort > 0 || onNodes || v["serviceType"] == "NodePort" || v["serviceType"] == "LoadBalancer" || v["ingress"] != nil
 }

@@ -63,7 +63,7 @@ func TestWorkload(t *testing.T) {
 	assert.Equal(t, v["replicas"], int64(0))
 	assert.Equal(t, v["kind"], "Deployment")
 	assert.DeepEqual(t, v["env"], map[string]any{"A": "b", "B": ""})
-	assert.DeepEqual(t, v["resources"], map[string]any{"limits": map[string]any{"cpu": "1"}})
+	assert.DeepEqual(t, v["resources"], map[string]any{"limits": map[string]any{"cpu": int64(1)}})
 
 	v = build(t, "{proxy: {env: {}}}", "proxy", nil)
 	assert.Equal(t, v["port"], int64(9094), "the preset's")
@@ -108,14 +108,14 @@ func TestCredentialsAreNames(t *testing.T) {
 	mysql := map[string]any{"secretName": "mysql-secret", "usernameKey": "username", "passwordKey": "password"}
 	v := build(t, "{mysql: {}, proxy: {}, web: {}}", "proxy", nil)
 	assert.DeepEqual(t, v["credentials"], map[string]any{"mysql": mysql, "platform": map[string]any{"secretName": "platform-secret"}})
-	_, ok := v["podAnnotations"]
+	_, ok := v["annotations"]
 	assert.Assert(t, !ok, "generated credentials have no checksum")
 	assert.Equal(t, build(t, "{mysql: {}}", "mysql", nil)["credentialsSecret"], "mysql-secret")
 
 	checksum := func(in *Input) { in.Credentials.MySQLChecksum = "sum" }
 	const elsewhere = "{mysql: {kind: 3, thirdParty: {url: 'mysql://a', username: u, password: p, checkCMD: c}}, uuc: {thirdParty: {url: 'http://a'}}, proxy: {}, web: {}}"
-	assert.DeepEqual(t, build(t, elsewhere, "proxy", checksum)["podAnnotations"], map[string]any{"checksum/credentials": "sum"})
-	assert.Assert(t, build(t, elsewhere, "web", checksum)["podAnnotations"] == nil, "web does not log in")
+	assert.DeepEqual(t, build(t, elsewhere, "proxy", checksum)["annotations"], map[string]any{"checksum/credentials": "sum"})
+	assert.Assert(t, build(t, elsewhere, "web", checksum)["annotations"] == nil, "web does not log in")
 	assert.DeepEqual(t, build(t, elsewhere, "mysql", checksum)["credentials"], map[string]any{"mysql": mysql})
 	assert.Equal(t, build(t, elsewhere, "mysql", checksum)["checkCommand"], "c")
 	assert.Assert(t, build(t, elsewhere, "uuc", checksum)["credentials"] == nil, "the probe of another must not see them")

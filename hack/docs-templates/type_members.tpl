@@ -1,0 +1,62 @@
+{{- /* A field's row. A type of Kubernetes' that the CRD does not spell out is named by the description,
+     in brackets, or by the field; it becomes the type of the row. */ -}}
+{{- define "member" -}}
+{{- $field := .field -}}
+{{- $doc := $field.Doc -}}
+{{- $example := "" -}}
+{{- with index $field.Markers "kubebuilder:example" }}{{ $example = printf "`%v`" (index . 0).Value }}{{ end -}}
+{{- if eq $field.Name "metadata" }}{{ $doc = "Metadata is what every object has." }}{{ $example = "`{name: platform}`" }}{{ end -}}
+
+{{- /* Strings of Kubernetes' own types have no place of their own in its reference. */ -}}
+{{- $kind := markdownRenderType $field.Type | replace "object (keys:string, values:string)" "object of strings" -}}
+{{- $kind = regexReplaceAll "\\[(PullPolicy|ServiceAffinity|RestartPolicy|Protocol)\\]\\([^)]*\\)" $kind "string" -}}
+{{- $kind = regexReplaceAll "\\[IntOrString\\]\\([^)]*\\)" $kind "integer or string" -}}
+{{- $kind = regexReplaceAll "\\[Quantity\\]\\([^)]*\\)" $kind "quantity" -}}
+{{- if contains "[Object](#object)" $kind -}}
+{{- $named := regexFind "\\([A-Z][A-Za-z]+\\)" $doc | trimAll "()" -}}
+{{- $doc = replace (printf " (%s)" $named) "" $doc -}}
+{{- $checks := list "startup" "readiness" "liveness" -}}
+{{- if has $field.Name $checks }}{{ $named = "Probe" }}{{ end -}}
+{{- if not $named }}{{ $named = regexReplaceAll "Constraints$" (printf "%s%s" (substr 0 1 $field.Name | upper) (substr 1 -1 $field.Name)) "Constraint" }}{{ end -}}
+{{- $group := eq $named "NetworkPolicyPeer" | ternary "networking-k8s-io" "core" -}}
+{{- $link := printf "https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.36/#%s-v1-%s" (lower $named) $group -}}
+{{- if index .own $named }}{{ $link = printf "#%s" (lower $named) }}{{ end -}}
+{{- $kind = replace "[Object](#object)" (printf "[%s](%s)" $named $link) $kind -}}
+{{- end -}}
+
+{{- $default := regexFind "Default: [^\x00]*" $doc -}}
+{{- $doc = $doc | trimSuffix $default | trim -}}
+{{- $default = $default | trimPrefix "Default: " | trimSuffix "." -}}
+{{- if $field.Default }}{{ $default = printf "`%s`" (replace "{  }" "{}" $field.Default) }}{{ end -}}
+{{- $optional := or (index $field.Markers "optional") (index $field.Markers "kubebuilder:default") (eq $field.Name "metadata") -}}
+{{- $shared := list "imagePullSecrets" "labels" "nodeSelector" "affinity" "tolerations" "topologySpreadConstraints" "priorityClassName" -}}
+{{- if and (not $default) (has $field.Name $shared) (ne .type "Defaults") }}{{ $default = "that of `spec.defaults`" }}{{ end -}}
+{{- if not $default }}{{ $default = empty $optional | ternary "required" "none" }}{{ end -}}
+| `{{ $field.Name }}` {{ $kind }} | {{ template "text" $doc }} | {{ template "text" $default }} | {{ template "text" $example }} | {{ template "rules" $field.Validation }} |
+{{- end -}}
+
+{{- /* Text in a table's cell; what stands in angle brackets is no HTML, but for code. */ -}}
+{{- define "text" -}}
+{{- $text := . | trim | replace "|" "\\|" | replace "\n" " " -}}
+{{- if not (hasPrefix "`" $text) }}{{ $text = replace "<" "&lt;" $text }}{{ end -}}
+{{- $text -}}
+{{- end -}}
+
+{{- /* Limits in words; that a field is optional is said by its default. */ -}}
+{{- define "rules" -}}
+{{- $words := dict "Minimum" "at least %s" "Maximum" "at most %s" "MinLength" "at least %s characters" "MaxLength" "at most %s characters"
+    "MaxItems" "at most %s items" "MaxProperties" "at most %s entries" "Enum" "one of %s" "Pattern" "matching `%s`" -}}
+{{- $rules := . -}}
+{{- $found := list -}}
+{{- range list "Enum" "Minimum" "Maximum" "MinLength" "MaxLength" "MaxItems" "MaxProperties" "Pattern" -}}
+{{- $rule := . -}}
+{{- range $rules -}}
+{{- if hasPrefix (printf "%s: " $rule) . -}}
+{{- $value := . | trimPrefix (printf "%s: " $rule) | trimAll "`" | replace "|" "\\|" -}}
+{{- if eq $rule "Enum" }}{{ $value = $value | trimAll "[]" | replace " " ", " }}{{ end -}}
+{{- $found = append $found (get $words $rule | replace "%s" $value) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- join ", " $found -}}
+{{- end -}}

@@ -1,0 +1,90 @@
+{{- /*
+Every template takes one dict, "the component". common.init fills in its identity, the chart adds the rest:
+  root        the chart's top-level context
+  name        default name of the objects;  component  default of the name label
+  port        number of the main port; 0 or absent: there is none but those of the value ports (see common.ports)
+  image, user (uid and gid), resources (unless the values say otherwise)
+  env         map: a string is a value, a map is a valueFrom;  envFirst  names that come before the others
+  files       the product's configuration files (see common.files)
+  mounts, volumes, containers (beside the component's own)   lists
+  writable    paths that get an emptyDir;  readOnly  whether the rest of the root file system is read-only
+  podAnnotations, serviceAnnotations
+  strategy    of a Deployment;  claims, claimRetention, serviceName  of a StatefulSet
+  command     of the container;  handlers  what its probes do: probe to handler
+Values that not every chart lists are read with get. Names and user text are quoted: a service may well be called
+"on" or "null".
+*/ -}}
+
+{{- /* identity: the labels that are ours; labels: those of the user besides. Only two of them select pods. */}}
+{{- define "common.init" }}
+{{- $v := .root.Values }}
+{{- $_ := set . "component" ($v.component | default .component) }}
+{{- $_ := set . "instance" ($v.instance | default .root.Release.Name) }}
+{{- $labels := dict "app.kubernetes.io/name" .component "app.kubernetes.io/instance" .instance }}
+{{- $_ := set . "name" ($v.name | default .name) }}
+{{- $_ := set . "selector" (toJson $labels) }}
+{{- $_ := set $labels "app.kubernetes.io/part-of" "dataservice" }}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" ($v.managedBy | default .root.Release.Service) }}
+{{- $_ := set . "identity" (toJson $labels) }}
+{{- range $name, $value := get $v "labels" | default dict }}
+{{- if not (hasKey $labels $name) }}{{ $_ := set $labels $name $value }}{{ end }}
+{{- end }}
+{{- $_ := set . "labels" (toJson $labels) }}
+{{- include "common.ports" . }}
+{{- end }}
+
+{{- /* Overrides keys of "to" by those of "from"; null removes one. Unlike Sprig's merges it honours false and 0. */}}
+{{- define "common.override" }}
+{{- $to := .to }}
+{{- range $k, $x := .from }}
+{{- if kindIs "invalid" $x }}{{ $_ := unset $to $k }}{{ else }}{{ $_ := set $to $k $x }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "common.metadata" }}
+metadata:
+  name: {{ quote .name }}
+  namespace: {{ quote .root.Release.Namespace }}
+  labels: {{ .labels }}
+{{- end }}
+
+{{- /* What the container gets: resources, else the amounts of size, else the component's own. */}}
+{{- define "common.resources" -}}
+{{- $v := .root.Values }}
+{{- $size := get $v "size" }}
+{{- if or $v.resources (eq $size "custom") -}}
+{{ toJson $v.resources }}
+{{- else if $size -}}
+{{ get $v.sizes $size | required (printf "sizes must say what size %s is" $size) | toJson }}
+{{- else -}}
+{{ toJson .resources }}
+{{- end }}
+{{- end }}
+
+{{- /*
+Tells a component without a preset where the parts of the platform are, as far as endpoints and credentials say so.
+An IPv6 address comes without its brackets.
+*/}}
+{{- define "common.connections" }}
+{{- $env := .env }}
+{{- $v := .root.Values }}
+{{- with dig "mysql" "url" "" $v.endpoints }}
+{{- $address := regexReplaceAllLiteral "^[a-z]+://" . "" }}
+{{- $host := regexFind "^(\\[[^\\]]*\\]|[^:/,]+)" $address }}
+{{- $_ := set $env "MYSQL_HOST" (trimAll "[]" $host) }}
+{{- $_ := set $env "MYSQL_PORT" (trimPrefix $host $address | regexFind "^:[0-9]+" | trimPrefix ":" | default "3306") }}
+{{- end }}
+{{- with dig "eureka" "url" "" $v.endpoints }}{{ $_ := set $env "EUREKA_URL" (trimSuffix "/" .) }}{{ end }}
+{{- with dig "uuc" "url" "" $v.endpoints }}{{ $_ := set $env "UUC_URL" (trimSuffix "/" .) }}{{ end }}
+{{- include "common.account" . }}
+{{- end }}
+
+{{- /* The database account as MYSQL_USERNAME and MYSQL_PASSWORD, when credentials name its Secret. */}}
+{{- define "common.account" }}
+{{- $env := .env }}
+{{- $mysql := get .root.Values.credentials "mysql" | default dict }}
+{{- with get $mysql "secretName" }}
+{{- $_ := set $env "MYSQL_USERNAME" (dict "secretKeyRef" (dict "name" . "key" (get $mysql "usernameKey" | default "username"))) }}
+{{- $_ := set $env "MYSQL_PASSWORD" (dict "secretKeyRef" (dict "name" . "key" (get $mysql "passwordKey" | default "password"))) }}
+{{- end }}
+{{- end }}

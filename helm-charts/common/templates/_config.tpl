@@ -1,0 +1,110 @@
+{{- /* component, "suffix" of the name, "data": map of file name to text; one that is not "quoted" ends in a newline */}}
+{{- define "common.configMap" }}
+{{- $quoted := get . "quoted" }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ printf "%s%s" .component.name .suffix | quote }}
+  namespace: {{ quote .component.root.Release.Namespace }}
+  labels: {{ .component.labels }}
+data:
+  {{- range $file, $text := .data }}
+  {{- if $quoted }}
+  {{ quote $file }}: {{ quote $text }}
+  {{- else }}
+  {{ quote $file }}: |
+{{ indent 4 $text }}
+  {{- end }}
+  {{- end }}
+{{- end }}
+
+{{- /*
+Renders the ConfigMaps of the component's own files and adds their volumes, mounts and checksum to the component;
+then the same for the user's. A file of the component's own has
+  mountPath   its path;  dir  the directory to mount in place of the file
+  file, text  key and text in the ConfigMap;  suffix  of the ConfigMap's name;  volume  its name
+  settings    the format in which it takes the value config: one of the templates common.settings.*
+  head        what precedes the text in the checksum
+A file of the user's with the same path takes its place.
+*/}}
+{{- define "common.files" }}
+{{- $c := . }}
+{{- $config := get .root.Values "config" | default dict }}
+{{- $users := get .root.Values "configFiles" | default list }}
+{{- $taken := dict }}
+{{- range $users }}{{ $_ := set $taken .path true }}{{ end }}
+{{- $mounts := get . "mounts" | default list }}
+{{- $volumes := get . "volumes" | default list }}
+{{- $sum := "" }}
+{{- $used := false }}
+{{- range $file := get . "files" | default list }}
+{{- $settings := "" }}
+{{- if $config }}{{ $settings = get $file "settings" }}{{ end }}
+{{- if $settings }}{{ $used = true }}{{ end }}
+{{- if not (hasKey $taken .mountPath) }}
+{{- if $settings }}{{ include (print "common.settings." $settings) (dict "file" $file "config" $config) }}{{ end }}
+{{- $sum = print $sum .head .text }}
+{{- $volumes = append $volumes (dict "name" .volume "configMap" (dict "name" (print $c.name .suffix))) }}
+{{- $mount := dict "name" .volume "mountPath" (get . "dir" | default .mountPath) "readOnly" true }}
+{{- if not (get . "dir") }}{{ $_ := set $mount "subPath" .file }}{{ end }}
+{{- $mounts = append $mounts $mount }}
+{{- include "common.configMap" (dict "component" $c "suffix" .suffix "data" (dict .file .text) "quoted" $settings) }}
+{{- else if $settings }}
+{{- fail (printf "%s: configFiles replaces %s, in which config sets values: give one of the two" $c.name .mountPath) }}
+{{- end }}
+{{- end }}
+{{- if and $config (not $used) }}{{ fail (printf "%s: config is given, but no file takes it" $c.name) }}{{ end }}
+{{- if $users }}
+{{- $more := dict "component" . "mounts" $mounts "volumes" $volumes "sum" $sum }}
+{{- include "common.userFiles" $more }}
+{{- $mounts = $more.mounts }}{{ $volumes = $more.volumes }}{{ $sum = $more.sum }}
+{{- end }}
+{{- $_ := set . "mounts" $mounts }}
+{{- $_ := set . "volumes" $volumes }}
+{{- /* The files are mounted by subPath, which never refreshes: only new pods read a change. */}}
+{{- if $sum }}{{ $_ := set . "podAnnotations" (dict "checksum/config" (sha256sum $sum)) }}{{ end }}
+{{- end }}
+
+{{- /* Renders one ConfigMap of the files that configFiles has the content of, and mounts it and those of others. */}}
+{{- define "common.userFiles" }}
+{{- $inline := dict }}
+{{- $others := dict }}
+{{- $mounts := .mounts }}
+{{- $volumes := .volumes }}
+{{- range .component.root.Values.configFiles }}
+{{- if and (hasKey . "content") (kindIs "string" .content) }}
+{{- /* A key has no slash; the name of a folder neither begins nor ends with a dot. */}}
+{{- $key := trimPrefix "/" .path | replace "/" ".." }}
+{{- $_ := set $inline $key .content }}
+{{- $mounts = append $mounts (dict "name" "config-files" "mountPath" .path "subPath" $key "readOnly" true) }}
+{{- else }}
+{{- $object := dict "configMap" (dict "name" (get . "configMap")) }}
+{{- with get . "secret" }}{{ $object = dict "secret" (dict "secretName" .) }}{{ end }}
+{{- $id := get . "configMap" | default (get . "secret") | required (printf "configFiles: %s needs content, configMap or secret" .path) }}
+{{- $id = print (keys $object | first) "/" $id }}
+{{- if not (hasKey $others $id) }}
+{{- $_ := set $object "name" (printf "config-file-%d" (len $others)) }}
+{{- $_ := set $others $id $object.name }}
+{{- $volumes = append $volumes $object }}
+{{- end }}
+{{- $mounts = append $mounts (dict "name" (get $others $id) "mountPath" .path "subPath" (get . "key" | default (base .path)) "readOnly" true) }}
+{{- end }}
+{{- end }}
+{{- if $inline }}
+{{- $volumes = append $volumes (dict "name" "config-files" "configMap" (dict "name" (print .component.name "-files"))) }}
+{{- /* Quoted, for a block of text would lose leading blanks and what else YAML does not print. */}}
+{{- include "common.configMap" (dict "component" .component "suffix" "-files" "data" $inline "quoted" true) }}
+{{- $_ := set . "sum" (print .sum (toJson $inline)) }}
+{{- end }}
+{{- $_ := set . "mounts" $mounts }}
+{{- $_ := set . "volumes" $volumes }}
+{{- end }}
+
+{{- /* The file that the settings of a component without a preset go to: Spring Boot reads it, others may. */}}
+{{- define "common.ownFile" }}
+{{- if get .root.Values "config" }}
+{{- $_ := set . "files" (list (dict "mountPath" "/config/application.properties" "file" "application.properties" "text" ""
+      "suffix" "" "volume" "configs" "settings" "properties" "head" "application.properties\n")) }}
+{{- end }}
+{{- end }}

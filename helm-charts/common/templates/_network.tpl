@@ -1,0 +1,172 @@
+{{- /*
+Works out the component's ports, of its port and the values ports and nodePort:
+  servicePorts    the ports of its Service, the main one first; the value port is called http
+  containerPorts  those of them that its container listens on
+  port            the main one of the container, 0 without; listen  the number that the server is told
+*/}}
+{{- define "common.ports" }}
+{{- $v := .root.Values }}
+{{- $port := get . "port" | int }}
+{{- $main := dict }}
+{{- $rest := list }}
+{{- $given := false }}
+{{- if $port }}{{ $main = dict "name" "http" "port" $port }}{{ end }}
+{{- range get $v "ports" | default list }}
+{{- $same := and (eq (int .port) $port) (eq (get . "protocol" | default "TCP") "TCP") }}
+{{- if and (not $given) (or $same (not $main)) }}
+{{- $main = . }}{{ $given = true }}
+{{- else }}
+{{- $rest = append $rest . }}
+{{- end }}
+{{- end }}
+{{- $servicePorts := list }}
+{{- $containerPorts := list }}
+{{- $seen := dict }}
+{{- $first := 0 }}
+{{- $listen := $port }}
+{{- if $main }}
+{{- range $i, $p := prepend $rest $main }}
+{{- $number := int .port }}
+{{- $protocol := get . "protocol" | default "TCP" }}
+{{- $target := get . "targetPort" | default $number }}
+{{- /* A name stands for a port of another container. */}}
+{{- $named := regexMatch "[^0-9]" (toString $target) }}
+{{- if not $named }}{{ $target = int $target }}{{ end }}
+{{- $servicePort := dict "name" .name "port" $number "targetPort" $target "protocol" $protocol }}
+{{- $nodePort := get . "nodePort" | int }}
+{{- if and (eq $i 0) (not $nodePort) }}{{ $nodePort = get $v "nodePort" | int }}{{ end }}
+{{- if $nodePort }}{{ $_ := set $servicePort "nodePort" $nodePort }}{{ end }}
+{{- $servicePorts = append $servicePorts $servicePort }}
+{{- if eq $i 0 }}{{ $listen = $number }}{{ end }}
+{{- if not $named }}
+{{- if eq $i 0 }}{{ $first = $target }}{{ $listen = $target }}{{ end }}
+{{- $id := printf "%d/%s" $target $protocol }}
+{{- if not (hasKey $seen $id) }}
+{{- $_ := set $seen $id true }}
+{{- $containerPorts = append $containerPorts (dict "name" .name "containerPort" $target "protocol" $protocol) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $_ := set . "servicePorts" $servicePorts }}
+{{- $_ := set . "containerPorts" $containerPorts }}
+{{- $_ := set . "port" $first }}
+{{- $_ := set . "listen" $listen }}
+{{- end }}
+
+{{- /* The Service, when there is a port. */}}
+{{- define "common.service" }}
+{{- $v := .root.Values }}
+{{- if .servicePorts }}
+{{- $type := get $v "serviceType" }}
+{{- $published := false }}
+{{- range .servicePorts }}{{ if hasKey . "nodePort" }}{{ $published = true }}{{ end }}{{ end }}
+{{- if and $published (has $type (list "ClusterIP" "Headless")) }}
+{{- fail (printf "%s: a nodePort needs a serviceType NodePort or LoadBalancer, not %s" .name $type) }}
+{{- end }}
+{{- $labels := .labels }}
+{{- with get $v "serviceLabels" }}
+{{- $all := fromJson $labels }}
+{{- include "common.override" (dict "to" $all "from" .) }}
+{{- include "common.override" (dict "to" $all "from" (fromJson $.identity)) }}
+{{- $labels = toJson $all }}
+{{- end }}
+{{- $annotations := get . "serviceAnnotations" }}
+{{- with get $v "serviceAnnotations" }}
+{{- $all := dict }}
+{{- include "common.override" (dict "to" $all "from" .) }}
+{{- include "common.override" (dict "to" $all "from" ($annotations | default dict)) }}
+{{- $annotations = $all }}
+{{- end }}
+---
+apiVersion: v1
+kind: Service
+{{- include "common.metadata" (dict "root" .root "name" .name "labels" $labels) }}
+  {{- with $annotations }}
+  annotations: {{ toJson . }}
+  {{- end }}
+spec:
+  {{- if eq $type "Headless" }}
+  type: ClusterIP
+  clusterIP: None
+  {{- else }}
+  type: {{ $type | default ($published | ternary "NodePort" "ClusterIP") }}
+  {{- end }}
+  selector: {{ .selector }}
+  {{- if eq (get $v "sessionAffinity") "ClientIP" }}
+  sessionAffinity: ClientIP
+  {{- end }}
+  ports:
+    {{- range .servicePorts }}
+    - {{ toJson . }}
+    {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "common.ingress" }}
+{{- $c := . }}
+{{- with get .root.Values "ingress" }}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+{{- include "common.metadata" $c }}
+  {{- with get . "annotations" }}
+  annotations: {{ toJson . }}
+  {{- end }}
+spec:
+  {{- with get . "className" }}
+  ingressClassName: {{ quote . }}
+  {{- end }}
+  rules:
+    - host: {{ required "ingress.host must be given" .host | quote }}
+      http:
+        paths:
+          - path: {{ get . "path" | default "/" | quote }}
+            pathType: Prefix
+            backend:
+              service:
+                name: {{ quote $c.name }}
+                port:
+                  number: {{ get (first $c.servicePorts | default dict) "port" | required (printf "%s: ingress needs a port" $c.name) }}
+  {{- with get . "tlsSecret" }}
+  tls:
+    - secretName: {{ quote . }}
+      hosts: [{{ quote $c.root.Values.ingress.host }}]
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Lets in whom the value networkPolicy names, to the component's ports; peers: the component's pods talk to each other. */}}
+{{- define "common.networkPolicy" }}
+{{- $policy := get .root.Values "networkPolicy" | default dict }}
+{{- if get $policy "enabled" }}
+{{- $ports := list }}
+{{- range .servicePorts }}{{ $ports = append $ports (dict "port" .targetPort "protocol" .protocol) }}{{ end }}
+{{- $from := list }}
+{{- $names := get $policy "from" | default list }}
+{{- if get . "peers" }}{{ $names = append $names .component }}{{ end }}
+{{- with $names }}
+{{- $in := dict "key" "app.kubernetes.io/name" "operator" "In" "values" (uniq . | sortAlpha) }}
+{{- $from = append $from (dict "podSelector" (dict "matchLabels" (dict "app.kubernetes.io/instance" $.instance) "matchExpressions" (list $in))) }}
+{{- end }}
+{{- $from = concat $from (get $policy "allowFrom" | default list) }}
+{{- $open := get $policy "open" | default false }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+{{- include "common.metadata" . }}
+spec:
+  podSelector:
+    matchLabels: {{ .selector }}
+  policyTypes: [Ingress]
+  {{- if and $ports (or $open $from) }}
+  ingress:
+    - ports: {{ uniq $ports | toJson }}
+      {{- if not $open }}
+      from: {{ toJson $from }}
+      {{- end }}
+  {{- else }}
+  ingress: []
+  {{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,176 @@
+{{- /* Variables: those that others refer to, then the rest by name, then envs; one of a later list replaces an earlier. */}}
+{{- define "common.env" }}
+{{- $v := .root.Values }}
+{{- $env := get . "env" | default dict }}
+{{- with $v.timeZone }}{{ $_ := set $env "TZ" . }}{{ end }}
+{{- include "common.override" (dict "to" $env "from" $v.env) }}
+{{- $envs := get $v "envs" | default list }}
+{{- $last := dict }}
+{{- range $i, $x := $envs }}{{ $_ := set $last .name $i }}{{ end }}
+{{- $first := get . "envFirst" | default list }}
+{{- if or $env $envs }}
+env:
+  {{- range $name := $first }}
+  {{- if hasKey $last . }}
+  - {{ get $last . | index $envs | toJson }}
+  {{- else if hasKey $env . }}
+  {{- include "common.variable" (dict "name" . "value" (get $env .)) }}
+  {{- end }}
+  {{- end }}
+  {{- range $name, $value := $env }}
+  {{- if not (or (hasKey $last $name) (has $name $first)) }}
+  {{- include "common.variable" (dict "name" $name "value" $value) }}
+  {{- end }}
+  {{- end }}
+  {{- range $i, $x := $envs }}
+  {{- if and (eq $i (get $last .name)) (not (has .name $first)) }}
+  - {{ toJson . }}
+  {{- end }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "common.variable" }}
+  - name: {{ quote .name }}
+    {{- if kindIs "string" .value }}
+    value: {{ quote .value }}
+    {{- else }}
+    valueFrom: {{ toJson .value }}
+    {{- end }}
+{{- end }}
+
+{{- /*
+A probe that names no handler gets the component's own, else a request to the path or a connection, to the main port;
+without any there is none.
+*/}}
+{{- define "common.probes" }}
+{{- $probes := get .root.Values "probes" | default dict }}
+{{- $path := get $probes "path" }}
+{{- $port := .port }}
+{{- $handlers := get . "handlers" | default dict }}
+{{- range $name := list "startup" "readiness" "liveness" }}
+{{- with get $probes $name }}
+{{- $probe := dict }}
+{{- range $field, $x := . }}{{ if ne $field "disabled" }}{{ $_ := set $probe $field $x }}{{ end }}{{ end }}
+{{- $ready := or (get . "exec") (get . "httpGet") (get . "tcpSocket") (get . "grpc") | empty | not }}
+{{- if not $ready }}
+{{- $handler := get $handlers $name }}
+{{- if and (not $handler) $port }}
+{{- $handler = empty $path | ternary (dict "tcpSocket" (dict "port" $port)) (dict "httpGet" (dict "path" $path "port" $port)) }}
+{{- end }}
+{{- with $handler }}{{ $ready = true }}{{ range $kind, $x := . }}{{ $_ := set $probe $kind $x }}{{ end }}{{ end }}
+{{- end }}
+{{- if and $ready (not (get . "disabled")) }}
+{{ $name }}Probe: {{ toJson $probe }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* A container of the user's: what it says, or the default, of what it may do. */}}
+{{- define "common.container" -}}
+{{- $container := . }}
+{{- if kindIs "map" (get . "securityContext") | not }}
+{{- $container = dict "securityContext" (dict "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL"))) }}
+{{- range $field, $x := . }}{{ if ne $field "securityContext" }}{{ $_ := set $container $field $x }}{{ end }}{{ end }}
+{{- end }}
+{{- toJson $container }}
+{{- end }}
+
+{{- /* The pod template. */}}
+{{- define "common.pod" }}
+{{- $v := .root.Values }}
+{{- $uid := int .user }}
+{{- $annotations := dict }}
+{{- include "common.override" (dict "to" $annotations "from" (get $v "annotations" | default dict)) }}
+{{- include "common.override" (dict "to" $annotations "from" (get . "podAnnotations" | default dict)) }}
+{{- $pod := dict "runAsNonRoot" true "runAsUser" $uid "runAsGroup" $uid "fsGroup" $uid "fsGroupChangePolicy" "OnRootMismatch" "seccompProfile" (dict "type" "RuntimeDefault") }}
+{{- $low := false }}
+{{- range .containerPorts }}{{ if lt .containerPort 1024 }}{{ $low = true }}{{ end }}{{ end }}
+{{- if $low }}{{ $_ := set $pod "sysctls" (list (dict "name" "net.ipv4.ip_unprivileged_port_start" "value" "0")) }}{{ end }}
+{{- include "common.override" (dict "to" $pod "from" $v.podSecurityContext) }}
+{{- $container := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" (get . "readOnly" | default false) "capabilities" (dict "drop" (list "ALL")) }}
+{{- include "common.override" (dict "to" $container "from" $v.securityContext) }}
+{{- $mounts := get . "mounts" | default list }}
+{{- $volumes := get . "volumes" | default list }}
+{{- range get . "writable" | default list }}
+{{- $volume := . | trimPrefix "/" | replace "/" "-" | replace "." "-" }}
+{{- $mounts = append $mounts (dict "name" $volume "mountPath" .) }}
+{{- $volumes = append $volumes (dict "name" $volume "emptyDir" dict) }}
+{{- end }}
+{{- $mounts = concat $mounts (get $v "volumeMounts" | default list) }}
+{{- $volumes = concat $volumes (get $v "volumes" | default list) }}
+metadata:
+  labels: {{ .labels }}
+  {{- with $annotations }}
+  annotations: {{ toJson . }}
+  {{- end }}
+spec:
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ int $v.terminationGracePeriodSeconds }}
+  {{- range $field := list "restartPolicy" "serviceAccountName" "imagePullSecrets" "nodeSelector" "affinity" "tolerations" "priorityClassName" }}
+  {{- with get $v $field }}
+  {{ $field }}: {{ toJson . }}
+  {{- end }}
+  {{- end }}
+  {{- with get $v "topologySpreadConstraints" }}
+  {{- $own := dict "labelSelector" (dict "matchLabels" (fromJson $.selector)) }}
+  topologySpreadConstraints:
+    {{- range . }}
+    {{- $constraint := dict }}
+    {{- include "common.override" (dict "to" $constraint "from" .) }}
+    {{- if not (get $constraint "labelSelector") }}{{ include "common.override" (dict "to" $constraint "from" $own) }}{{ end }}
+    - {{ toJson $constraint }}
+    {{- end }}
+  {{- end }}
+  securityContext: {{ toJson $pod }}
+  {{- with get $v "initContainers" }}
+  initContainers:
+    {{- range . }}
+    - {{ include "common.container" . }}
+    {{- end }}
+  {{- end }}
+  containers:
+    - name: {{ quote .name }}
+      image: {{ quote .image }}
+      imagePullPolicy: {{ $v.imagePullPolicy }}
+      {{- /* The user's arguments are not for the component's own command. */}}
+      {{- with get $v "command" | default (get $v "args" | empty | ternary (get . "command") "") }}
+      command: {{ toJson . }}
+      {{- end }}
+      {{- with get $v "args" }}
+      args: {{ toJson . }}
+      {{- end }}
+      {{- with .containerPorts }}
+      ports:
+        {{- range . }}
+        - {{ toJson . }}
+        {{- end }}
+      {{- end }}
+      {{- with get $v "envFrom" }}
+      envFrom: {{ toJson . }}
+      {{- end }}
+      {{- include "common.env" . | indent 6 }}
+      resources: {{ include "common.resources" . }}
+      securityContext: {{ toJson $container }}
+      {{- include "common.probes" . | indent 6 }}
+      {{- with $mounts }}
+      volumeMounts:
+        {{- range . }}
+        - {{ toJson . }}
+        {{- end }}
+      {{- end }}
+    {{- range get . "containers" | default list }}
+    - {{ toJson . }}
+    {{- end }}
+    {{- range get $v "sidecars" | default list }}
+    - {{ include "common.container" . }}
+    {{- end }}
+  {{- with $volumes }}
+  volumes:
+    {{- range . }}
+    - {{ toJson . }}
+    {{- end }}
+  {{- end }}
+{{- end }}

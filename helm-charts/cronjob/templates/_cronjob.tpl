@@ -1,0 +1,42 @@
+{{- define "cronjob" }}
+{{- $v := .Values }}
+{{- $own := $v.name | default .Release.Name }}
+{{- $c := dict "root" . "name" $own "component" $own "image" (required "image must be given" $v.image) "user" 10001 "env" dict
+      "resources" (dict "requests" (dict "cpu" "10m" "memory" "128Mi") "limits" (dict "memory" "1000Mi")) }}
+{{- include "common.init" $c }}
+{{- include "common.connections" $c }}
+{{- include "common.ownFile" $c }}
+{{- include "common.files" $c }}
+---
+apiVersion: batch/v1
+kind: CronJob
+{{- include "common.metadata" $c }}
+spec:
+  schedule: {{ required "schedule must be given" $v.schedule | quote }}
+  {{- with $v.scheduleTimeZone }}
+  timeZone: {{ quote . }}
+  {{- end }}
+  suspend: {{ $v.suspend }}
+  concurrencyPolicy: {{ $v.concurrencyPolicy }}
+  successfulJobsHistoryLimit: {{ int $v.successfulJobsHistoryLimit }}
+  failedJobsHistoryLimit: {{ int $v.failedJobsHistoryLimit }}
+  {{- include "cronjob.seconds" (dict "values" $v "field" "startingDeadlineSeconds") }}
+  jobTemplate:
+    metadata:
+      labels: {{ $c.labels }}
+    spec:
+      backoffLimit: {{ int $v.backoffLimit }}
+      {{- include "cronjob.seconds" (dict "values" $v "field" "activeDeadlineSeconds") | indent 4 }}
+      template:
+{{ include "common.pod" $c | indent 8 }}
+{{- end }}
+
+{{- /* A number that may be absent; 0 is one. */}}
+{{- define "cronjob.seconds" }}
+{{- if hasKey .values .field }}
+{{- $seconds := get .values .field }}
+{{- if not (kindIs "invalid" $seconds) }}
+  {{ .field }}: {{ int64 $seconds }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,60 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// scaleManager owns a workload's number of pods between the plan and an autoscaler.
+const scaleManager = FieldManager + "-scale"
+
+// handOver keeps a workload's number of pods when the plan stops setting it, because an
+// autoscaler decides from now on. Server-side apply would remove the field with its last owner,
+// and the API server would set it to 1: another manager owns it until the autoscaler writes it.
+func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unstructured) error {
+	if kind := planned.GetKind(); kind != "Deployment" && kind != "StatefulSet" {
+		return nil
+	}
+	if _, planned, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas"); planned {
+		return nil
+	}
+	live, err := get(ctx, a.live, live) // the cache keeps no field managers
+	if err != nil || live == nil || !ownsReplicas(live.GetManagedFields()) {
+		return err
+	}
+	replicas, _, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
+	if err != nil {
+		return fmt.Errorf("read the replicas of %s: %w", describe(live), err)
+	}
+	scale := Empty(live.GroupVersionKind())
+	scale.SetName(live.GetName())
+	scale.SetNamespace(live.GetNamespace())
+	scale.SetUID(live.GetUID())
+	scale.Object["spec"] = map[string]any{"replicas": replicas}
+	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(scale), client.FieldOwner(scaleManager))
+	if err != nil {
+		return fmt.Errorf("hand over the replicas of %s: %w", describe(live), err)
+	}
+	return nil
+}
+
+// ownsReplicas tells whether the plan's manager owns the number of pods.
+func ownsReplicas(managers []metav1.ManagedFieldsEntry) bool {
+	return slices.ContainsFunc(managers, func(m metav1.ManagedFieldsEntry) bool {
+		if m.Manager != FieldManager || m.FieldsV1 == nil {
+			return false
+		}
+		fields := &fieldpath.Set{}
+		return fields.FromJSON(bytes.NewReader(m.FieldsV1.Raw)) == nil && fields.Has(fieldpath.MakePathOrDie("spec", "replicas"))
+	})
+}

@@ -1,0 +1,50 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/plan"
+)
+
+// preflights remembers which objects the API server would take, about 200 bytes each.
+type preflights struct{ passed *lru.Cache }
+
+type preflight struct {
+	kind   string
+	name   types.NamespacedName
+	digest string
+}
+
+func newPreflights() *preflights { return &preflights{passed: lru.New(4096)} }
+
+// Check asks the API server whether a planned object is valid, without a change, unless it is
+// there already. The error wraps the API server's; what it cannot judge now is no error.
+func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured) error {
+	live, err := a.Get(ctx, planned)
+	if err != nil || live != nil && plan.Digest(live) == plan.Digest(planned) {
+		return err
+	}
+	key := preflight{planned.GetKind(), client.ObjectKeyFromObject(planned), plan.Digest(planned)}
+	if _, passed := a.preflights.passed.Get(key); passed {
+		return nil
+	}
+	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(planned.DeepCopy()),
+		client.FieldOwner(FieldManager), client.ForceOwnership, client.DryRunAll)
+	if (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) && !immutable(err) {
+		return fmt.Errorf("check %s: %w", describe(planned), err)
+	}
+	if err == nil {
+		a.preflights.passed.Add(key, nil)
+	}
+	return nil
+}

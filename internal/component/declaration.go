@@ -1,0 +1,99 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package component
+
+import (
+	"fmt"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+// Declaration is what the spec says of one component; Fields is nil when it says nothing.
+type Declaration struct {
+	// Fields is the whole of it, a pointer to the API's type.
+	Fields any
+
+	Name      string // of its objects; empty for the default
+	DependsOn []dsv1.ComponentName
+
+	// The parts of Fields, each nil where the API's type has none.
+	Workload   *dsv1.Workload
+	Middleware *dsv1.Middleware
+	MySQL      *dsv1.MySQL
+	Service    *dsv1.ServiceFields
+	Ingress    *dsv1.Ingress
+	CronJob    *dsv1.CronJob
+}
+
+// PodTemplate is what the spec lays over the component's pods, or nil.
+func (d *Declaration) PodTemplate() *dsv1.Object {
+	if d.CronJob != nil {
+		return d.CronJob.PodTemplate
+	}
+	return d.Workload.PodTemplate
+}
+
+// Image is the image that the spec gives, if any.
+func (d *Declaration) Image() string {
+	if d.CronJob != nil {
+		return d.CronJob.Image
+	}
+	return d.Workload.Image
+}
+
+func ofService(s *dsv1.Service) Declaration {
+	if s == nil {
+		return Declaration{}
+	}
+	return Declaration{Fields: s, Name: s.Name, DependsOn: s.DependsOn, Workload: &s.Workload, Service: &s.ServiceFields}
+}
+
+func ofPublished(p *dsv1.Published) Declaration {
+	if p == nil {
+		return Declaration{}
+	}
+	d := ofService(&p.Service)
+	d.Fields, d.Ingress = p, p.Ingress
+	return d
+}
+
+func ofMiddleware(m *dsv1.Middleware) Declaration {
+	if m == nil {
+		return Declaration{}
+	}
+	return Declaration{Fields: m, Name: m.Name, DependsOn: m.DependsOn, Workload: &m.Workload, Middleware: m}
+}
+
+func ofMySQL(m *dsv1.MySQL) Declaration {
+	if m == nil {
+		return Declaration{}
+	}
+	d := ofMiddleware(&m.Middleware)
+	d.Fields, d.MySQL = m, m
+	return d
+}
+
+// own lists the components that the user declares beside the product's.
+func own(spec *dsv1.DataServiceSpec) []Component {
+	var found []Component
+	for i := range spec.AdditionalServices {
+		s := &spec.AdditionalServices[i]
+		found = append(found, Component{
+			Name: dsv1.ComponentName(s.Name), ObjectName: s.Name, Chart: ChartMicroservice, Kind: Kind(s.Kind),
+			Path: fmt.Sprintf("spec.additionalServices[%s]", s.Name),
+			Declaration: Declaration{
+				Fields: s, Name: s.Name, DependsOn: s.DependsOn, Workload: &s.Workload, Service: &s.ServiceFields, Ingress: s.Ingress,
+			},
+		})
+	}
+	for i := range spec.CronJobs {
+		c := &spec.CronJobs[i]
+		found = append(found, Component{
+			Name: dsv1.ComponentName(c.Name), ObjectName: c.Name, Chart: ChartCronJob, Kind: CronJob,
+			Path:        fmt.Sprintf("spec.cronJobs[%s]", c.Name),
+			Declaration: Declaration{Fields: c, Name: c.Name, DependsOn: c.DependsOn, CronJob: c},
+		})
+	}
+	return found
+}

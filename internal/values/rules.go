@@ -1,0 +1,247 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package values
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/component"
+)
+
+const missing = "it must be given"
+
+func first(problems []string) string {
+	if len(problems) > 0 {
+		return problems[0]
+	}
+	return ""
+}
+
+func envVar(e *corev1.EnvVar) (field, problem string) {
+	return "name", first(validation.IsRelaxedEnvVarName(e.Name))
+}
+
+func volumeMount(m *corev1.VolumeMount) (field, problem string) {
+	switch {
+	case m.Name == "":
+		return "name", missing
+	case m.MountPath == "":
+		return "mountPath", missing
+	}
+	return "", ""
+}
+
+func volume(v *corev1.Volume) (field, problem string) {
+	return "name", first(validation.IsDNS1123Label(v.Name))
+}
+
+func container(c *corev1.Container) (field, problem string) {
+	if c.Image == "" {
+		return "image", missing
+	}
+	return "name", first(validation.IsDNS1123Label(c.Name))
+}
+
+func pullSecret(r *corev1.LocalObjectReference) (field, problem string) {
+	return "name", first(validation.IsDNS1123Subdomain(r.Name))
+}
+
+func port1(p *dsv1.Port) (field, problem string) {
+	if problem := first(validation.IsValidPortName(p.Name)); problem != "" {
+		return "name", problem
+	}
+	if problem := first(validation.IsValidPortNum(int(p.Port))); problem != "" {
+		return "port", problem
+	}
+	if p.NodePort != nil && *p.NodePort != 0 {
+		if problem := first(validation.IsValidPortNum(int(*p.NodePort))); problem != "" {
+			return "nodePort", problem
+		}
+	}
+	switch p.Protocol {
+	case "", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
+	default:
+		return "protocol", "it must be TCP, UDP or SCTP"
+	}
+	switch {
+	case p.TargetPort == nil:
+		return "", ""
+	case p.TargetPort.Type == intstr.String:
+		return "targetPort", first(validation.IsValidPortName(p.TargetPort.StrVal))
+	}
+	return "targetPort", first(validation.IsValidPortNum(p.TargetPort.IntValue()))
+}
+
+// configPath is as narrow as a ConfigMap's key, which a path becomes.
+var configPath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
+
+func configFile(f *dsv1.ConfigFile) (field, problem string) {
+	sources := 0
+	for _, isGiven := range []bool{f.Content != nil, f.ConfigMap != "", f.Secret != ""} {
+		if isGiven {
+			sources++
+		}
+	}
+	switch {
+	case len(f.Path) > 250 || !configPath.MatchString(f.Path):
+		return "path", "it must be an absolute path of letters, digits, '.', '_' and '-', of at most 250 characters"
+	case sources != 1:
+		return "content", "a file has one of content, configMap and secret"
+	case f.Key != "" && f.Content != nil:
+		return "key", "it is for a file from a configMap or secret"
+	case f.Key != "":
+		return "key", first(validation.IsConfigMapKey(f.Key))
+	case f.ConfigMap != "":
+		return "configMap", first(validation.IsDNS1123Subdomain(f.ConfigMap))
+	case f.Secret != "":
+		return "secret", first(validation.IsDNS1123Subdomain(f.Secret))
+	}
+	return "", ""
+}
+
+// probe is a check of health as the spec gives it.
+type probe struct {
+	Disabled     bool `json:"disabled,omitempty"`
+	corev1.Probe `json:",inline"`
+}
+
+func probes(path string, value any) (any, error) {
+	var given struct {
+		Path      string `json:"path"`
+		Startup   *probe `json:"startup"`
+		Readiness *probe `json:"readiness"`
+		Liveness  *probe `json:"liveness"`
+	}
+	if err := Decode(path, value, &given); err != nil {
+		return nil, err
+	}
+	if given.Path != "" && !strings.HasPrefix(given.Path, "/") {
+		return nil, mistake(path+".path", "it must start with /")
+	}
+	return withoutNulls(value), nil
+}
+
+// amount refuses what is neither a number of pods nor a percentage.
+func amount(path string, v *intstr.IntOrString) error {
+	if v == nil {
+		return nil
+	}
+	if v.Type == intstr.String && len(validation.IsValidPercent(v.StrVal)) > 0 || v.Type == intstr.Int && v.IntVal < 0 {
+		return mistake(path, "%s is neither a number nor a percentage", v.String())
+	}
+	return nil
+}
+
+func isZero(v *intstr.IntOrString) bool {
+	return v != nil && (v.Type == intstr.Int && v.IntVal == 0 || v.Type == intstr.String && strings.Trim(v.StrVal, "0") == "%")
+}
+
+func rollingUpdate(path string, value any) (any, error) {
+	r := &dsv1.RollingUpdate{}
+	v, err := decoded(path, value, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := amount(path+".maxSurge", r.MaxSurge); err != nil {
+		return nil, err
+	}
+	if err := amount(path+".maxUnavailable", r.MaxUnavailable); err != nil {
+		return nil, err
+	}
+	if isZero(r.MaxSurge) && (r.MaxUnavailable == nil || isZero(r.MaxUnavailable)) {
+		return nil, mistake(path+".maxUnavailable", "it must not be 0 while maxSurge is 0")
+	}
+	return v, nil
+}
+
+func disruptionBudget(path string, value any) (any, error) {
+	b := &dsv1.DisruptionBudget{}
+	v, err := decoded(path, value, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := amount(path+".minAvailable", b.MinAvailable); err != nil {
+		return nil, err
+	}
+	if err := amount(path+".maxUnavailable", b.MaxUnavailable); err != nil {
+		return nil, err
+	}
+	if b.MinAvailable != nil && b.MaxUnavailable != nil {
+		return nil, mistake(path, "give either minAvailable or maxUnavailable")
+	}
+	return v, nil
+}
+
+// labelKey keeps the labels that the operator finds its objects by for itself.
+func labelKey(key string) []string {
+	switch key {
+	case "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of":
+		return []string{"that label is the operator's own"}
+	}
+	return validation.IsQualifiedName(key)
+}
+
+// annotationKey keeps the annotations that mean something to the operator for itself.
+func annotationKey(key string) []string {
+	for _, prefix := range []string{"d3os-product.com.d3os/", "helm.sh/", "checksum/"} {
+		if strings.HasPrefix(key, prefix) {
+			return []string{fmt.Sprintf("annotations of %s are the operator's own", strings.TrimSuffix(prefix, "/"))}
+		}
+	}
+	return validation.IsQualifiedName(strings.ToLower(key))
+}
+
+// checkTogether finds fields that contradict one another, or the component's kind.
+func checkTogether(c *component.Component, v map[string]any) error {
+	size, _ := v["size"].(string)
+	switch {
+	case size == string(dsv1.SizeCustom) && v["resources"] == nil:
+		return mistake(c.Path+".resources", "size custom takes its amounts from resources")
+	case size != "" && size != string(dsv1.SizeCustom) && v["resources"] != nil:
+		return mistake(c.Path+".resources", "size %s has amounts of its own; resources are for size custom", size)
+	}
+	if nodePort, _ := v["nodePort"].(int64); nodePort > 0 && (v["serviceType"] == "ClusterIP" || v["serviceType"] == "Headless") {
+		return mistake(c.Path+".nodePort", "a Service of type %s has none", v["serviceType"])
+	}
+	if c.Name == component.MySQL {
+		settings, _ := v["config"].(map[string]any)
+		for name, value := range settings {
+			if s, _ := value.(string); strings.ContainsAny(name+s, "\n\r") {
+				return mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "a setting of mysql has one line")
+			}
+		}
+	}
+	if ingress, ok := v["ingress"].(map[string]any); ok {
+		if _, err := checks["annotations"](c.Path+".ingress.annotations", ingress["annotations"]); err != nil {
+			return err
+		}
+	}
+	if c.Service == nil {
+		return nil
+	}
+	return checkRollout(c, v)
+}
+
+// checkRollout finds what the kind of a service's workload cannot do.
+func checkRollout(c *component.Component, v map[string]any) error {
+	recreate := v["strategy"] == "Recreate"
+	switch {
+	case recreate && c.Kind != component.Deployment:
+		return mistake(c.Path+".strategy", "Recreate is for kind Deployment, not %s", c.Kind)
+	case recreate && v["rollingUpdate"] != nil:
+		return mistake(c.Path+".rollingUpdate", "strategy Recreate has no rolling update")
+	case c.Kind == component.StatefulSet && v["rollingUpdate"] != nil:
+		return mistake(c.Path+".rollingUpdate", "a StatefulSet replaces one pod after the other")
+	case c.Kind == component.DaemonSet && v["autoscaling"] != nil:
+		return mistake(c.Path+".autoscaling", "a DaemonSet has one pod on each node")
+	}
+	return nil
+}
