@@ -6,6 +6,7 @@ package helmcharts_test
 import (
 	"bytes"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,7 +49,7 @@ func charts(t *testing.T) []string {
 			names = append(names, entry.Name())
 		}
 	}
-	assert.DeepEqual(t, names, []string{component.ChartEureka, component.ChartMicroservice, component.ChartMySQL, component.ChartThirdParty})
+	assert.DeepEqual(t, names, []string{component.ChartCronJob, component.ChartEureka, component.ChartMicroservice, component.ChartMySQL, component.ChartThirdParty})
 	return names
 }
 
@@ -212,7 +213,10 @@ func TestTheOperatorsValuesFitTheSchemas(t *testing.T) {
 			nothing := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
 			secrets, err := credentials.NewPreview().Plan(ds, graph, nothing)
 			assert.NilError(t, err)
-			in := values.Input{Instance: ds.Name, Namespace: namespace, Graph: graph, Credentials: secrets.Credentials}
+			in := values.Input{
+				Instance: ds.Name, Namespace: namespace, Graph: graph, Credentials: secrets.Credentials,
+				Defaults: ds.Spec.Defaults, NetworkPolicy: ds.Spec.NetworkPolicy,
+			}
 			for i := range graph.Components {
 				c := &graph.Components[i]
 				v, err := values.Build(in, c)
@@ -228,11 +232,14 @@ func TestTheSchemasRefuseUnknownValues(t *testing.T) {
 	t.Parallel()
 	valid := map[string]map[string]any{
 		component.ChartEureka: {}, component.ChartMySQL: {}, component.ChartMicroservice: {"service": "web"}, component.ChartThirdParty: {"url": "http://a"},
+		component.ChartCronJob: {"image": "a", "schedule": "@daily"},
 	}
 	for _, chart := range charts(t) {
 		v := valid[chart]
 		assert.NilError(t, schemaErrors(t, chart, v), chart)
-		for key, value := range map[string]any{"replica": int64(1), "kind": "Job", "port": int64(70000), "nodePort": "many", "env": map[string]any{"A": int64(1)}} {
+		for key, value := range map[string]any{"replica": int64(1), "kind": "Job", "port": int64(70000), "nodePort": "many", "env": map[string]any{"A": int64(1)},
+			"podAnnotations": map[string]any{}, "size": "huge", "labels": "none", "config": map[string]any{"a": int64(1)},
+			"configFiles": []any{map[string]any{"path": "/a", "content": "", "secret": "b"}}} {
 			bad := map[string]any{key: value}
 			for k, x := range v {
 				bad[k] = x
@@ -284,43 +291,101 @@ func TestTemplatesUseNothingForbidden(t *testing.T) {
 		})
 		assert.NilError(t, err)
 	}
-	assert.Assert(t, templates >= 9, "%d templates", templates)
+	assert.Assert(t, templates >= 16, "%d templates", templates)
 }
 
-// Pods pass Pod Security "restricted" as the charts ship them.
+// podOf is the pod template of an object, if it has one.
+func podOf(t *testing.T, object *unstructured.Unstructured) map[string]any {
+	t.Helper()
+	path := []string{"spec", "template"}
+	if object.GetKind() == "CronJob" {
+		path = []string{"spec", "jobTemplate", "spec", "template"}
+	}
+	pod, _, err := unstructured.NestedMap(object.Object, path...)
+	assert.NilError(t, err)
+	return pod
+}
+
+// items is a list of maps.
+func items(list any) []map[string]any {
+	var found []map[string]any
+	values, _ := list.([]any)
+	for _, value := range values {
+		found = append(found, value.(map[string]any))
+	}
+	return found
+}
+
+// Pods pass Pod Security "restricted" as the charts ship them, whatever runs in them besides.
 func TestPodsAreRestricted(t *testing.T) {
 	t.Parallel()
-	pods := 0
+	pods, inits, others := 0, 0, 0
 	for file, chart := range ciFiles(t) {
 		v := readValues(t, file)
 		delete(v, "podSecurityContext")
-		delete(v, "containerSecurityContext")
+		delete(v, "securityContext")
 		for _, object := range rendered(t, chart, v) {
-			pod, ok, err := unstructured.NestedMap(object.Object, "spec", "template", "spec")
-			assert.NilError(t, err)
-			if !ok {
+			template := podOf(t, object)
+			if template == nil {
 				continue
 			}
 			pods++
-			for _, forbidden := range []string{"hostNetwork", "hostPID", "hostIPC", "serviceAccountName"} {
+			pod := template["spec"].(map[string]any)
+			for _, forbidden := range []string{"hostNetwork", "hostPID", "hostIPC"} {
 				assert.Assert(t, pod[forbidden] == nil, "%s: %s", file, forbidden)
 			}
+			assert.Equal(t, pod["serviceAccountName"], v["serviceAccountName"], file)
 			assert.Equal(t, pod["automountServiceAccountToken"], false, file)
 			security := pod["securityContext"].(map[string]any)
 			assert.Equal(t, security["runAsNonRoot"], true, file)
 			assert.DeepEqual(t, security["seccompProfile"], map[string]any{"type": "RuntimeDefault"})
-			containers := pod["containers"].([]any)
-			assert.Equal(t, len(containers), 1, file)
-			container := containers[0].(map[string]any)
-			security = container["securityContext"].(map[string]any)
-			assert.Equal(t, security["allowPrivilegeEscalation"], false, file)
-			assert.DeepEqual(t, security["capabilities"], map[string]any{"drop": []any{"ALL"}})
-			assert.Assert(t, container["resources"] != nil, file)
-			volumes, _ := pod["volumes"].([]any)
-			for _, volume := range volumes {
-				assert.Assert(t, volume.(map[string]any)["hostPath"] == nil, file)
+			containers := items(pod["containers"])
+			others += len(containers) - 1
+			assert.Assert(t, containers[0]["resources"] != nil, file)
+			inits += len(items(pod["initContainers"]))
+			for _, container := range append(containers, items(pod["initContainers"])...) {
+				security = container["securityContext"].(map[string]any)
+				assert.Equal(t, security["allowPrivilegeEscalation"], false, file)
+				assert.DeepEqual(t, security["capabilities"], map[string]any{"drop": []any{"ALL"}})
+			}
+			for _, volume := range items(pod["volumes"]) {
+				assert.Assert(t, volume["hostPath"] == nil, file)
 			}
 		}
 	}
 	assert.Assert(t, pods >= len(ciFiles(t)))
+	assert.Assert(t, inits > 0 && others > 0, "nothing runs besides")
+}
+
+// The example values use every value of every chart: nothing is left untried.
+func TestEveryValueIsTried(t *testing.T) {
+	t.Parallel()
+	tried := map[string]bool{}
+	for file, chart := range ciFiles(t) {
+		for name := range readValues(t, file) {
+			tried[chart+"/"+name] = true
+		}
+	}
+	for _, chart := range charts(t) {
+		for name := range readValues(t, filepath.Join(chart, "values.yaml")) {
+			assert.Assert(t, tried[chart+"/"+name], "no values of %s have %s", chart, name)
+		}
+	}
+}
+
+// What values.yaml lists is what the schema allows, and the templates never find a value missing.
+func TestValuesAndSchemaListTheSame(t *testing.T) {
+	t.Parallel()
+	for _, chart := range charts(t) {
+		data, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
+		assert.NilError(t, err)
+		var schema struct {
+			Properties map[string]any `json:"properties"`
+		}
+		assert.NilError(t, yaml.Unmarshal(data, &schema))
+		delete(schema.Properties, "global")
+		delete(schema.Properties, helmcharts.Library)
+		allowed := slices.Sorted(maps.Keys(schema.Properties))
+		assert.DeepEqual(t, slices.Sorted(maps.Keys(readValues(t, filepath.Join(chart, "values.yaml")))), allowed)
+	}
 }

@@ -145,6 +145,7 @@ type DataServiceSpec struct {
 	Web *Published `json:"web,omitempty"`
 
 	// AdditionalServices are services of your own.
+	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:example=`[{name: reports, image: registry.example.com/team/reports:v1, port: 8080}]`
 	// +listType=map
 	// +listMapKey=name
@@ -153,6 +154,7 @@ type DataServiceSpec struct {
 	AdditionalServices []AdditionalService `json:"additionalServices,omitempty"`
 
 	// CronJobs are work that is done again and again.
+	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:example=`[{name: clean-up, schedule: "30 2 * * *", image: busybox:1.37}]`
 	// +listType=map
 	// +listMapKey=name

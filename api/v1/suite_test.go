@@ -109,5 +109,6 @@ func everything(t *testing.T) map[string]any {
 	t.Helper()
 	return resourceOf(t, `{
 		mysql: {}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, api-manager: {}, auth: {}, ds-adapter: {}, es-adapter: {},
-		trd-adapter: {}, gateway-master: {}, gateway-web: {}, proxy: {}, web: {}}`).Object["spec"].(map[string]any)
+		trd-adapter: {}, gateway-master: {}, gateway-web: {}, proxy: {}, web: {},
+		additionalServices: [{name: reports, image: reports}], cronJobs: [{name: clean-up, image: busybox, schedule: "@daily"}]}`).Object["spec"].(map[string]any)
 }

@@ -135,7 +135,7 @@ func TestApplyLeavesThePlanAlone(t *testing.T) {
 func TestAnUpdateIsOneWrite(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
+	ds := platform(t, namespace, "{proxy: {replica: 2}, mysql: {}, eureka: {}}")
 	a := New(operator, apiReader)
 	for _, object := range objectsOf(t, ds) {
 		mustApply(t, a, ownerOf(ds), object)
@@ -427,7 +427,9 @@ func TestWelcomeAdditionsStay(t *testing.T) {
 // oneOfEach is an object of every kind in Kinds.
 func oneOfEach(t *testing.T, namespace string) (*dsv1.DataService, map[string]*unstructured.Unstructured) {
 	t.Helper()
-	ds := platform(t, namespace, "{proxy: {}, mysql: {kind: Deployment, storage: {retention: Delete}}, eureka: {kind: StatefulSet}, uuc: {kind: DaemonSet, image: x, port: 80}}")
+	ds := platform(t, namespace, `{proxy: {replica: 2, autoscaling: {max: 3}}, mysql: {kind: Deployment, storage: {retention: Delete}}, eureka: {kind: StatefulSet, replica: 2},
+		uuc: {kind: DaemonSet, image: x, port: 80}, web: {ingress: {host: a.example.com}}, networkPolicy: {enabled: true},
+		cronJobs: [{name: job, schedule: '@daily', image: x}]}`)
 	found := map[string]*unstructured.Unstructured{}
 	for _, object := range objectsOf(t, ds) {
 		found[object.GetKind()] = object

@@ -101,6 +101,9 @@ func (c *comparer) mergeTyped(live, planned *unstructured.Unstructured) (has, me
 // such as the volume mode of a claim template. Atomic maps are exact but for those with
 // defaults: an entry more in a selector selects something else.
 func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
+	if planned == nil {
+		return true // a Go type that always writes the field: nothing is planned for it
+	}
 	if _, isMap := planned.(map[string]any); isMap {
 		last := path[len(path)-1].FieldName
 		if last == nil || (*last != "fieldRef" && *last != "resourceFieldRef") {

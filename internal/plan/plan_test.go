@@ -65,12 +65,18 @@ func difference(t *testing.T, before, after *plan.Plan) (revisions, objects []st
 		if a.Revision != b.Revision {
 			revisions = append(revisions, string(a.Name))
 		}
-		assert.Equal(t, len(a.Objects), len(b.Objects))
-		for j := range a.Objects {
-			if !cmp.Equal(a.Objects[j], b.Objects[j]) {
-				objects = append(objects, a.Objects[j].GetKind()+"/"+a.Objects[j].GetName())
-			}
+		was := map[string]*unstructured.Unstructured{}
+		for _, object := range b.Objects {
+			was[object.GetKind()+"/"+object.GetName()] = object
 		}
+		for _, object := range a.Objects {
+			id := object.GetKind() + "/" + object.GetName()
+			if !cmp.Equal(was[id], object) {
+				objects = append(objects, id)
+			}
+			delete(was, id)
+		}
+		assert.Equal(t, len(was), 0, "%v are gone", was)
 	}
 	return revisions, objects
 }
@@ -82,15 +88,15 @@ func TestWhatAChangeReaches(t *testing.T) {
 		spec               string
 		revisions, objects []string
 	}{
-		"nothing":            {base, []string{}, []string{}},
-		"order":              {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {}, web: {dependsOn: [mysql]}, rollout: {order: Sequential}}", []string{}, []string{}},
-		"replicas":           {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {replica: 5}, web: {}}", []string{}, []string{"Deployment/proxy"}},
-		"no replicas":        {"{mysql: {replica: 0}, eureka: {kind: StatefulSet}, proxy: {}, web: {}}", []string{}, []string{"StatefulSet/mysql-dataservice"}},
-		"replicas, of a set": {"{mysql: {}, eureka: {kind: StatefulSet, replica: 2}, proxy: {}, web: {}}", []string{}, []string{"StatefulSet/eureka"}},
-		"image":              {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {image: new}, web: {}}", []string{"proxy"}, []string{"Deployment/proxy"}},
-		"env":                {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {env: {A: b}}, web: {}}", []string{"proxy"}, []string{"Deployment/proxy"}},
-		"resources":          {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {}, web: {resources: {requests: {cpu: 1}}}}", []string{"web"}, []string{"Deployment/web"}},
-		"node port":          {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {}, web: {nodePort: 30180}}", []string{"web"}, []string{"Service/web"}},
+		"nothing":     {base, []string{}, []string{}},
+		"order":       {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {}, web: {dependsOn: [mysql]}, rollout: {order: Sequential}}", []string{}, []string{}},
+		"replicas":    {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {replica: 5}, web: {}}", []string{}, []string{"Deployment/proxy", "PodDisruptionBudget/proxy"}},
+		"no replicas": {"{mysql: {replica: 0}, eureka: {kind: StatefulSet}, proxy: {}, web: {}}", []string{}, []string{"StatefulSet/mysql-dataservice"}},
+		"more registries, which know one another": {"{mysql: {}, eureka: {kind: StatefulSet, replica: 2}, proxy: {}, web: {}}", []string{"eureka"}, []string{"StatefulSet/eureka", "PodDisruptionBudget/eureka"}},
+		"image":     {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {image: new}, web: {}}", []string{"proxy"}, []string{"Deployment/proxy"}},
+		"env":       {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {env: {A: b}}, web: {}}", []string{"proxy"}, []string{"Deployment/proxy"}},
+		"resources": {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {}, web: {resources: {requests: {cpu: 1}}}}", []string{"web"}, []string{"Deployment/web"}},
+		"node port": {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {}, web: {nodePort: 30180}}", []string{"web"}, []string{"Service/web"}},
 		"port that others know": {"{mysql: {}, eureka: {kind: StatefulSet}, proxy: {port: 1234}, web: {}}", []string{"proxy", "web"},
 			[]string{"ConfigMap/proxy", "Service/proxy", "Deployment/proxy", "ConfigMap/web-template", "Deployment/web"}},
 		"size":      {"{mysql: {storage: {size: 20Gi}}, eureka: {kind: StatefulSet}, proxy: {}, web: {}}", []string{"mysql"}, []string{"StatefulSet/mysql-dataservice"}},

@@ -64,6 +64,7 @@ func overlay(c *component.Component, template map[string]any) (map[string]any, e
 	if err := values.Decode(path, withoutDirectives(patch), &corev1.PodTemplateSpec{}); err != nil {
 		return nil, err
 	}
+	identity, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
 	merged, err := strategicpatch.StrategicMergeMapPatch(template, patch, corev1.PodTemplateSpec{})
 	if err != nil {
 		return nil, &component.FieldError{Field: path, Message: err.Error()}
@@ -72,8 +73,7 @@ func overlay(c *component.Component, template map[string]any) (map[string]any, e
 	if err := values.Decode(path, merged, result); err != nil {
 		return nil, err
 	}
-	before, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
-	for name, value := range before {
+	for name, value := range identity {
 		if strings.HasPrefix(name, "app.kubernetes.io/") && result.Labels[name] != value {
 			return nil, &component.FieldError{Field: path + ".metadata.labels", Message: fmt.Sprintf("label %s is the operator's own", name)}
 		}

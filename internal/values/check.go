@@ -65,7 +65,7 @@ func Unchecked(v map[string]any) bool {
 }
 
 var unchecked = []string{
-	"resources", "securityContext", "podSecurityContext", "affinity", "envs", "envFrom", "volumeMounts", "volumes", "initContainers", "sidecars",
+	"securityContext", "podSecurityContext", "affinity", "envs", "envFrom", "volumeMounts", "volumes", "initContainers", "sidecars",
 	"tolerations", "topologySpreadConstraints", "probes", "schedule",
 }
 

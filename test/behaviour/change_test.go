@@ -24,7 +24,7 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 		reaches []string
 		holds   func() bool
 	}{
-		{"scale", fields{"auth": fields{"replica": 2}}, []string{"Deployment/auth"},
+		{"scale", fields{"auth": fields{"replica": 2}}, []string{"Deployment/auth", "PodDisruptionBudget/auth"},
 			func() bool { return lookup[*appsv1.Deployment](e.journal, "auth").Status.ReadyReplicas == 2 }},
 		{"scale to nothing", fields{"es-adapter": fields{"replica": 0}}, []string{"Deployment/es-adapter"},
 			func() bool { return lookup[*appsv1.Deployment](e.journal, "es-adapter").Status.Replicas == 0 }},

@@ -3,34 +3,40 @@
 {{- $store := $v.storage }}
 {{- $c := dict "root" . "name" "mysql-dataservice" "component" "mysql" "port" $v.port "image" $v.image "user" 999
       "readOnly" true "writable" (list "/tmp" "/var/run/mysqld") "strategy" (dict "type" "Recreate")
-      "resources" ($v.resources | default (dict "requests" (dict "cpu" "100m" "memory" "1500Mi") "limits" (dict "cpu" "1000m" "memory" "2000Mi"))) }}
+      "resources" (dict "requests" (dict "cpu" "100m" "memory" "1500Mi") "limits" (dict "cpu" "1000m" "memory" "2000Mi")) }}
 {{- include "common.init" $c }}
 {{- $secret := $v.credentialsSecret | default (print $c.name "-credentials") }}
 {{- $_ := set $c "env" (dict
-      "MYSQL_ROOT_PASSWORD" (dict "name" $secret "key" "root-password")
-      "MYSQL_USER" (dict "name" $secret "key" "username")
-      "MYSQL_PASSWORD" (dict "name" $secret "key" "password")
+      "MYSQL_ROOT_PASSWORD" (dict "secretKeyRef" (dict "name" $secret "key" "root-password"))
+      "MYSQL_USER" (dict "secretKeyRef" (dict "name" $secret "key" "username"))
+      "MYSQL_PASSWORD" (dict "secretKeyRef" (dict "name" $secret "key" "password"))
       "MYSQL_ROOT_HOST" "localhost") }}
 
-{{- $cnf := .Files.Get "files/my.cnf" | replace "@port@" (int $v.port | toString) }}
+{{- $cnf := .Files.Get "files/my.cnf" | replace "@port@" (toString $c.listen) | replace "@bufferPool@" (get $v.bufferPools $v.size | default "768M") }}
+{{- $folder := "/etc/mysql/conf.d" }}
+{{- $whole := $folder }}
+{{- /* A file of the user's cannot be mounted into a folder that is a volume itself. */}}
+{{- range $v.configFiles }}{{ if hasPrefix (print $folder "/") .path }}{{ $whole = "" }}{{ end }}{{ end }}
+{{- $_ := set $c "files" (list (dict "mountPath" (print $folder "/my.cnf") "dir" $whole "file" "my.cnf" "text" $cnf
+      "suffix" "" "volume" "mysql-ds-cnf" "settings" "mysqld" "head" "")) }}
+{{- include "common.files" $c }}
 {{- $schemas := .Files.Get "files/00-schemas.sh" | replace "@schemas@" (join " " $v.schemas) }}
-{{- include "common.configMap" (dict "component" $c "suffix" "" "data" (dict "my.cnf" $cnf)) }}
 {{- include "common.configMap" (dict "component" $c "suffix" "-init" "data" (dict "00-schemas.sh" $schemas)) }}
 {{- $init := list (dict "configMap" (dict "name" (print $c.name "-init"))) }}
 {{- range $v.initConfigMaps }}{{ $init = append $init (dict "configMap" (dict "name" .)) }}{{ end }}
-{{- $volumes := list (dict "name" "mysql-ds-cnf" "configMap" (dict "name" $c.name)) (dict "name" "mysql-init" "projected" (dict "sources" $init)) }}
+{{- $volumes := append $c.volumes (dict "name" "mysql-init" "projected" (dict "sources" $init)) }}
 {{- /* A subPath, because mysqld refuses to initialise a file system that holds lost+found. */}}
-{{- $_ := set $c "mounts" (list
-      (dict "name" "mysql-ds-cnf" "mountPath" "/etc/mysql/conf.d" "readOnly" true)
+{{- $_ := set $c "mounts" (concat $c.mounts (list
       (dict "name" "mysql-init" "mountPath" "/docker-entrypoint-initdb.d" "readOnly" true)
-      (dict "name" "data" "mountPath" "/var/lib/mysql" "subPath" "mysql")) }}
+      (dict "name" "data" "mountPath" "/var/lib/mysql" "subPath" "mysql"))) }}
 {{- /* The init scripts are left out of the checksum: a server that holds data never reads them again. */}}
-{{- $annotations := dict "checksum/config" (sha256sum $cnf) }}
+{{- $annotations := get $c "podAnnotations" | default dict }}
 
 {{- $claim := dict "accessModes" (list "ReadWriteOnce") "resources" (dict "requests" (dict "storage" $store.size)) }}
 {{- with $store.storageClassName }}{{ $_ := set $claim "storageClassName" . }}{{ end }}
 {{- if eq $v.kind "StatefulSet" }}
-{{- $_ := set $c "claims" (list (dict "apiVersion" "v1" "kind" "PersistentVolumeClaim" "metadata" (dict "name" "data" "labels" (fromJson $c.labels)) "spec" $claim)) }}
+{{- /* A template of claims cannot change: it has no labels of the user's. */}}
+{{- $_ := set $c "claims" (list (dict "apiVersion" "v1" "kind" "PersistentVolumeClaim" "metadata" (dict "name" "data" "labels" (fromJson $c.identity)) "spec" $claim)) }}
 {{- $_ := set $c "claimRetention" (dict "whenDeleted" (ternary "Retain" "Delete" $store.retain) "whenScaled" "Retain") }}
 {{- else if eq $v.kind "Deployment" }}
 {{- /* The name that the first pod of a StatefulSet uses: changing the kind keeps the data. */}}
@@ -52,6 +58,44 @@ spec: {{ toJson $claim }}
 {{- end }}
 {{- $_ := set $c "volumes" $volumes }}
 {{- $_ := set $c "podAnnotations" $annotations }}
+{{- if or $v.databases $v.users }}{{ include "mysql.accounts" $c }}{{ end }}
 {{- include "common.service" $c }}
 {{- include "common.workload" $c }}
+{{- include "common.networkPolicy" $c }}
+{{- end }}
+
+{{- /*
+A container beside the server that creates databases and users. All that it reads is mounted as folders and not part
+of the checksum: a change reaches it without a restart of the server.
+*/}}
+{{- define "mysql.accounts" }}
+{{- $c := . }}
+{{- $v := .root.Values }}
+{{- $list := "" }}
+{{- range $v.databases }}{{ $list = print $list "database " . "\n" }}{{ end }}
+{{- range $v.users }}{{ $list = print $list "user " .name " " (get . "databases" | default list | join " ") "\n" }}{{ end }}
+{{- include "common.configMap" (dict "component" . "suffix" "-accounts" "data" (dict "list" $list "accounts.sh" (.root.Files.Get "files/accounts.sh"))) }}
+{{- $env := list }}
+{{- range $name := list "MYSQL_ROOT_PASSWORD" "MYSQL_USER" }}
+{{- $variable := dict "name" . "valueFrom" (get $c.env .) }}
+{{- with get $v.env $name }}{{ $variable = dict "name" $name "value" . }}{{ end }}
+{{- range get $v "envs" | default list }}{{ if eq .name $name }}{{ $variable = . }}{{ end }}{{ end }}
+{{- $env = append $env $variable }}
+{{- end }}
+{{- $socket := "/var/run/mysqld" }}
+{{- $_ := set . "containers" (list (dict "name" "accounts" "image" .image "imagePullPolicy" $v.imagePullPolicy "env" $env
+      "command" (list "/bin/sh" "/accounts/accounts.sh" "/accounts/list" "/accounts-passwords" (print $socket "/mysqld.sock") "/tmp/ready")
+      "resources" (dict "requests" (dict "cpu" "10m" "memory" "32Mi") "limits" (dict "cpu" "100m" "memory" "64Mi"))
+      "readinessProbe" (dict "exec" (dict "command" (list "test" "-e" "/tmp/ready")) "periodSeconds" 5 "failureThreshold" 1)
+      "securityContext" (dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")))
+      "volumeMounts" (list
+        (dict "name" "accounts" "mountPath" "/accounts" "readOnly" true)
+        (dict "name" "accounts-passwords" "mountPath" "/accounts-passwords" "readOnly" true)
+        (dict "name" "accounts-tmp" "mountPath" "/tmp")
+        (dict "name" "var-run-mysqld" "mountPath" $socket "readOnly" true)))) }}
+{{- /* Optional and always there, so that the first user does not restart the server. */}}
+{{- $_ := set . "volumes" (concat .volumes (list
+      (dict "name" "accounts" "configMap" (dict "name" (print .name "-accounts")))
+      (dict "name" "accounts-passwords" "secret" (dict "secretName" ($v.usersSecret | default (print .name "-users")) "optional" true))
+      (dict "name" "accounts-tmp" "emptyDir" dict))) }}
 {{- end }}

@@ -1,0 +1,142 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	strictjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// places are where each type of the API reference stands in a resource, for its examples.
+var places = map[string]at{
+	"DataServiceSpec": {}, "MySQL": {"mysql"}, "Middleware": {"eureka"}, "Service": {"auth"}, "Published": {"web"},
+	"AdditionalService": {"additionalServices", "0"}, "CronJob": {"cronJobs", "0"}, "Defaults": {"defaults"},
+	"NetworkPolicy": {"networkPolicy"}, "Rollout": {"rollout"}, "Storage": {"mysql", "storage"}, "ThirdParty": {"mysql", "thirdParty"},
+	"DatabaseUser": {"mysql", "users", "0"}, "ObjectReference": {"mysql", "initScripts", "0"}, "Autoscaling": {"web", "autoscaling"},
+	"Ingress": {"web", "ingress"},
+}
+
+// row is a field in the API reference.
+type row struct {
+	description, defaultValue, example string
+}
+
+// reference reads docs/reference/api.md: type, field, row.
+func reference(t *testing.T) map[string]map[string]row {
+	t.Helper()
+	data, err := os.ReadFile("../../docs/reference/api.md")
+	assert.NilError(t, err)
+	found := map[string]map[string]row{}
+	section := ""
+	for line := range strings.Lines(string(data)) {
+		if name, ok := strings.CutPrefix(line, "### "); ok {
+			section = strings.TrimSpace(name)
+			found[section] = map[string]row{}
+		}
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		cells := strings.Split(strings.ReplaceAll(line, `\|`, "\x00"), "|")
+		if len(cells) < 6 { // a value of an enumeration
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(strings.ReplaceAll(cells[i], "\x00", "|"))
+		}
+		name := strings.SplitN(cells[1], "`", 3)[1]
+		found[section][name] = row{cells[2], cells[3], strings.Trim(cells[4], "`")}
+	}
+	return found
+}
+
+// The API reference says of every field what it means, what it is by default and gives an
+// example that the API server accepts.
+func TestEveryFieldIsInTheReference(t *testing.T) {
+	t.Parallel()
+	sections := reference(t)
+	types := map[string]string{} // places, to the types that stand there
+	for name, where := range places {
+		types[where.String()] = name
+	}
+	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
+		section := types[where.String()]
+		for name := range schema.Properties {
+			if section == "" { // another place of a type
+				assert.Assert(t, known(where), "%s has no section: add it to places", where)
+				return
+			}
+			r, ok := sections[section][name]
+			assert.Assert(t, ok && r.description != "" && r.defaultValue != "" && r.example != "", "%s.%s: %+v", section, name, r)
+			t.Run(section+"."+name, func(t *testing.T) {
+				t.Parallel()
+				var example any
+				assert.NilError(t, yaml.Unmarshal([]byte(r.example), &example))
+				field := where.below(name)
+				spec := put(t, field, example)
+				if field.String() == "spec.cronJobs[0].resources" { // for size custom alone
+					get(spec, where).(map[string]any)["size"] = "custom"
+				}
+				assert.NilError(t, validate(t, withSpec(spec)))
+			})
+		}
+	})
+	for name := range places {
+		assert.Assert(t, len(sections[name]) > 0, "%s is not in the reference", name)
+	}
+}
+
+// known tells whether a place has a type that another place stands for.
+func known(where at) bool {
+	if len(where) == 1 {
+		return where[0] == "uuc"
+	}
+	for _, other := range places {
+		if len(other) > 0 && (other.last() == where.last() && where.last() != "0" || where.last() == "secretRef") {
+			return true
+		}
+	}
+	return false
+}
+
+// The same for the types that the CRD does not spell out.
+func TestObjectsAreInTheReference(t *testing.T) {
+	t.Parallel()
+	sections := reference(t)
+	for _, is := range []reflect.Type{reflect.TypeFor[Port](), reflect.TypeFor[Probes](), reflect.TypeFor[ConfigFile](),
+		reflect.TypeFor[RollingUpdate](), reflect.TypeFor[DisruptionBudget]()} {
+		for i := range is.NumField() {
+			name, _, _ := strings.Cut(is.Field(i).Tag.Get("json"), ",")
+			r, ok := sections[is.Name()][name]
+			assert.Assert(t, ok && r.description != "" && r.defaultValue != "" && r.example != "", "%s.%s: %+v", is.Name(), name, r)
+			data, err := yaml.YAMLToJSON([]byte(fmt.Sprintf("%s: %s", name, r.example)))
+			assert.NilError(t, err)
+			unknown, err := strictjson.UnmarshalStrict(data, reflect.New(is).Interface(), strictjson.DisallowUnknownFields)
+			assert.NilError(t, err)
+			assert.Equal(t, len(unknown), 0, "%v", unknown)
+		}
+	}
+}
+
+// A field that the CRD does not spell out links to the type that it is.
+func TestObjectsAreNamed(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../docs/reference/api.md")
+	assert.NilError(t, err)
+	for line := range strings.Lines(string(data)) {
+		assert.Assert(t, !strings.Contains(line, "(#object)"), line)
+		for _, link := range strings.Split(line, "](#")[1:] {
+			anchor, _, _ := strings.Cut(link, ")")
+			found := strings.Contains(strings.ToLower(string(data)), "\n### "+anchor+"\n")
+			assert.Assert(t, found, "%s has no section", anchor)
+		}
+	}
+}

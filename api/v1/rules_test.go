@@ -1,0 +1,238 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// violation is a value that one rule refuses, and the field that its message is about. Both are
+// given from where the rule stands.
+type violation struct {
+	field, value, before string
+}
+
+// violations of each rule, by message; %u stands for the url of one that runs elsewhere, %r for
+// what else a service or cron job needs.
+func violations() map[string][]violation {
+	const thirdParty = "uuc: {kind: 3, thirdParty: {url: 'http://a'}}"
+	found := map[string][]violation{
+		"mysql runs as one pod: several would be separate databases behind one address": {
+			{field: ".replica", value: "{replica: 2}"},
+		},
+		"uuc runs elsewhere unless it has another kind: give spec.uuc.thirdParty with its url": {
+			{field: ".uuc.thirdParty", value: "uuc: {}"},
+			{field: ".uuc.thirdParty", value: "uuc: {kind: null, thirdParty: null}"},
+		},
+		"the url of uuc must be http:// or https://": {
+			{field: ".uuc.thirdParty.url", value: "uuc: {thirdParty: {url: 'mysql://a'}}"},
+		},
+		"the url of eureka must be http:// or https://": {
+			{field: ".eureka.thirdParty.url", value: "eureka: {kind: 3, thirdParty: {url: 'mysql://a'}}"},
+		},
+		"the url of mysql must be mysql://host:port, without the name of a schema": {
+			{field: ".thirdParty.url", value: "{kind: 3, thirdParty: {url: 'mysql://a:3306/schema'}}"},
+			{field: ".thirdParty.url", value: "{kind: 3, thirdParty: {url: 'http://a:3306'}}"},
+			{field: ".thirdParty.url", value: "{thirdParty: {url: 'https://mysql'}}"},
+		},
+		"kind must be Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)": {
+			{field: ".kind", value: "{kind: 4, image: a, port: 1}"},
+			{field: ".kind", value: "{kind: -1, image: a, port: 1}"},
+			{field: ".kind", value: "{kind: Job, image: a, port: 1}"},
+			{field: ".kind", value: "{kind: '0', image: a, port: 1}"},
+			{field: ".kind", value: "{kind: deployment, image: a, port: 1}"},
+			{field: ".kind", value: "{kind: '', image: a, port: 1}"},
+		},
+		"kind ThirdParty needs the thirdParty block with the url of the middleware": {
+			{field: ".thirdParty", value: "{kind: 3}"},
+			{field: ".thirdParty", value: "{kind: ThirdParty, thirdParty: null}"},
+		},
+		"give either image or version": {
+			{field: ".version", value: "{kind: 0, image: a, port: 1, version: v1}"},
+		},
+		"give either secretRef or username and password, not both": {
+			{value: "{url: '%u', secretRef: {name: a}, password: b}"},
+			{value: "{url: '%u', secretRef: {name: a}, username: b}"},
+		},
+		"the name of an environment variable must consist of letters, digits, '_', '-' or '.' and not start with a digit": {
+			{value: "{'1A': b}"}, {value: "{'': b}"}, {value: "{'A B': b}"}, {value: "{A: b, 'A=B': b}"}, {value: "{'$(A)': b}"},
+		},
+		"size must be a quantity above zero, such as 10Gi": {
+			{value: "0"}, {value: "'0'"}, {value: "-1Gi"}, {value: "big"}, {value: "''"},
+		},
+		"a volume cannot shrink: size must not be smaller than before": {
+			{field: ".size", before: "{}", value: "{size: 9Gi}"},
+			{field: ".size", before: "{size: 20Gi}", value: "{}"},
+			{field: ".size", before: "{size: 1Gi}", value: "{size: 1000Mi}"},
+			{field: ".size", before: "{size: 2000}", value: "{size: 1999}"},
+		},
+		"storageClassName cannot be changed: a volume stays in its class": {
+			{field: ".storageClassName", before: "{storageClassName: a}", value: "{storageClassName: b}"},
+			{field: ".storageClassName", before: "{storageClassName: a}", value: "{}"},
+			{field: ".storageClassName", before: "{}", value: "{storageClassName: b}"},
+		},
+		"that account exists already; choose another name": {
+			{field: ".name", value: "{name: root}"}, {field: ".name", value: "{name: dataservice, databases: [a]}"},
+		},
+		"uuc has no image of its own: set spec.uuc.image and spec.uuc.port, or kind: ThirdParty": {
+			{field: ".uuc", value: "uuc: {kind: 0}"},
+			{field: ".uuc", value: "uuc: {kind: StatefulSet, image: a}"},
+			{field: ".uuc", value: "uuc: {kind: DaemonSet, port: 80}"},
+		},
+		"auth needs uuc: declare spec.uuc (kind: ThirdParty for one that runs elsewhere) or remove spec.auth": {
+			{field: ".uuc", value: "mysql: {}\neureka: {}\nauth: {}"},
+			{field: ".uuc", value: "mysql: {}\neureka: {}\nauth: {}\nuuc: null"},
+		},
+		"an additional service needs an image": {
+			{field: ".image", value: "{name: own}"}, {field: ".image", value: "{name: own, image: null}"},
+		},
+		"size custom takes resources, and the other sizes do not": {
+			{field: ".size", value: "{name: own, %r, size: custom}"},
+			{field: ".size", value: "{name: own, %r, size: custom, resources: null}"},
+			{field: ".size", value: "{name: own, %r, size: small, resources: {}}"},
+		},
+		"size custom takes resources, which a service gives itself": {{value: "custom"}},
+		"max must not be less than min": {
+			{field: ".max", value: "{min: 3, max: 2}"}, {field: ".max", value: "{min: 1000, max: 999, cpu: 70}"},
+		},
+	}
+	const taken = "that is a name of the platform's own; choose another"
+	for name := range specOfComponents() {
+		found[taken] = append(found[taken], violation{field: ".name", value: fmt.Sprintf("{name: %s, %%r}", name)})
+	}
+	for _, service := range []string{"api-manager", "auth", "ds-adapter", "es-adapter", "trd-adapter", "gateway-master", "gateway-web", "proxy"} {
+		for missing, other := range map[string]string{"mysql": "eureka", "eureka": "mysql"} {
+			message := fmt.Sprintf("%s needs %s: declare spec.%s (kind: ThirdParty for one that runs elsewhere) or remove spec.%s", service, missing, missing, service)
+			found[message] = []violation{
+				{field: "." + missing, value: fmt.Sprintf("%s: {}\n%s: {}\n%s", service, other, thirdParty)},
+				{field: "." + missing, value: fmt.Sprintf("%s: {}\n%s: {}\n%s: null\n%s", service, other, missing, thirdParty)},
+			}
+		}
+	}
+	return found
+}
+
+// specOfComponents are the fields of the spec that are components, and the name for what all share.
+func specOfComponents() map[string]bool {
+	names := map[string]bool{"platform": true}
+	spec := reflect.TypeFor[DataServiceSpec]()
+	for i := range spec.NumField() {
+		if field := spec.Field(i); field.Type.Kind() == reflect.Pointer {
+			if _, ok := field.Type.Elem().FieldByName("DependsOn"); ok {
+				names[strings.TrimSuffix(field.Tag.Get("json"), ",omitempty")] = true
+			}
+		}
+	}
+	return names
+}
+
+// Every rule of the CRD, wherever it stands, refuses what it is there for, with its own message
+// and no other.
+func TestEveryRuleRefuses(t *testing.T) {
+	t.Parallel()
+	cases := violations()
+	used := map[string]bool{}
+	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
+		for _, rule := range schema.XValidations {
+			assert.Assert(t, len(cases[rule.Message]) > 0, "%s: there is no case for the rule %q", where, rule.Message)
+			used[rule.Message] = true
+			for i, v := range cases[rule.Message] {
+				t.Run(fmt.Sprintf("%s/%.30s/%d", where, rule.Message, i), func(t *testing.T) {
+					t.Parallel()
+					object := func(value string) *unstructured.Unstructured {
+						return withSpec(put(t, where, valueOf(t, where, value)))
+					}
+					err := error(nil)
+					if v.before == "" {
+						err = validate(t, object(v.value))
+					} else {
+						err = update(t, object(v.before), object(v.value))
+					}
+					assertCause(t, err, where.String()+v.field, rule.Message)
+				})
+			}
+		}
+	})
+	assert.Equal(t, len(used), len(cases), "a case has no rule")
+}
+
+// valueOf is a violation's value for one place.
+func valueOf(t *testing.T, where at, value string) any {
+	t.Helper()
+	component, rest := "", "image: a"
+	if len(where) > 0 {
+		component = where[0]
+	}
+	if component == "cronJobs" {
+		rest = "image: a, schedule: '@daily'"
+	}
+	var found any
+	assert.NilError(t, yaml.Unmarshal([]byte(strings.NewReplacer("%u", urlOf(component), "%r", rest).Replace(value)), &found))
+	return found
+}
+
+func TestTheRuleForTheName(t *testing.T) {
+	t.Parallel()
+	rules := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.XValidations
+	assert.Equal(t, len(rules), 1)
+	object := resourceOf(t, "{}")
+	object.SetName(strings.Repeat("a", 51))
+	const message = "metadata.name must have at most 50 characters: it becomes a label value and a part of object names"
+	assert.Equal(t, rules[0].Message, message)
+	assertCause(t, validate(t, object), "<nil>", message) // the API server knows no path for the whole
+	object.SetName(strings.Repeat("a", 50))
+	assert.NilError(t, validate(t, object))
+}
+
+// assertCause requires that a refusal has one cause: this field and message.
+func assertCause(t *testing.T, err error, field, message string) {
+	t.Helper()
+	var status apierrors.APIStatus
+	assert.Assert(t, apierrors.IsInvalid(err) && errors.As(err, &status), "%v", err)
+	found := status.Status().Details.Causes
+	assert.Equal(t, len(found), 1, "%v", err)
+	assert.Equal(t, found[0].Field, field)
+	assert.Assert(t, strings.HasSuffix(found[0].Message, ": "+message), found[0].Message)
+}
+
+// update creates a resource and asks the API server whether it would take a change of it.
+func update(t *testing.T, object, changed *unstructured.Unstructured) error {
+	t.Helper()
+	object.SetNamespace(newNamespace(t))
+	assert.NilError(t, api.Create(t.Context(), object))
+	changed.SetNamespace(object.GetNamespace())
+	changed.SetResourceVersion(object.GetResourceVersion())
+	return api.Update(t.Context(), changed, client.DryRunAll)
+}
+
+func TestVolumesMayGrow(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string][2]string{
+		"larger":             {"mysql: {}", "mysql: {storage: {size: 11Gi}}"},
+		"in another unit":    {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1025Mi}}"},
+		"the same":           {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1024Mi}}"},
+		"as a number":        {"mysql: {storage: {size: 1000}}", "mysql: {storage: {size: 1Ki}}"},
+		"the same class":     {"mysql: {storage: {storageClassName: a}}", "mysql: {storage: {storageClassName: a, retention: Delete}}"},
+		"no class":           {"mysql: {storage: {storageClassName: null}}", "mysql: {}"},
+		"no class, the same": {"mysql: {}", "mysql: {storage: {storageClassName: null}}"},
+		"mysql added":        {"{}", "mysql: {storage: {size: 1Gi, storageClassName: a}}"},
+		"mysql removed":      {"mysql: {storage: {storageClassName: a}}", "{}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.NilError(t, update(t, resourceOf(t, test[0]), resourceOf(t, test[1])))
+		})
+	}
+}

@@ -1,0 +1,140 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	samples        = "../../config/samples/"
+	everythingFile = samples + "everything.yaml"
+)
+
+func readSample(t *testing.T, file string) *unstructured.Unstructured {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	assert.NilError(t, err)
+	object := &unstructured.Unstructured{}
+	assert.NilError(t, yaml.UnmarshalStrict(data, &object.Object))
+	object.SetNamespace("default")
+	object.SetUID("")
+	return object
+}
+
+func sampleFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(samples + "*.yaml")
+	assert.NilError(t, err)
+	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "kustomization.yaml" })
+	assert.Assert(t, len(files) > 4, "the samples are missing")
+	return files
+}
+
+// What the repository shows people is accepted as it is.
+func TestSamplesAreAccepted(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../internal/preview/testdata/*.yaml")
+	assert.NilError(t, err)
+	assert.Assert(t, len(files) > 10, "the DataServices are missing")
+	for _, file := range append(files, sampleFiles(t)...) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			assert.NilError(t, validate(t, readSample(t, file)))
+		})
+	}
+}
+
+// All of them fit into one namespace of one cluster.
+func TestSamplesDoNotClash(t *testing.T) {
+	t.Parallel()
+	names, nodePorts := map[string]string{}, map[any]string{}
+	for _, file := range sampleFiles(t) {
+		object := readSample(t, file)
+		name := object.GetName()
+		assert.Equal(t, names[name], "", "%s and %s: the same name %s", file, names[name], name)
+		names[name] = file
+		var visit func(any)
+		visit = func(value any) {
+			switch value := value.(type) {
+			case []any:
+				for _, item := range value {
+					visit(item)
+				}
+			case map[string]any:
+				if port := value["nodePort"]; port != nil && port != int64(0) {
+					assert.Equal(t, nodePorts[port], "", "%s and %s: the same nodePort %v", file, nodePorts[port], port)
+					nodePorts[port] = file
+				}
+				for _, item := range value {
+					visit(item)
+				}
+			}
+		}
+		visit(object.Object["spec"])
+	}
+}
+
+// spelled are the Go types of fields that the CRD does not spell out and this package does.
+var spelled = map[string]reflect.Type{
+	"ports": reflect.TypeFor[Port](), "probes": reflect.TypeFor[Probes](), "configFiles": reflect.TypeFor[ConfigFile](),
+	"rollingUpdate": reflect.TypeFor[RollingUpdate](), "disruptionBudget": reflect.TypeFor[DisruptionBudget](),
+}
+
+// The sample named everything sets every field of every type at least once.
+func TestEverythingIsEverything(t *testing.T) {
+	t.Parallel()
+	given := map[string]bool{}
+	survey(reflect.TypeFor[DataServiceSpec](), readSample(t, everythingFile).Object["spec"], given)
+	for field, is := range given {
+		assert.Check(t, is, "%s does not set %s", everythingFile, field)
+	}
+	assert.Assert(t, len(given) > 130, "only %d fields were found", len(given))
+}
+
+// survey lists the fields of a type, and of those below it, and whether a value gives them.
+func survey(t reflect.Type, value any, given map[string]bool) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		survey(t.Elem(), value, given)
+	case reflect.Slice:
+		items, _ := value.([]any)
+		for _, item := range append(items, nil) { // for the type, if there are none
+			survey(t.Elem(), item, given)
+		}
+	case reflect.Struct:
+		if t.PkgPath() != reflect.TypeFor[DataService]().PkgPath() || t == reflect.TypeFor[Object]() {
+			return
+		}
+		object, _ := value.(map[string]any)
+		for i := range t.NumField() {
+			field := t.Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name == "" {
+				survey(field.Type, value, given)
+				continue
+			}
+			in, ok := object[name]
+			given[t.Name()+"."+name] = given[t.Name()+"."+name] || ok
+			is := field.Type
+			if other := spelled[name]; other != nil && strings.HasSuffix(is.String(), "Object") {
+				if is.Kind() == reflect.Slice {
+					other = reflect.SliceOf(other)
+				}
+				is = other
+			}
+			survey(is, in, given)
+		}
+	default:
+	}
+}

@@ -1,0 +1,205 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+)
+
+// mismatches are strings that each pattern must refuse.
+var mismatches = map[string][]string{
+	`^[a-z]([-a-z0-9]*[a-z0-9])?$`:     {"", "1a", "a-", "-a", "A", "a_b", "a.b", "a b", "ä"},
+	`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`:  {"-flag", "a b", "a\nb", "a\"b", "{{a}}", "$(a)", "ä"},
+	`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`: {"", "Fast", "a/b", "-a", "a."},
+	`^(mysql|https?)://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$`: {
+		"", "example.com", "ftp://example.com", "http://", "http:///a", "http://a b", "http://user:password@example.com", "http://example.com/?a=b",
+		"http://example.com#a", "http://example.com:123456", "http://example.com:", "http://-a", "http://a.", "http://[::1", "http://a\n", "xhttp://a",
+		"http://a/$(id)", "http://a/\"", "jdbc:mysql://a",
+	},
+	`^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`: {"", "big", "10 Gi", "10GiB"},
+	`^[A-Za-z0-9_]+$`:               {"", "a-b", "a b", "a.b", "a`b", "a'b", "a\nb", "ä"},
+	`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`: {"", ".1", "-1", "a:b", "a/b", "a@b", "a b", "a\n"},
+	`^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?(/[A-Za-z0-9._-]+)*$`: {
+		"", "-a", "https://a", "a/", "a//b", "/a", "a:", "a:port", "a:123456", "a b", "a\n", "user@a", "a/$(id)",
+	},
+	`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$`: {"", "1", "/Europe", "Europe/", "Europe//Berlin", "../etc", "Europe Berlin", "UTC\n"},
+	`^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`: {
+		"", "Data.example.com", "-a", "a-", "a..b", "a.", ".a", "a_b", "*", "*.", "a.*.b", "*a", "http://a", "a:80", "a/b", "a b",
+	},
+	`^/`: {"", "a", "https://a", " /"},
+	`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`: {
+		"", "daily", "@never", "@every 1h", "* * * *", "* * * * * *", " * * * * *", "* * * * * ", "* * * * ;", "TZ=UTC * * * * *", "*\t* * * *", "* * * * *\n",
+	},
+}
+
+// ruledOut are values that a limit allows and a rule does not: see violations.
+var ruledOut = []string{"spec.mysql.replica=1000", "spec.defaults.size=custom", "spec.cronJobs[0].size=custom"}
+
+// Every pattern, length, range and enumeration of the schema refuses what it should, with a
+// message that names the field, and takes the ends of its range.
+func TestLimitsOfEveryField(t *testing.T) {
+	t.Parallel()
+	limits := 0
+	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
+		refused := func(value any, want string) {
+			limits++
+			t.Run(fmt.Sprintf("%s=%.20s", where, fmt.Sprint(value)), func(t *testing.T) {
+				t.Parallel()
+				err := validate(t, withSpec(put(t, where, value)))
+				assert.Assert(t, apierrors.IsInvalid(err), "%v", err)
+				assert.ErrorContains(t, err, where.String())
+				assert.ErrorContains(t, err, want)
+			})
+		}
+		accepted := func(value any) {
+			if slices.Contains(ruledOut, fmt.Sprintf("%s=%v", where, value)) {
+				return
+			}
+			t.Run(fmt.Sprintf("%s=%v", where, value), func(t *testing.T) {
+				t.Parallel()
+				assert.NilError(t, validate(t, withSpec(put(t, where, value))))
+			})
+		}
+		if schema.Pattern != "" {
+			bad, ok := mismatches[schema.Pattern]
+			assert.Assert(t, ok, "%s: there is no case for the pattern %s", where, schema.Pattern)
+			for _, value := range bad {
+				if value == "" && schema.MinLength != nil {
+					continue
+				}
+				refused(value, "should match '")
+			}
+		}
+		if schema.MinLength != nil {
+			refused(strings.Repeat("a", int(*schema.MinLength)-1), fmt.Sprintf("should be at least %d chars long", *schema.MinLength))
+		}
+		if schema.MaxLength != nil {
+			refused(strings.Repeat("a", int(*schema.MaxLength)+1), fmt.Sprintf("Too long: may not be more than %d bytes", *schema.MaxLength))
+		}
+		if schema.Minimum != nil {
+			refused(int64(*schema.Minimum)-1, fmt.Sprintf("should be greater than or equal to %v", *schema.Minimum))
+			accepted(int64(*schema.Minimum))
+		}
+		if schema.Maximum != nil {
+			refused(int64(*schema.Maximum)+1, fmt.Sprintf("should be less than or equal to %v", *schema.Maximum))
+			accepted(int64(*schema.Maximum))
+		}
+		if schema.MaxItems != nil {
+			items := make([]any, *schema.MaxItems+1)
+			for i := range items {
+				items[i] = fmt.Sprintf("item%d", i)
+				if schema.Items.Schema.Type == "object" {
+					items[i] = map[string]any{"name": items[i]}
+				}
+			}
+			refused(items, fmt.Sprintf("must have at most %d items", *schema.MaxItems))
+		}
+		if schema.MaxProperties != nil {
+			properties := map[string]any{}
+			for i := range *schema.MaxProperties + 1 {
+				properties[fmt.Sprintf("V%d", i)] = ""
+			}
+			refused(properties, fmt.Sprintf("Too many: %d: must have at most %d items", *schema.MaxProperties+1, *schema.MaxProperties))
+		}
+		if len(schema.Enum) > 0 {
+			refused("nonsense", `Unsupported value: "nonsense": supported values: `)
+			for _, value := range schema.Enum {
+				var name string
+				assert.NilError(t, json.Unmarshal(value.Raw, &name))
+				accepted(name)
+			}
+		}
+	})
+	assert.Assert(t, limits > 300, "only %d limits were found", limits)
+}
+
+func TestRequiredFields(t *testing.T) {
+	t.Parallel()
+	required := 0
+	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
+		for _, name := range schema.Required {
+			required++
+			for _, value := range []any{nil, "missing"} {
+				t.Run(fmt.Sprintf("%s.%s=%v", where, name, value), func(t *testing.T) {
+					t.Parallel()
+					spec := put(t, where.below(name), nil)
+					if value != nil {
+						delete(get(spec, where).(map[string]any), name)
+					}
+					assert.ErrorContains(t, validate(t, withSpec(spec)), where.String()+"."+name)
+				})
+			}
+		}
+	})
+	assert.Assert(t, required > 10, "only %d were found", required)
+}
+
+func TestListsAreSets(t *testing.T) {
+	t.Parallel()
+	for path, spec := range map[string]string{
+		"spec.eureka.dependsOn[1]":         "eureka: {dependsOn: [mysql, mysql]}\nmysql: {}",
+		"spec.mysql.initScripts[1]":        "mysql: {initScripts: [{name: a}, {name: a}]}",
+		"spec.mysql.databases[1]":          "mysql: {databases: [a, a]}",
+		"spec.mysql.users[1]":              "mysql: {users: [{name: a}, {name: a}]}",
+		"spec.mysql.users[0].databases[1]": "mysql: {users: [{name: a, databases: [b, b]}]}",
+		"spec.additionalServices[1]":       "additionalServices: [{name: a, image: a}, {name: a, image: b}]",
+		"spec.cronJobs[1]":                 "cronJobs: [{name: a, image: a, schedule: '@daily'}, {name: a, image: a, schedule: '@hourly'}]",
+	} {
+		err := validate(t, resourceOf(t, spec))
+		assert.Assert(t, apierrors.IsInvalid(err), "%v", err)
+		assert.ErrorContains(t, err, path+": Duplicate value")
+	}
+}
+
+func TestUnknownFieldsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []string{"oracle: {}", "auth: {replicas: 2}", "mysql: {storage: {class: a}}",
+		"web: {ingress: {host: a, tls: []}}", "auth: {ingress: {host: a}}", "mysql: {autoscaling: {max: 2}}", "eureka: {strategy: Recreate}",
+		"additionalServices: [{name: a, image: a, version: b}]", "cronJobs: [{name: a, image: a, schedule: '@daily', port: 1}]", "defaults: {image: a}"} {
+		assert.ErrorContains(t, validate(t, resourceOf(t, spec)), "unknown field", "%s", spec)
+	}
+}
+
+func TestKindsByNumberAndName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"mysql", "uuc", "eureka"} {
+		for kind, want := range map[string]intstr.IntOrString{
+			"0": intstr.FromInt32(0), "1": intstr.FromInt32(1), "2": intstr.FromInt32(2), "3": intstr.FromInt32(3),
+			"Deployment": intstr.FromString("Deployment"), "StatefulSet": intstr.FromString("StatefulSet"),
+			"DaemonSet": intstr.FromString("DaemonSet"), "ThirdParty": intstr.FromString("ThirdParty"),
+		} {
+			object := resourceOf(t, fmt.Sprintf("%s: {kind: %s, image: a, port: 80, thirdParty: {url: '%s'}}", name, kind, urlOf(name)))
+			assert.NilError(t, validate(t, object), "%s: %s", name, kind)
+			ds := decode(t, object)
+			got := map[string]*intstr.IntOrString{}
+			if ds.Spec.MySQL != nil {
+				got["mysql"] = ds.Spec.MySQL.Kind
+			}
+			if ds.Spec.UUC != nil {
+				got["uuc"] = ds.Spec.UUC.Kind
+			}
+			if ds.Spec.Eureka != nil {
+				got["eureka"] = ds.Spec.Eureka.Kind
+			}
+			assert.DeepEqual(t, got, map[string]*intstr.IntOrString{name: ptr.To(want)})
+		}
+	}
+}
+
+func TestKindsOfAdditionalServices(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"0", "ThirdParty", "CronJob"} {
+		assert.ErrorContains(t, validate(t, resourceOf(t, fmt.Sprintf("additionalServices: [{name: a, image: a, kind: %s}]", kind))), "spec.additionalServices[0].kind")
+	}
+}

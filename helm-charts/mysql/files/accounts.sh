@@ -1,0 +1,104 @@
+#!/bin/sh
+# Creates the databases and users of a list, and again when the list or a password changes. It drops nothing.
+#   accounts.sh LIST PASSWORDS SOCKET READY
+# LIST       lines "database NAME" and "user NAME DATABASE..."
+# PASSWORDS  the folder with one file for each user
+# READY      the file that exists while the server is as the list says
+set -u
+list=$1 passwords=$2 socket=$3 ready=$4
+LC_ALL=C
+export LC_ALL
+
+# sql: runs its standard input as root, and stops at the first error.
+sql() {
+  MYSQL_PWD=$MYSQL_ROOT_PASSWORD mysql --no-defaults --user=root --protocol=SOCKET --socket="$socket" \
+    --connect-timeout=5 --default-character-set=utf8mb4 --batch --skip-column-names --binary-mode
+}
+
+# In the empty mode a backslash escapes, whatever the server's own mode is.
+mode="SET SESSION sql_mode = '';"
+
+# quoted TEXT: as an SQL string. The full stop keeps newlines at the end.
+quoted() {
+  text=$(printf '%s.' "$1" | sed -e 's/\\/\\\\/g' -e "s/'/''/g")
+  printf "'%s'" "${text%.}"
+}
+
+# grant DATABASE USER. An underscore in the name of a GRANT stands for any character unless it is escaped.
+grant() {
+  printf "GRANT ALL PRIVILEGES ON \`%s\`.* TO %s@'%%';\n" "$(printf '%s' "$1" | sed 's/_/\\_/g')" "$(quoted "$2")"
+}
+
+# user NAME DATABASE...
+user() {
+  name=$1
+  shift
+  if [ "$name" = root ] || [ "$name" = "$MYSQL_USER" ]; then
+    echo "user $name: that account has its password from elsewhere" >&2
+    return 1
+  fi
+  if ! [ -s "$passwords/$name" ]; then
+    echo "user $name: there is no password" >&2
+    return 1
+  fi
+  password=$(cat "$passwords/$name" && echo .) || return 1
+  password=$(quoted "${password%.}")
+  printf "CREATE USER IF NOT EXISTS '%s'@'%%' IDENTIFIED BY %s;\n" "$name" "$password"
+  printf "ALTER USER '%s'@'%%' IDENTIFIED BY %s;\n" "$name" "$password"
+  for database; do
+    grant "$database" "$name"
+  done
+}
+
+# statements: the SQL that the list and the passwords stand for.
+statements() {
+  echo "$mode"
+  while read -r kind name databases; do
+    case $kind in
+    database)
+      printf 'CREATE DATABASE IF NOT EXISTS `%s` DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;\n' "$name"
+      grant "$name" "$MYSQL_USER"
+      ;;
+    user)
+      # Unquoted: one argument for each database.
+      user "$name" $databases || return 1
+      ;;
+    esac
+  done <"$list"
+}
+
+# serves: whether this is the server that clients get. On a first start the image runs one without a network before it.
+serves() {
+  state=$(printf "%s\nSELECT @@GLOBAL.skip_networking, COUNT(*) FROM mysql.user WHERE user = %s AND host = '%%';\n" \
+    "$mode" "$(quoted "$MYSQL_USER")" | sql) || return 1
+  case $state in
+  0?1) return 0 ;;
+  0?0) echo "the account '$MYSQL_USER'@'%' does not exist" >&2 ;;
+  *) echo "the server is being set up" >&2 ;;
+  esac
+  return 1
+}
+
+applied=
+# apply: makes the server as the list says, unless it was done already.
+apply() {
+  wanted=$(statements) || return 1
+  [ "$wanted" != "$applied" ] || return 0
+  serves || return 1
+  printf '%s\n' "$wanted" | sql || return 1
+  applied=$wanted
+  echo "databases and users are as declared"
+}
+
+# As process 1 a shell ends on TERM only when it says so, and only between commands.
+trap 'exit 0' TERM INT
+rm -f "$ready"
+while :; do
+  if apply; then
+    : >"$ready"
+  else
+    rm -f "$ready"
+  fi
+  sleep 5 &
+  wait $!
+done

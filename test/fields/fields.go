@@ -1,0 +1,278 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fields is a table of changes of a DataService, one for every field of its spec and
+// more where a field has several meanings. Its own test holds the manifests of each change
+// against a golden file; test/behaviour makes the same changes on a running DataService.
+package fields
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// Case is one change of a DataService.
+type Case struct {
+	// Field is what the case is about, as a path in the spec: mysql.users[].databases.
+	Field string `json:"field"`
+	// What tells cases of one field apart.
+	What string `json:"what,omitempty"`
+	// Base is the DataService that is changed: a file of the folder bases. Default: base.
+	Base string `json:"base,omitempty"`
+	// Set is a JSON merge patch of the base's spec. Lists of named things may be patched by
+	// name: {cronJobs: {report: {suspend: true}}}.
+	Set map[string]any `json:"set"`
+	// Unchanged says why no manifest changes.
+	Unchanged string `json:"unchanged,omitempty"`
+	// Replaces: objects are deleted and created anew.
+	Replaces bool `json:"replaces,omitempty"`
+	// Refused is the API server's answer to the change, for what only a new DataService can say.
+	Refused string `json:"refused,omitempty"`
+	// Final is the API server's answer to taking the change back.
+	Final string `json:"final,omitempty"`
+}
+
+// Name of the case and of its golden file.
+func (c *Case) Name() string {
+	name := strings.ReplaceAll(c.Field, "[]", "")
+	if c.What != "" {
+		name += "-" + strings.ReplaceAll(c.What, " ", "-")
+	}
+	return name
+}
+
+//go:embed cases bases objects.yaml
+var files embed.FS
+
+// Objects returns what the cases refer to, for a running cluster.
+func Objects() ([]*unstructured.Unstructured, error) {
+	data, err := files.ReadFile("objects.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var found []*unstructured.Unstructured
+	for _, text := range bytes.Split(data, []byte("\n---\n")) {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &object.Object); err != nil {
+			return nil, fmt.Errorf("read objects.yaml: %w", err)
+		}
+		found = append(found, object)
+	}
+	return found, nil
+}
+
+// Cases returns the table.
+func Cases() ([]Case, error) {
+	var all []Case
+	err := each("cases", func(name string, data []byte) error {
+		var cases []Case
+		if err := yaml.UnmarshalStrict(data, &cases); err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		for i := range cases {
+			if cases[i].Base == "" {
+				cases[i].Base = "base"
+			}
+		}
+		all = append(all, cases...)
+		return nil
+	})
+	return all, err
+}
+
+// Bases returns the names of the DataServices that cases change.
+func Bases() ([]string, error) {
+	var names []string
+	err := each("bases", func(name string, _ []byte) error {
+		names = append(names, name)
+		return nil
+	})
+	return names, err
+}
+
+func each(folder string, read func(name string, data []byte) error) error {
+	found, err := fs.Glob(files, folder+"/*.yaml")
+	if err != nil {
+		return err
+	}
+	for _, file := range found {
+		data, err := files.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := read(strings.TrimSuffix(path.Base(file), ".yaml"), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load returns a base.
+func Load(base string) (*unstructured.Unstructured, error) {
+	data, err := files.ReadFile("bases/" + base + ".yaml")
+	if err != nil {
+		return nil, err
+	}
+	ds := &unstructured.Unstructured{}
+	if data, err = yaml.YAMLToJSON(data); err != nil {
+		return nil, fmt.Errorf("read %s: %w", base, err)
+	}
+	return ds, ds.UnmarshalJSON(data)
+}
+
+// Changed returns the base of a case with the change.
+func (c *Case) Changed() (*unstructured.Unstructured, error) {
+	ds, err := Load(c.Base)
+	if err != nil {
+		return nil, err
+	}
+	spec, ok := ds.Object["spec"].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s has no spec", c.Base)
+	}
+	patch, err := plain(c.Set)
+	if err != nil {
+		return nil, err
+	}
+	merge(spec, patch)
+	return ds, nil
+}
+
+// Patch returns the change as a JSON merge patch of the whole resource.
+func (c *Case) Patch() ([]byte, error) {
+	changed, err := c.Changed()
+	if err != nil {
+		return nil, err
+	}
+	patch, err := plain(c.Set)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range named {
+		if _, byName := patch[list].(map[string]any); byName {
+			patch[list], _, _ = unstructured.NestedSlice(changed.Object, "spec", list)
+		}
+	}
+	return json.Marshal(map[string]any{"spec": patch})
+}
+
+// named are the lists of the spec whose items have names.
+var named = []string{"additionalServices", "cronJobs"}
+
+// plain returns a copy that has only the types of an unstructured object.
+func plain(patch map[string]any) (map[string]any, error) {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return nil, err
+	}
+	ds := &unstructured.Unstructured{}
+	if err := ds.UnmarshalJSON(fmt.Appendf(nil, `{"kind":"DataService","spec":%s}`, data)); err != nil {
+		return nil, err
+	}
+	spec, _ := ds.Object["spec"].(map[string]any)
+	return spec, nil
+}
+
+// merge applies a JSON merge patch; a map for a list changes the items of these names.
+func merge(to, patch map[string]any) {
+	for key, value := range patch {
+		change, isMap := value.(map[string]any)
+		old, _ := to[key].(map[string]any)
+		items, isList := to[key].([]any)
+		switch {
+		case value == nil:
+			delete(to, key)
+		case isMap && isList:
+			for _, item := range items {
+				item, _ := item.(map[string]any)
+				name, _ := item["name"].(string)
+				if change, ok := change[name].(map[string]any); ok {
+					merge(item, change)
+				}
+			}
+		case isMap:
+			if old == nil {
+				old = map[string]any{}
+			}
+			merge(old, change)
+			to[key] = old
+		default:
+			to[key] = value
+		}
+	}
+}
+
+// Difference is what a change means for the manifests. Objects go by kind/name.
+type Difference struct {
+	Added, Removed, Changed []string
+}
+
+// Empty tells whether nothing changes.
+func (d Difference) Empty() bool { return len(d.Added)+len(d.Removed)+len(d.Changed) == 0 }
+
+// Compare compares two renderings, in the order of the second.
+func Compare(before, after []*unstructured.Unstructured) Difference {
+	var d Difference
+	was, is := ByID(before), ByID(after)
+	for _, object := range before {
+		if is[ID(object)] == nil {
+			d.Removed = append(d.Removed, ID(object))
+		}
+	}
+	for _, object := range after {
+		id := ID(object)
+		if was[id] == nil {
+			d.Added = append(d.Added, id)
+		} else if Text(was[id]) != Text(object) {
+			d.Changed = append(d.Changed, id)
+		}
+	}
+	return d
+}
+
+// ID is kind and name: Deployment/web.
+func ID(object *unstructured.Unstructured) string { return object.GetKind() + "/" + object.GetName() }
+
+// ByID returns objects by kind and name.
+func ByID(objects []*unstructured.Unstructured) map[string]*unstructured.Unstructured {
+	found := make(map[string]*unstructured.Unstructured, len(objects))
+	for _, object := range objects {
+		found[ID(object)] = object
+	}
+	return found
+}
+
+// digest says that an object is another one, which the object itself says already.
+const digest = "d3os-product.com.d3os/digest"
+
+// Text is an object as YAML, without its digest.
+func Text(object *unstructured.Unstructured) string {
+	object = object.DeepCopy()
+	annotations := object.GetAnnotations()
+	delete(annotations, digest)
+	object.SetAnnotations(annotations)
+	if len(annotations) == 0 {
+		unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
+	}
+	text, err := yaml.Marshal(object.Object)
+	if err != nil {
+		panic(err) // no unstructured object is without a YAML form
+	}
+	return string(text)
+}
+
+// Sorted returns the cases by name.
+func Sorted(cases []Case) []Case {
+	cases = slices.Clone(cases)
+	slices.SortFunc(cases, func(a, b Case) int { return strings.Compare(a.Name(), b.Name()) })
+	return cases
+}

@@ -1,0 +1,134 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fields
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/golden"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/preview"
+)
+
+const kubeVersion = "v1.36.0"
+
+func table(t *testing.T) []Case {
+	t.Helper()
+	cases, err := Cases()
+	assert.NilError(t, err)
+	assert.Assert(t, len(cases) > 100, "the table is incomplete")
+	return cases
+}
+
+func rendered(t *testing.T, ds *unstructured.Unstructured) []*unstructured.Unstructured {
+	t.Helper()
+	data, err := ds.MarshalJSON()
+	assert.NilError(t, err)
+	parsed, err := preview.Parse(data)
+	assert.NilError(t, err)
+	parsed.Namespace = "data"
+	objects, err := preview.Objects(parsed, kubeVersion)
+	assert.NilError(t, err)
+	return objects
+}
+
+// Every case shows what it changes, and its golden file says the same.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	bases, err := Bases()
+	assert.NilError(t, err)
+	before := map[string][]*unstructured.Unstructured{}
+	for _, name := range bases {
+		base, err := Load(name)
+		assert.NilError(t, err)
+		before[name] = rendered(t, base)
+	}
+	for _, c := range table(t) {
+		t.Run(c.Name(), func(t *testing.T) {
+			t.Parallel()
+			assert.Assert(t, is.Contains(before, c.Base), "there is no such base")
+			changed, err := c.Changed()
+			assert.NilError(t, err)
+			text := show(t, before[c.Base], rendered(t, changed))
+			if c.Unchanged != "" {
+				assert.Equal(t, text, "", "the case says: "+c.Unchanged)
+				return
+			}
+			assert.Assert(t, text != "", "the change is without effect")
+			golden.Assert(t, text, c.Name()+".diff")
+		})
+	}
+}
+
+// show renders a difference as unified diffs of YAML: what goes, what changes, what comes.
+func show(t *testing.T, before, after []*unstructured.Unstructured) string {
+	t.Helper()
+	var out strings.Builder
+	was, is := ByID(before), ByID(after)
+	d := Compare(before, after)
+	for _, id := range slices.Concat(d.Removed, d.Changed, d.Added) {
+		diff := difflib.UnifiedDiff{FromFile: "/dev/null", ToFile: "/dev/null", Context: 3}
+		if was[id] != nil {
+			diff.A, diff.FromFile = lines(was[id]), id
+		}
+		if is[id] != nil {
+			diff.B, diff.ToFile = lines(is[id]), id
+		}
+		text, err := difflib.GetUnifiedDiffString(diff)
+		assert.NilError(t, err)
+		out.WriteString(text)
+	}
+	return out.String()
+}
+
+func lines(object *unstructured.Unstructured) []string {
+	lines := strings.SplitAfter(Text(object), "\n")
+	return lines[:len(lines)-1] // it ends in a newline
+}
+
+// Two cases of one name would share a golden file, and one without a case would pass for ever.
+func TestEveryGoldenFileHasOneCase(t *testing.T) {
+	t.Parallel()
+	want := map[string]bool{}
+	for _, c := range table(t) {
+		assert.Assert(t, !want[c.Name()], "there are two cases %s", c.Name())
+		want[c.Name()] = true
+	}
+	found, err := filepath.Glob("testdata/*")
+	assert.NilError(t, err)
+	for _, file := range found {
+		assert.Assert(t, want[strings.TrimSuffix(filepath.Base(file), ".diff")], "%s has no case", file)
+	}
+}
+
+// What a case says of itself must fit together.
+func TestCasesAreSound(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for _, c := range table(t) {
+		used[c.Base] = true
+		assert.Assert(t, len(c.Set) > 0, c.Name())
+		_, err := os.Stat(filepath.Join("testdata", c.Name()+".diff"))
+		assert.Equal(t, err != nil, c.Unchanged != "", "%s: golden file", c.Name())
+		patch, err := c.Patch()
+		assert.NilError(t, err)
+		for _, list := range named {
+			assert.Assert(t, !strings.Contains(string(patch), fmt.Sprintf("%q:{", list)), "%s: the API server knows no patch by name", c.Name())
+		}
+	}
+	bases, err := Bases()
+	assert.NilError(t, err)
+	for _, base := range bases {
+		assert.Assert(t, used[base], "nothing changes %s", base)
+	}
+}
