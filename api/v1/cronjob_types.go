@@ -17,7 +17,7 @@ type CronJob struct {
 	// +kubebuilder:example=`report`
 	Name string `json:"name"`
 
-	// Schedule in cron syntax: minute, hour, day of the month, month, day of the week.
+	// Schedule in cron syntax: minute, hour, day, month, day of the week.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
 	// +kubebuilder:example=`30 2 * * *`

@@ -22,47 +22,46 @@ func SetDefaults(ds *DataService) {
 			m.Storage.Size = resource.MustParse(defaultStorageSize)
 		}
 		orDefault(&m.Storage.Retention, RetentionRetain)
-		m.ContainerFields.setDefaults()
+		setContainerFields(&m.ContainerFields)
 	}
 	for _, m := range []*Middleware{spec.UUC, spec.Eureka} {
 		if m != nil {
-			m.ContainerFields.setDefaults()
+			setContainerFields(&m.ContainerFields)
 		}
 	}
 	for _, s := range []*Service{spec.APIManager, spec.Auth, spec.DSAdapter, spec.ESAdapter, spec.TRDAdapter, spec.Proxy} {
 		if s != nil {
-			s.setDefaults()
+			setService(s)
 		}
 	}
 	for _, p := range []*Published{spec.GatewayMaster, spec.GatewayWeb, spec.Web} {
 		if p != nil {
-			p.Service.setDefaults()
-			p.Ingress.setDefaults()
+			setService(&p.Service)
+			setIngress(p.Ingress)
 		}
 	}
 	for i := range spec.AdditionalServices {
 		s := &spec.AdditionalServices[i]
 		orDefault(&s.Kind, "Deployment")
-		s.ContainerFields.setDefaults()
-		s.ServiceFields.setDefaults()
-		s.Ingress.setDefaults()
+		setContainerFields(&s.ContainerFields)
+		setServiceFields(&s.ServiceFields)
+		setIngress(s.Ingress)
 	}
 	for i := range spec.CronJobs {
-		spec.CronJobs[i].setDefaults()
+		setCronJob(&spec.CronJobs[i])
 	}
 }
 
-// setDefaults are those of every container of a component.
-func (c *ContainerFields) setDefaults() {
+func setContainerFields(c *ContainerFields) {
 	orDefault(&c.ImagePullPolicy, corev1.PullIfNotPresent)
 }
 
-func (s *Service) setDefaults() {
-	s.ContainerFields.setDefaults()
-	s.ServiceFields.setDefaults()
+func setService(s *Service) {
+	setContainerFields(&s.ContainerFields)
+	setServiceFields(&s.ServiceFields)
 }
 
-func (s *ServiceFields) setDefaults() {
+func setServiceFields(s *ServiceFields) {
 	orDefault(&s.SessionAffinity, corev1.ServiceAffinityNone)
 	orDefault(&s.Strategy, "RollingUpdate")
 	if s.Autoscaling != nil {
@@ -70,14 +69,14 @@ func (s *ServiceFields) setDefaults() {
 	}
 }
 
-func (i *Ingress) setDefaults() {
+func setIngress(i *Ingress) {
 	if i != nil {
 		orDefault(&i.Path, "/")
 	}
 }
 
-func (c *CronJob) setDefaults() {
-	c.ContainerFields.setDefaults()
+func setCronJob(c *CronJob) {
+	setContainerFields(&c.ContainerFields)
 	orDefault(&c.ConcurrencyPolicy, "Forbid")
 	orDefault(&c.SuccessfulJobsHistoryLimit, ptr.To[int32](3))
 	orDefault(&c.FailedJobsHistoryLimit, ptr.To[int32](1))

@@ -36,15 +36,16 @@ func TestMain(m *testing.M) {
 
 func runWithAPIServer(m *testing.M) (code int, err error) {
 	environment := &envtest.Environment{CRDDirectoryPaths: []string{crdFile}, ErrorIfCRDPathMissing: true}
-	cfg, err := environment.Start()
-	if err != nil {
-		return 0, fmt.Errorf("start the API server (KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd): %w", err)
-	}
+	// Also after a start that failed, which it does with a CRD that the API server refuses.
 	defer func() {
 		if stopErr := environment.Stop(); err == nil {
 			err = stopErr
 		}
 	}()
+	cfg, err := environment.Start()
+	if err != nil {
+		return 0, fmt.Errorf("start the API server (KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd): %w", err)
+	}
 	cfg.QPS, cfg.Burst = -1, -1
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{AddToScheme, scheme.AddToScheme} {

@@ -37,6 +37,8 @@ var mismatches = map[string][]string{
 	`^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`: {
 		"", "Data.example.com", "-a", "a-", "a..b", "a.", ".a", "a_b", "*", "*.", "a.*.b", "*a", "http://a", "a:80", "a/b", "a b",
 	},
+	`^(small|medium|large|custom)$`:                {"", "Small", "tiny", "small|large", "xlarge", "small\n"},
+	`^(ClusterIP|NodePort|LoadBalancer|Headless)$`: {"", "ExternalName", "None", "clusterip", "ClusterIP "},
 	`^/`: {"", "a", "https://a", " /"},
 	`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`: {
 		"", "daily", "@never", "@every 1h", "* * * *", "* * * * * *", " * * * * *", "* * * * * ", "* * * * ;", "TZ=UTC * * * * *", "*\t* * * *", "* * * * *\n",
@@ -44,7 +46,7 @@ var mismatches = map[string][]string{
 }
 
 // ruledOut are values that a limit allows and a rule does not: see violations.
-var ruledOut = []string{"spec.mysql.replica=1000", "spec.defaults.size=custom", "spec.cronJobs[0].size=custom"}
+var ruledOut = []string{"spec.mysql.replica=1000"}
 
 // Every pattern, length, range and enumeration of the schema refuses what it should, with a
 // message that names the field, and takes the ends of its range.

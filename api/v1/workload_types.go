@@ -7,6 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// An enumeration refuses null. So where a field has no default, which would take null's place, a
+// pattern lists its values.
+
 // Workload is what every component has, whether middleware or service.
 type Workload struct {
 	// Image of the container. Default: the product's.
@@ -49,7 +52,7 @@ type Workload struct {
 	DependsOn []ComponentName `json:"dependsOn,omitempty"`
 
 	// ServiceType. Default: NodePort with a nodePort.
-	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer;Headless
+	// +kubebuilder:validation:Pattern=`^(ClusterIP|NodePort|LoadBalancer|Headless)$`
 	// +kubebuilder:example=`LoadBalancer`
 	// +optional
 	// +nullable
@@ -79,7 +82,7 @@ type ComponentName string
 // Size is how much a component's container gets, by meaning. The charts' values say how much
 // that is; docs/operations.md has the table.
 //
-// +kubebuilder:validation:Enum=small;medium;large;custom
+// +kubebuilder:validation:Pattern=`^(small|medium|large|custom)$`
 type Size string
 
 // SizeCustom is the size whose amounts the field resources gives.

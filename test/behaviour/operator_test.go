@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/manager"
 )
 
@@ -144,9 +146,10 @@ func (r *recorder) since(mark int, is func(request) bool) []request {
 
 // objects returns kind and name of what requests are about, sorted, each once.
 func objects(requests []request) []string {
-	kinds := map[string]string{
-		"deployments": "Deployment", "statefulsets": "StatefulSet", "daemonsets": "DaemonSet", "services": "Service",
-		"configmaps": "ConfigMap", "secrets": "Secret", "persistentvolumeclaims": "PersistentVolumeClaim",
+	kinds := map[string]string{}
+	for _, gvk := range apply.Kinds {
+		resource, _ := meta.UnsafeGuessKindToResource(gvk)
+		kinds[resource.Resource] = gvk.Kind
 	}
 	var found []string
 	for _, r := range requests {

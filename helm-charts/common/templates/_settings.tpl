@@ -44,7 +44,11 @@ U+FFFF, which Java writes as two.
 {{- range regexFindAll "[\\x{10000}-\\x{10ffff}]" . -1 }}
 {{- $code := printf "%+q" . | trimAll "\"" }}
 {{- $n := sub (trimPrefix "\\U" $code | print "0x" | int) 65536 | int }}
-{{- $text = replace $code (printf "\\u%04x\\u%04x" (add 55296 (div $n 1024)) (add 56320 (mod $n 1024))) $text }}
+{{- $pair := printf "\\u%04x\\u%04x" (add 55296 (div $n 1024)) (add 56320 (mod $n 1024)) }}
+{{- $parts := list }}
+{{- /* Not in what follows an escaped backslash. */}}
+{{- range splitList "\\\\" $text }}{{ $parts = append $parts (replace $code $pair .) }}{{ end }}
+{{- $text = join "\\\\" $parts }}
 {{- end }}
 {{- if hasPrefix " " $text }}\{{ end }}{{ $text }}
 {{- end }}

@@ -73,7 +73,7 @@ of the checksum: a change reaches it without a restart of the server.
 {{- $v := .root.Values }}
 {{- $list := "" }}
 {{- range $v.databases }}{{ $list = print $list "database " . "\n" }}{{ end }}
-{{- range $v.users }}{{ $list = print $list "user " .name " " (get . "databases" | default list | join " ") "\n" }}{{ end }}
+{{- range $v.users }}{{ $list = print $list "user " (prepend (get . "databases" | default list) .name | join " ") "\n" }}{{ end }}
 {{- include "common.configMap" (dict "component" . "suffix" "-accounts" "data" (dict "list" $list "accounts.sh" (.root.Files.Get "files/accounts.sh"))) }}
 {{- $env := list }}
 {{- range $name := list "MYSQL_ROOT_PASSWORD" "MYSQL_USER" }}

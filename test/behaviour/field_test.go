@@ -1,0 +1,440 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/component"
+	"d3os.com/d3os-operator/internal/credentials"
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/render"
+	fieldcases "d3os.com/d3os-operator/test/fields"
+)
+
+// walks is how many DataServices of one base share its cases.
+var walks = map[string]int{"base": 5, "rich": 2}
+
+// Every field of the spec, changed on a running DataService, reaches the live objects, and
+// changed back leaves them as they were. What the table of test/fields says is the measure.
+func TestFields(t *testing.T) {
+	t.Parallel()
+	cases, err := fieldcases.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shares := map[string][]fieldcases.Case{}
+	count := map[string]int{}
+	for _, c := range cases {
+		share := c.Base
+		switch {
+		case c.Refused != "" || c.Final != "":
+			share = c.Name() // what it does stays
+		case walks[c.Base] > 1:
+			share = fmt.Sprintf("%s-%d", c.Base, count[c.Base]%walks[c.Base])
+			count[c.Base]++
+		}
+		shares[share] = append(shares[share], c)
+	}
+	for _, share := range slices.Sorted(maps.Keys(shares)) {
+		t.Run(share, func(t *testing.T) {
+			e := parallel(t)
+			w := &walk{env: e}
+			w.startOperator()
+			w.supply()
+			w.start(shares[share])
+		})
+	}
+}
+
+// walk is one DataService on its way through a share of the cases.
+type walk struct {
+	*env
+	name   string
+	before []*unstructured.Unstructured          // planned
+	was    map[string]*unstructured.Unstructured // live at the start
+	found  map[string]*unstructured.Unstructured // live before the change: the same but for identities
+}
+
+// supply creates what the cases refer to.
+func (w *walk) supply() {
+	w.Helper()
+	objects, err := fieldcases.Objects()
+	w.must(err)
+	for _, object := range objects {
+		if object.GetKind() != "PriorityClass" {
+			object.SetNamespace(w.namespace)
+		}
+		if err := api.Create(w.ctx, object); !apierrors.IsAlreadyExists(err) {
+			w.must(err)
+		}
+	}
+}
+
+func (w *walk) start(cases []fieldcases.Case) {
+	w.Helper()
+	c := cases[0]
+	base, err := fieldcases.Load(c.Base)
+	w.must(err)
+	if c.Refused != "" {
+		w.refused(base, &c)
+		return
+	}
+	w.name = w.createReady(base)
+	w.until("the base is as planned", func() error {
+		if w.before, err = w.planned(); err != nil {
+			return err
+		}
+		if err := w.holds(w.before, w.before); err != nil {
+			return err
+		}
+		w.was, err = w.live()
+		return err
+	})
+	for i := range cases {
+		spec := w.spec()
+		if !w.passes(&cases[i], spec) && !w.recovers(spec) {
+			return // what comes after would have no fair start
+		}
+	}
+}
+
+// passes changes a field and changes it back.
+func (w *walk) passes(c *fieldcases.Case, spec client.Patch) bool {
+	return w.Run(c.Name(), func(t *testing.T) {
+		e := *w.env
+		e.T = t
+		w := &walk{env: &e, name: w.name, before: w.before, was: w.was}
+		var err error
+		w.found, err = w.live()
+		w.must(err)
+		patch, err := c.Patch()
+		w.must(err)
+		w.carriedOut(client.RawPatch(types.MergePatchType, patch))
+		w.check(c)
+		if c.Final != "" {
+			err := api.Patch(w.ctx, w.dataService(w.name).DeepCopy(), spec)
+			if err == nil || mentions(err.Error(), c.Final) != nil {
+				t.Fatalf("taking it back is not refused: %v", err)
+			}
+			return
+		}
+		w.carriedOut(spec)
+		w.until("all is as before", w.asBefore)
+	})
+}
+
+// recovers puts the DataService back after a case that failed.
+func (w *walk) recovers(spec client.Patch) bool {
+	return api.Patch(w.ctx, w.dataService(w.name).DeepCopy(), spec) == nil && w.within(patience, w.asBefore) == nil
+}
+
+// asBefore returns how the live objects differ from those at the start, or nil.
+func (w *walk) asBefore() error {
+	live, err := w.live()
+	if err != nil {
+		return err
+	}
+	return w.same(live, func(string) bool { return true })
+}
+
+// refused expects the API server to refuse a change of what runs, and a DataService that is
+// so from the start to hold it.
+func (w *walk) refused(base *unstructured.Unstructured, c *fieldcases.Case) {
+	w.Helper()
+	patch, err := c.Patch()
+	w.must(err)
+	running := base.DeepCopy()
+	running.SetNamespace(w.namespace)
+	w.must(api.Create(w.ctx, running))
+	err = api.Patch(w.ctx, running, client.RawPatch(types.MergePatchType, patch))
+	if err == nil || mentions(err.Error(), c.Refused) != nil {
+		w.Errorf("the change is not refused: %v", err)
+	}
+	w.remove(running.GetName())
+	changed, err := c.Changed()
+	w.must(err)
+	w.name = w.createReady(changed)
+	w.until("it is as planned", func() error {
+		planned, err := w.planned()
+		if err != nil {
+			return err
+		}
+		return w.holds(planned, planned)
+	})
+}
+
+// spec returns a patch that makes the spec what it is now.
+func (w *walk) spec() client.Patch {
+	w.Helper()
+	ds := apply.Empty(dsv1.GroupVersion.WithKind(dsv1.Kind))
+	patch, err := json.Marshal([]any{fields{"op": "replace", "path": "/spec", "value": get(w.env, ds, w.name).Object["spec"]}})
+	w.must(err)
+	return client.RawPatch(types.JSONPatchType, patch)
+}
+
+// carriedOut patches the DataService and waits until it is ready, or paused.
+func (w *walk) carriedOut(patch client.Patch) {
+	w.Helper()
+	ds := &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: w.name}}
+	w.must(api.Patch(w.ctx, ds, patch))
+	w.until("carried out", func() error {
+		if now := w.dataService(w.name); ds.Spec.Paused && now.Status.ObservedGeneration >= ds.Generation {
+			return hasCondition(now, dsv1.ConditionPaused, metav1.ConditionTrue, dsv1.ReasonPaused)
+		}
+		return w.isReady(w.name, ds.Generation)
+	})
+}
+
+// check holds the live objects against the plan of the changed spec.
+func (w *walk) check(c *fieldcases.Case) {
+	w.Helper()
+	w.until("it is what the change plans", func() error {
+		after, err := w.planned()
+		if err != nil {
+			return err
+		}
+		d := fieldcases.Compare(w.before, after)
+		if d.Empty() != (c.Unchanged != "") {
+			w.Fatalf("the plan changes %v", d)
+		}
+		live, err := w.live()
+		if err != nil {
+			return err
+		}
+		if err := w.same(live, func(id string) bool {
+			return !slices.Contains(d.Changed, id) && !slices.Contains(d.Removed, id) && !slices.Contains(d.Added, id)
+		}); err != nil {
+			return fmt.Errorf("what nobody changed: %w", err)
+		}
+		if err := w.moved(c, d, live); err != nil {
+			return err
+		}
+		return w.holds(after, slices.DeleteFunc(slices.Clone(after), func(object *unstructured.Unstructured) bool {
+			return !slices.Contains(d.Changed, fieldcases.ID(object)) && !slices.Contains(d.Added, fieldcases.ID(object))
+		}))
+	})
+}
+
+// moved expects what goes to be gone, and what changes or comes to be another than before.
+func (w *walk) moved(c *fieldcases.Case, d fieldcases.Difference, live map[string]*unstructured.Unstructured) error {
+	for _, id := range d.Removed {
+		if live[id] != nil && !stays(live[id]) {
+			return fmt.Errorf("%s is still there", id)
+		}
+	}
+	replaced := false
+	for _, id := range d.Changed {
+		switch {
+		case live[id] == nil:
+			return fmt.Errorf("%s is missing", id)
+		case content(live[id]) == content(w.was[id]):
+			return fmt.Errorf("%s has not changed", id)
+		}
+		if another := live[id].GetUID() != w.found[id].GetUID(); another && !c.Replaces {
+			w.Fatalf("%s was deleted and created anew", id)
+		} else if another {
+			replaced = true
+		}
+	}
+	if c.Replaces && !replaced {
+		return errors.New("no object was replaced")
+	}
+	for _, id := range d.Added {
+		if live[id] == nil {
+			return fmt.Errorf("%s is missing", id)
+		}
+	}
+	return nil
+}
+
+// planned returns the objects of the DataService as it is now. The Secrets have the live values.
+func (w *walk) planned() ([]*unstructured.Unstructured, error) {
+	ds := get(w.env, &dsv1.DataService{}, w.name)
+	graph, err := component.NewGraph(&ds.Spec)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := credentials.NewKeeper().Plan(ds, graph, func(kind, name string) (*unstructured.Unstructured, error) {
+		object := apply.Empty(schema.GroupVersionKind{Version: "v1", Kind: kind})
+		err := api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return object, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	planner, err := planner()
+	if err != nil {
+		return nil, err
+	}
+	p, err := planner.Make(ds, graph, secrets.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	objects := secrets.Secrets
+	for _, c := range p.Components {
+		objects = append(objects, c.Objects...)
+	}
+	return objects, nil
+}
+
+// planner makes plans for the version of the cluster, as the operators do.
+var planner = sync.OnceValues(func() (*plan.Planner, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	server, err := d.ServerVersion()
+	if err != nil {
+		return nil, err
+	}
+	renderer, err := render.New(server.GitVersion)
+	if err != nil {
+		return nil, err
+	}
+	return plan.NewPlanner(renderer, nil), nil
+})
+
+// holds asks the API server whether applying planned objects would change anything, and
+// expects nothing to be there that is not planned.
+func (w *walk) holds(all, asked []*unstructured.Unstructured) error {
+	for _, planned := range asked {
+		live := apply.Empty(planned.GroupVersionKind())
+		if err := api.Get(w.ctx, client.ObjectKeyFromObject(planned), live); err != nil {
+			return err
+		}
+		applied := planned.DeepCopy()
+		if err := api.Apply(w.ctx, client.ApplyConfigurationFromUnstructured(applied),
+			client.FieldOwner(apply.FieldManager), client.ForceOwnership, client.DryRunAll); err != nil {
+			return err
+		}
+		if was, is := exactly(live), exactly(applied); was != is {
+			return fmt.Errorf("applying %s would change it: %s", fieldcases.ID(planned), cmp.Diff(was, is))
+		}
+	}
+	live, err := w.live()
+	if err != nil {
+		return err
+	}
+	planned := fieldcases.ByID(all)
+	for id, object := range live {
+		if planned[id] == nil && !stays(object) {
+			return fmt.Errorf("%s is there, but not planned", id)
+		}
+	}
+	return nil
+}
+
+// live returns what the operator made, past the journal, without numbers of pods that an
+// autoscaler decides on.
+func (w *walk) live() (map[string]*unstructured.Unstructured, error) {
+	found := map[string]*unstructured.Unstructured{}
+	for _, gvk := range apply.Kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if err := api.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{plan.LabelManagedBy: "d3os-operator"}); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			found[fieldcases.ID(&list.Items[i])] = &list.Items[i]
+		}
+	}
+	for _, object := range found {
+		if object.GetKind() == "HorizontalPodAutoscaler" {
+			kind, _, _ := unstructured.NestedString(object.Object, "spec", "scaleTargetRef", "kind")
+			if target := found[kind+"/"+object.GetName()]; target != nil {
+				unstructured.RemoveNestedField(target.Object, "spec", "replicas")
+			}
+		}
+	}
+	return found, nil
+}
+
+// same expects objects to be as they were at first. Data that stays may be there besides.
+func (w *walk) same(live map[string]*unstructured.Unstructured, concerns func(id string) bool) error {
+	for id, was := range w.was {
+		if !concerns(id) || was.GetKind() == "PersistentVolumeClaim" {
+			continue
+		}
+		if live[id] == nil {
+			return fmt.Errorf("%s is missing", id)
+		}
+		if before, now := content(was), content(live[id]); before != now {
+			return fmt.Errorf("%s is another: %s", id, cmp.Diff(before, now))
+		}
+	}
+	for id, object := range live {
+		if w.was[id] == nil && concerns(id) && !stays(object) {
+			return fmt.Errorf("%s is there", id)
+		}
+	}
+	return nil
+}
+
+// stays tells whether an object outlives its plan: data, and what opens it.
+func stays(object *unstructured.Unstructured) bool {
+	return plan.Kept(object) || object.GetKind() == "PersistentVolumeClaim"
+}
+
+// exactly is an object as text, without what changes when nothing is written to it.
+func exactly(object *unstructured.Unstructured) string {
+	object = object.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(object.Object, "status")
+	data, err := yaml.Marshal(object.Object)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}
+
+// content is an object as text, without its identity and without what was chosen for it.
+func content(object *unstructured.Unstructured) string {
+	object = object.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(object.Object, "status")
+	unstructured.RemoveNestedField(object.Object, "metadata", "annotations", "deployment.kubernetes.io/revision")
+	if object.GetKind() == "Service" {
+		if address, _, _ := unstructured.NestedString(object.Object, "spec", "clusterIP"); address != corev1.ClusterIPNone {
+			unstructured.RemoveNestedField(object.Object, "spec", "clusterIP")
+			unstructured.RemoveNestedField(object.Object, "spec", "clusterIPs")
+		}
+		ports, _, _ := unstructured.NestedSlice(object.Object, "spec", "ports")
+		for _, port := range ports {
+			if port := port.(map[string]any); port["nodePort"] != nil {
+				port["nodePort"] = "some"
+			}
+		}
+		if ports != nil {
+			object.Object["spec"].(map[string]any)["ports"] = ports
+		}
+	}
+	return fieldcases.Text(object)
+}
