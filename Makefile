@@ -81,7 +81,7 @@ manifests: $(CONTROLLER_GEN) ## Generate the CRD and the operator's role from ma
 .PHONY: docs
 docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/reference/api.md.
 	@mkdir -p docs/reference
-	$(CRD_REF_DOCS) --source-path=api --config=hack/crd-ref-docs.yaml --renderer=markdown --output-path=docs/reference/api.md --log-level=ERROR
+	$(CRD_REF_DOCS) --source-path=api --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --output-path=docs/reference/api.md --log-level=ERROR
 
 .PHONY: verify-generated
 verify-generated: ## Fail when generated files are not what their sources generate.

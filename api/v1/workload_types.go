@@ -51,7 +51,8 @@ type Workload struct {
 	// +nullable
 	DependsOn []ComponentName `json:"dependsOn,omitempty"`
 
-	// ServiceType. Default: NodePort with a nodePort.
+	// ServiceType is ClusterIP, NodePort, LoadBalancer or Headless. Default: ClusterIP, or NodePort
+	// with a nodePort.
 	// +kubebuilder:validation:Pattern=`^(ClusterIP|NodePort|LoadBalancer|Headless)$`
 	// +kubebuilder:example=`LoadBalancer`
 	// +optional
@@ -90,7 +91,7 @@ const SizeCustom Size = "custom"
 
 // ContainerFields are what the spec says of a component's own container.
 type ContainerFields struct {
-	// Size of the container. Default: the product's.
+	// Size is small, medium, large or custom. Default: the product's.
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
@@ -156,7 +157,7 @@ type ContainerFields struct {
 
 // PodFields are what the spec says of a component's pods.
 type PodFields struct {
-	// Probes (Probes) of health. Default: to the port.
+	// Probes (Probes) of health. Default: TCP, to the port.
 	// +kubebuilder:example=`{path: /actuator/health, liveness: {disabled: true}}`
 	// +optional
 	// +nullable

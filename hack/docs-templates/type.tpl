@@ -28,7 +28,7 @@ Appears in {{ join ", " $from }}.
 {{ template "member" (dict "field" . "own" $own "type" $type.Name) }}
 {{ end -}}
 {{ end -}}
-{{ if $type.EnumValues }}
+{{ if and $type.EnumValues (index $type.EnumValues 0).Doc }}
 | Value | Description |
 | --- | --- |
 {{ range $type.EnumValues -}}

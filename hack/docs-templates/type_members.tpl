@@ -42,7 +42,7 @@
 {{- $text -}}
 {{- end -}}
 
-{{- /* Limits in words; that a field is optional is said by its default. */ -}}
+{{- /* Limits in words; a pattern that only lists values is an enumeration. That a field is optional is said by its default. */ -}}
 {{- define "rules" -}}
 {{- $words := dict "Minimum" "at least %s" "Maximum" "at most %s" "MinLength" "at least %s characters" "MaxLength" "at most %s characters"
     "MaxItems" "at most %s items" "MaxProperties" "at most %s entries" "Enum" "one of %s" "Pattern" "matching `%s`" -}}
@@ -52,9 +52,11 @@
 {{- $rule := . -}}
 {{- range $rules -}}
 {{- if hasPrefix (printf "%s: " $rule) . -}}
-{{- $value := . | trimPrefix (printf "%s: " $rule) | trimAll "`" | replace "|" "\\|" -}}
-{{- if eq $rule "Enum" }}{{ $value = $value | trimAll "[]" | replace " " ", " }}{{ end -}}
-{{- $found = append $found (get $words $rule | replace "%s" $value) -}}
+{{- $value := . | trimPrefix (printf "%s: " $rule) | trimAll "`" -}}
+{{- $name := $rule -}}
+{{- if regexMatch "^\\^\\([A-Za-z|]+\\)\\$$" $value }}{{ $name = "Enum" }}{{ $value = $value | trimPrefix "^(" | trimSuffix ")$" | replace "|" " " }}{{ end -}}
+{{- if eq $name "Enum" }}{{ $value = $value | trimAll "[]" | replace " " ", " }}{{ end -}}
+{{- $found = append $found (get $words $name | replace "%s" (replace "|" "\\|" $value)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -18,7 +18,7 @@ env:
   {{- end }}
   {{- end }}
   {{- range $name, $value := $env }}
-  {{- if true }}
+  {{- if not (or (hasKey $last $name) (has $name $first)) }}
   {{- include "common.variable" (dict "name" $name "value" $value) }}
   {{- end }}
   {{- end }}
