@@ -14,9 +14,14 @@ import (
 	"unicode/utf16"
 
 	"gotest.tools/v3/assert"
+	helmchart "helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	helmcharts "d3os.com/d3os-operator/helm-charts"
 	"d3os.com/d3os-operator/internal/component"
 	"d3os.com/d3os-operator/internal/render"
 )
@@ -388,7 +393,7 @@ func unescaped(t *testing.T, text string) string {
 			continue
 		}
 		i++
-		assert.Assert(t, i < len(text), "%q goes on on the next line", text)
+		assert.Assert(t, i < len(text), "%q has no end", text)
 		switch c := text[i]; c {
 		case 'u':
 			code, err := strconv.ParseUint(text[i+1:i+5], 16, 16)
@@ -576,5 +581,50 @@ func TestOptionFilesOfMySQL(t *testing.T) {
 			}
 		}
 		assert.DeepEqual(t, got, want)
+	}
+}
+
+// formatted is a text with settings written into it in a format, as the library does it.
+func formatted(t *testing.T, format, text string, settings map[string]any) string {
+	t.Helper()
+	library, err := loader.Load(helmcharts.Library)
+	assert.NilError(t, err)
+	const template = `{{ $file := dict "text" .Values.text }}{{ include (print "common.settings." .Values.format) (dict "file" $file "config" .Values.config) }}{{ $file.text }}`
+	c := &helmchart.Chart{
+		Metadata:  &helmchart.Metadata{APIVersion: helmchart.APIVersionV2, Name: "formats", Version: "1.0.0"},
+		Templates: append(slices.Clone(library.Templates), &helmchart.File{Name: "templates/text", Data: []byte(template)}),
+	}
+	files, err := engine.Engine{Strict: true}.Render(c, chartutil.Values{"Values": map[string]any{"text": text, "format": format, "config": settings}})
+	assert.NilError(t, err)
+	return files["formats/templates/text"]
+}
+
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		format, text string
+		settings     map[string]any
+		want         string
+	}{
+		"a new key":               {"properties", "a=1\n", map[string]any{"b": "2", "c": ""}, "a=1\nb=2\nc=\n"},
+		"in its place":            {"properties", "a=1\nb=2\nc=3\n", map[string]any{"b": "x"}, "a=1\nb=x\nc=3\n"},
+		"a dot is a dot":          {"properties", "axb=1\na.b=2\n", map[string]any{"a.b": "x"}, "axb=1\na.b=x\n"},
+		"no other key":            {"properties", "#a=1\naa=1\na.a=1\n", map[string]any{"a": "x"}, "#a=1\naa=1\na.a=1\na=x\n"},
+		"not a reference":         {"properties", "a=1\n", map[string]any{"a": "$0 ${0} $1"}, "a=$0 ${0} $1\n"},
+		"with blanks":             {"properties", " a : 1\nb = 2\n", map[string]any{"a": "x", "b": "y"}, "a=x\nb=y\n"},
+		"nested":                  {"yaml", "a: {b: 1, c: 2}\n", map[string]any{"a.b": "x"}, "a:\n  b: x\n  c: 2\n"},
+		"what stands in its way":  {"yaml", "a: 1\nb: [1]\n", map[string]any{"a.b": "x", "b.c": "y"}, "a:\n  b: x\nb:\n  c: \"y\"\n"},
+		"a whole part":            {"yaml", "a: {b: 1}\n", map[string]any{"a": "x"}, "a: x\n"},
+		"a key with dots":         {"yaml", "a.b: 1\na.c: 2\n", map[string]any{"a.b": "x"}, "a:\n  b: x\na.c: 2\n"},
+		"nothing there":           {"yaml", "a:\n", map[string]any{"a.b": "x"}, "a:\n  b: x\n"},
+		"a string":                {"yaml", "a: 1\nlong: 1800000\n", map[string]any{"a": "true"}, "a: \"true\"\nlong: 1800000\n"},
+		"several":                 {"yaml", "{}", map[string]any{"a.b": "1", "a.c.d": "x"}, "a:\n  b: \"1\"\n  c:\n    d: x\n"},
+		"a name that is a number": {"javascript", "", map[string]any{"1": "2"}, "Object.assign(window.HAIER_APP_CONFIG, {\"1\": 2});\n"},
+		"options":                 {"mysqld", "[client]\n", map[string]any{"b": "1 # 2", "a": ""}, "[client]\n\n[mysqld]\na\nb = 1 # 2\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, formatted(t, test.format, test.text, test.settings), test.want)
+		})
 	}
 }

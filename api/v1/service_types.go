@@ -57,33 +57,33 @@ type AdditionalService struct {
 
 // ServiceFields are what a service has beyond other workloads.
 type ServiceFields struct {
-	// Ports (Port) beside port.
+	// Ports (Port) beside the main one, of container and Service.
 	// +kubebuilder:example=`[{name: metrics, port: 9090}]`
 	// +optional
 	// +nullable
 	Ports []Object `json:"ports,omitempty"`
 
-	// SessionAffinity of the Service.
+	// SessionAffinity ClientIP keeps a client at one pod.
 	// +kubebuilder:validation:Enum=None;ClientIP
 	// +kubebuilder:default=None
 	// +kubebuilder:example=`ClientIP`
 	// +optional
 	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
 
-	// Strategy of an update.
+	// Strategy Recreate stops all pods before new ones start.
 	// +kubebuilder:validation:Enum=RollingUpdate;Recreate
 	// +kubebuilder:default=RollingUpdate
 	// +kubebuilder:example=`Recreate`
 	// +optional
 	Strategy string `json:"strategy,omitempty"`
 
-	// RollingUpdate pace. Default: one more, none less.
+	// RollingUpdate is the pace of updates. Default: one pod more, none less.
 	// +kubebuilder:example=`{maxSurge: 25%, maxUnavailable: 1}`
 	// +optional
 	// +nullable
 	RollingUpdate *Object `json:"rollingUpdate,omitempty"`
 
-	// MinReadySeconds until a pod counts. Default: 0.
+	// MinReadySeconds until a new pod counts as ready. Default: 0.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	// +kubebuilder:example=`10`
@@ -91,7 +91,7 @@ type ServiceFields struct {
 	// +nullable
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// ProgressDeadlineSeconds of an update. Default: 600.
+	// ProgressDeadlineSeconds until a stuck update has failed. Default: 600.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:example=`300`
@@ -99,7 +99,7 @@ type ServiceFields struct {
 	// +nullable
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// Autoscaling in place of replica.
+	// Autoscaling leaves the number of pods to an autoscaler.
 	// +kubebuilder:example=`{min: 2, max: 5, cpu: 70}`
 	// +optional
 	// +nullable

@@ -36,7 +36,7 @@ type Workload struct {
 	// +nullable
 	NodePort *int32 `json:"nodePort,omitempty"`
 
-	// Replica is the number of pods, without autoscaling.
+	// Replica is the number of pods; autoscaling replaces it.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
@@ -44,7 +44,7 @@ type Workload struct {
 	// +optional
 	Replica *int32 `json:"replica,omitempty"`
 
-	// DependsOn are further components to wait for.
+	// DependsOn names further components to wait for.
 	// +kubebuilder:example=`[auth]`
 	// +listType=set
 	// +optional
@@ -59,13 +59,13 @@ type Workload struct {
 	// +nullable
 	ServiceType string `json:"serviceType,omitempty"`
 
-	// ServiceAnnotations of the Service.
+	// ServiceAnnotations are annotations of the Service.
 	// +kubebuilder:example=`{example.com/pool: internal}`
 	// +optional
 	// +nullable
 	ServiceAnnotations map[string]string `json:"serviceAnnotations,omitempty"`
 
-	// ServiceLabels of the Service.
+	// ServiceLabels are further labels of the Service.
 	// +kubebuilder:example=`{monitored: "yes"}`
 	// +optional
 	// +nullable
@@ -97,25 +97,25 @@ type ContainerFields struct {
 	// +nullable
 	Size Size `json:"size,omitempty"`
 
-	// Resources (ResourceRequirements) of size custom.
+	// Resources (ResourceRequirements) are the amounts of size custom.
 	// +kubebuilder:example=`{requests: {cpu: 100m}}`
 	// +optional
 	// +nullable
 	Resources *Object `json:"resources,omitempty"`
 
-	// Command in place of the image's entrypoint.
+	// Command replaces the image's entrypoint.
 	// +kubebuilder:example=`[/bin/server]`
 	// +optional
 	// +nullable
 	Command []string `json:"command,omitempty"`
 
-	// Args in place of the image's.
+	// Args replace the image's arguments.
 	// +kubebuilder:example=`["--verbose"]`
 	// +optional
 	// +nullable
 	Args []string `json:"args,omitempty"`
 
-	// Env are variables, over the component's own.
+	// Env are variables of the container; they win over its own.
 	// +kubebuilder:validation:MaxProperties=500
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_.-][A-Za-z0-9_.-]*$'))",message="the name of an environment variable must consist of letters, digits, '_', '-' or '.' and not start with a digit"
 	// +kubebuilder:example=`{JAVA_OPTS: "-Xmx512m"}`
@@ -123,13 +123,13 @@ type ContainerFields struct {
 	// +nullable
 	Env map[string]string `json:"env,omitempty"`
 
-	// Envs (EnvVar) are variables too, over env.
+	// Envs (EnvVar) are variables, with valueFrom and all; they win over env.
 	// +kubebuilder:example=`[{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]`
 	// +optional
 	// +nullable
 	Envs []Object `json:"envs,omitempty"`
 
-	// EnvFrom (EnvFromSource) takes in all of an object.
+	// EnvFrom (EnvFromSource) makes variables of ConfigMaps and Secrets.
 	// +kubebuilder:example=`[{configMapRef: {name: settings}}]`
 	// +optional
 	// +nullable
@@ -148,7 +148,7 @@ type ContainerFields struct {
 	// +optional
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// SecurityContext fields over the default.
+	// SecurityContext of the container, field by field over the default.
 	// +kubebuilder:example=`{readOnlyRootFilesystem: true}`
 	// +optional
 	// +nullable
@@ -163,37 +163,37 @@ type PodFields struct {
 	// +nullable
 	Probes *Object `json:"probes,omitempty"`
 
-	// Config sets or adds to the product's settings.
+	// Config holds settings by name, over the product's own file.
 	// +kubebuilder:example=`{spring.rabbitmq.host: rabbitmq.example.com}`
 	// +optional
 	// +nullable
 	Config map[string]string `json:"config,omitempty"`
 
-	// ConfigFiles (ConfigFile) are mounted.
+	// ConfigFiles (ConfigFile) are mounted at their paths, over the product's.
 	// +kubebuilder:example=`[{path: /config/logback.xml, content: "<configuration/>"}]`
 	// +optional
 	// +nullable
 	ConfigFiles []Object `json:"configFiles,omitempty"`
 
-	// InitContainers (Container) run before its own.
+	// InitContainers (Container) run before the component's container.
 	// +kubebuilder:example=`[{name: wait, image: busybox:1.37, command: ["true"]}]`
 	// +optional
 	// +nullable
 	InitContainers []Object `json:"initContainers,omitempty"`
 
-	// Sidecars (Container) run beside its own.
+	// Sidecars (Container) run beside the component's container.
 	// +kubebuilder:example=`[{name: logs, image: fluent/fluent-bit:4.1.0}]`
 	// +optional
 	// +nullable
 	Sidecars []Object `json:"sidecars,omitempty"`
 
-	// Volumes (Volume) beside its own.
+	// Volumes (Volume) of the pods, beside the component's own.
 	// +kubebuilder:example=`[{name: cache, emptyDir: {}}]`
 	// +optional
 	// +nullable
 	Volumes []Object `json:"volumes,omitempty"`
 
-	// ServiceAccountName of the pods; no token comes.
+	// ServiceAccountName of the pods. No token is mounted.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`runner`
 	// +optional
@@ -206,13 +206,13 @@ type PodFields struct {
 	// +nullable
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// PodSecurityContext fields over the default.
+	// PodSecurityContext of the pods, field by field over the default.
 	// +kubebuilder:example=`{fsGroup: 2000}`
 	// +optional
 	// +nullable
 	PodSecurityContext *Object `json:"podSecurityContext,omitempty"`
 
-	// PodTemplate (PodTemplateSpec) is merged over it all.
+	// PodTemplate (PodTemplateSpec) is merged over the pods, for all else.
 	// +kubebuilder:example=`{spec: {hostAliases: [{ip: "192.0.2.1", hostnames: [db]}]}}`
 	// +optional
 	// +nullable

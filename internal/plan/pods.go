@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,8 +47,27 @@ func completePods(c *component.Component, objects []*unstructured.Unstructured) 
 				return fmt.Errorf("set the pods of %s %s: %w", object.GetKind(), object.GetName(), err)
 			}
 		}
+		if err := nameAccount(object, path); err != nil {
+			return fmt.Errorf("set the service account of %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
 		if err := checkPods(c, object, template); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// nameAccount sets the service account under both of its names. The API server completes one by
+// the other, so that an account whose second name nobody owned would come back when it is taken
+// out of the spec.
+func nameAccount(object *unstructured.Unstructured, path []string) error {
+	names := [][]string{
+		append(slices.Clone(path), "spec", "serviceAccountName"),
+		append(slices.Clone(path), "spec", "serviceAccount"),
+	}
+	for i, field := range names {
+		if account, _, _ := unstructured.NestedString(object.Object, field...); account != "" {
+			return unstructured.SetNestedField(object.Object, account, names[1-i]...)
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ import (
 // request is one request that an operator sent.
 type request struct {
 	at        time.Time
-	verb      string // get, list, watch, create, update, patch, apply, delete
+	verb      string // get, list, watch, create, update, patch, apply, delete, try (a dry run)
 	resource  string // deployments, dataservices/status
 	namespace string
 	name      string
@@ -39,7 +39,7 @@ func (r request) reads() bool { return r.verb == "get" || r.verb == "list" }
 
 // writes tells whether it is to change something that users care for; events and leases are not.
 func (r request) writes() bool {
-	return !r.reads() && r.verb != "watch" && r.resource != "events" && r.resource != "leases" &&
+	return !r.reads() && r.verb != "watch" && r.verb != "try" && r.resource != "events" && r.resource != "leases" &&
 		!strings.HasSuffix(r.resource, "reviews")
 }
 
@@ -120,6 +120,9 @@ func parse(method string, u *url.URL, contentType string) request {
 		}
 	default:
 		r.verb = strings.ToLower(method)
+	}
+	if u.Query().Get("dryRun") != "" {
+		r.verb = "try"
 	}
 	return r
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -230,9 +231,10 @@ func Compare(before, after []*unstructured.Unstructured) Difference {
 	}
 	for _, object := range after {
 		id := ID(object)
-		if was[id] == nil {
+		switch {
+		case was[id] == nil:
 			d.Added = append(d.Added, id)
-		} else if Text(was[id]) != Text(object) {
+		case !reflect.DeepEqual(was[id].Object, object.Object) && Text(was[id]) != Text(object):
 			d.Changed = append(d.Changed, id)
 		}
 	}
