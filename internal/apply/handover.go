@@ -4,7 +4,6 @@
 package apply
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -55,6 +54,6 @@ func ownsReplicas(managers []metav1.ManagedFieldsEntry) bool {
 			return false
 		}
 		fields := &fieldpath.Set{}
-		return fields.FromJSON(bytes.NewReader(m.FieldsV1.Raw)) == nil && fields.Has(fieldpath.MakePathOrDie("spec", "replicas"))
+		return fields.FromJSON(m.FieldsV1.GetRawReader()) == nil && fields.Has(fieldpath.MakePathOrDie("spec", "replicas"))
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 )
@@ -185,8 +186,8 @@ func (r *Renderer) compose(parts []Part) (*chart.Chart, map[string]any, error) {
 		}
 		composed[part.Chart] = true
 		all.AddDependency(subchart)
-		// The charts' defaults are shared, not copied: no template changes a value.
-		values[part.Name] = chartutil.CoalesceTables(maps.Clone(part.Values), c.Values)
+		// A copy of the chart's defaults: a null in the values takes its key out of both.
+		values[part.Name] = chartutil.CoalesceTables(maps.Clone(part.Values), apiruntime.DeepCopyJSON(c.Values))
 	}
 	return all, values, nil
 }

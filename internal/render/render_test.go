@@ -5,6 +5,7 @@ package render
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -188,6 +189,21 @@ func TestRenderIsSafeForConcurrentUse(t *testing.T) {
 		assert.DeepEqual(t, results[i], [][]*unstructured.Unstructured{want, other}[i%2])
 	}
 	again, err := render("1Gi")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, again, want)
+}
+
+// A null takes a default out for the one component that says so.
+func TestNullIsForOneRender(t *testing.T) {
+	t.Parallel()
+	r, err := New(kubeVersion)
+	assert.NilError(t, err)
+	want, err := renderOne(r, "eureka", nil)
+	assert.NilError(t, err)
+	without, err := renderOne(r, "eureka", map[string]any{"probes": map[string]any{"liveness": nil}, "podSecurityContext": map[string]any{"fsGroup": nil}, "replicas": nil})
+	assert.NilError(t, err)
+	assert.Assert(t, !reflect.DeepEqual(without, want))
+	again, err := renderOne(r, "eureka", nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, again, want)
 }

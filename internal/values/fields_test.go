@@ -135,6 +135,7 @@ var mistakes = []struct{ given, field, message string }{
 	{"serviceAccountName: 'A B'", "serviceAccountName", "RFC 1123"},
 	{"priorityClassName: A", "priorityClassName", "RFC 1123"},
 	{"{nodePort: 30000, serviceType: ClusterIP}", "nodePort", "a Service of type ClusterIP has none"},
+	{"{ports: [{name: a, port: 1, nodePort: 30000}], serviceType: ClusterIP}", "nodePort", "a Service of type ClusterIP has none"},
 	{"{nodePort: 30000, serviceType: Headless}", "nodePort", "a Service of type Headless has none"},
 }
 

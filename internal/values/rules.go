@@ -208,7 +208,7 @@ func checkTogether(c *component.Component, v map[string]any) error {
 	case size != "" && size != string(dsv1.SizeCustom) && v["resources"] != nil:
 		return mistake(c.Path+".resources", "size %s has amounts of its own; resources are for size custom", size)
 	}
-	if nodePort, _ := v["nodePort"].(int64); nodePort > 0 && (v["serviceType"] == "ClusterIP" || v["serviceType"] == "Headless") {
+	if inside := v["serviceType"] == "ClusterIP" || v["serviceType"] == "Headless"; inside && onNodes(v) {
 		return mistake(c.Path+".nodePort", "a Service of type %s has none", v["serviceType"])
 	}
 	if c.Name == component.MySQL {

@@ -61,25 +61,21 @@ func Build(in Input, c *component.Component) (map[string]any, error) {
 	if in.Defaults != nil && in.Defaults.TimeZone != "" {
 		v["timeZone"] = in.Defaults.TimeZone
 	}
-	switch c.Kind {
-	case component.ThirdParty:
-		thirdParty(v, in, c)
-		return v, nil
-	case component.CronJob:
-		connections(v, in, c)
-		return v, nil
-	}
-	workload(v, c)
-	if err := networkPolicy(v, in, c); err != nil {
-		return nil, err
-	}
 	switch c.Chart {
+	case component.ChartThirdParty:
+		thirdParty(v, in, c)
+	case component.ChartCronJob:
+		connections(v, in, c)
 	case component.ChartMySQL:
 		mysql(v, in, c)
 	case component.ChartMicroservice:
 		microservice(v, in, c)
 	}
-	return v, nil
+	if c.Kind == component.ThirdParty || c.Kind == component.CronJob {
+		return v, nil
+	}
+	workload(v, c)
+	return v, networkPolicy(v, in, c)
 }
 
 // workload sets what every chart of a workload takes.
@@ -192,11 +188,15 @@ func networkPolicy(v map[string]any, in Input, c *component.Component) error {
 
 // published tells whether a component is reached from outside the cluster.
 func published(v map[string]any) bool {
-	nodePort, _ := v["nodePort"].(int64)
-	list, _ := v["ports"].([]any)
-	onNodes := slices.ContainsFunc(list, func(port any) bool {
+	return onNodes(v) || v["serviceType"] == "NodePort" || v["serviceType"] == "LoadBalancer" || v["ingress"] != nil
+}
+
+// onNodes tells whether a component has a port on every node.
+func onNodes(v map[string]any) bool {
+	main, _ := v["nodePort"].(int64)
+	ports, _ := v["ports"].([]any)
+	return main > 0 || slices.ContainsFunc(ports, func(port any) bool {
 		number, _ := port.(map[string]any)["nodePort"].(int64)
 		return number > 0
 	})
-	return nodePort > 0 || onNodes || v["serviceType"] == "NodePort" || v["serviceType"] == "LoadBalancer" || v["ingress"] != nil
 }

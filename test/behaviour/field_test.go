@@ -171,9 +171,10 @@ func (w *walk) refused(base *unstructured.Unstructured, c *fieldcases.Case) {
 	if err == nil || mentions(err.Error(), c.Refused) != nil {
 		w.Errorf("the change is not refused: %v", err)
 	}
-	w.remove(running.GetName())
 	changed, err := c.Changed()
 	w.must(err)
+	w = &walk{env: alone(w.T)}
+	w.startOperator()
 	w.name = w.createReady(changed)
 	w.until("it is as planned", func() error {
 		planned, err := w.planned()
