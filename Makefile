@@ -172,6 +172,10 @@ bundle: manifests $(KUSTOMIZE) $(OPERATOR_SDK) ## Generate and validate the bund
 	@KUSTOMIZE='$(KUSTOMIZE)' OPERATOR_SDK='$(OPERATOR_SDK)' IMG='$(IMG)' VERSION='$(VERSION)' \
 		CHANNELS='$(CHANNELS)' DEFAULT_CHANNEL='$(DEFAULT_CHANNEL)' hack/bundle.sh
 
+.PHONY: bundle-validate
+bundle-validate: $(OPERATOR_SDK) ## Validate the bundle as catalogs do; warnings count.
+	@OPERATOR_SDK='$(OPERATOR_SDK)' hack/bundle-validate.sh
+
 .PHONY: bundle-build
 bundle-build: ## Build the bundle's image.
 	$(CONTAINER_TOOL) build -f bundle.Dockerfile -t '$(BUNDLE_IMG)' .

@@ -19,5 +19,4 @@ rm -rf bundle
 created=$(grep --max-count 1 'createdAt:' "$base")
 sed -i "s|^ *createdAt:.*|$created|" "$csv"
 
-"$sdk" bundle validate ./bundle
-"$sdk" bundle validate ./bundle --select-optional suite=operatorframework --optional-values container-tools=none
+OPERATOR_SDK=$sdk hack/bundle-validate.sh
