@@ -7,12 +7,15 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -39,6 +42,10 @@ const (
 
 	// reconcileTimeout ends a reconciliation whose requests hang; it is then tried again.
 	reconcileTimeout = 2 * time.Minute
+
+	// The process ends, and is started again, when DataServices are not served by then.
+	resourcePatience = 30 * time.Second
+	resourcePoll     = 200 * time.Millisecond
 )
 
 // Scheme knows the kinds that the operator reads with Go types.
@@ -65,6 +72,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
+	if err := awaitResource(ctx, mgr.GetRESTMapper()); err != nil {
+		return nil, err
+	}
 	for name, add := range map[string]func(string, healthz.Checker) error{"ping": mgr.AddHealthzCheck, "ready": mgr.AddReadyzCheck} {
 		if err := add(name, healthz.Ping); err != nil {
 			return nil, fmt.Errorf("add the %s check: %w", name, err)
@@ -82,6 +92,21 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		return nil, fmt.Errorf("set up the controller: %w", err)
 	}
 	return mgr, nil
+}
+
+// awaitResource waits until the API server serves DataServices: it may have got their CRD in the
+// same moment as this process.
+func awaitResource(ctx context.Context, mapper meta.RESTMapper) error {
+	gvk := dsv1.GroupVersion.WithKind(dsv1.Kind)
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, resourcePoll, resourcePatience, true, func(context.Context) (bool, error) {
+		_, last = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the API server to serve %s (is the CRD installed?): %w", gvk, errors.Join(last, err))
+	}
+	return nil
 }
 
 // Run starts the operator and returns when the context ends or something fails.

@@ -9,14 +9,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
 )
 
@@ -51,11 +54,18 @@ func (b *bench) installCRD(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.await(ctx, func(objects map[string]client.Object) string {
+	err = t.await(ctx, func(objects map[string]client.Object) string {
 		if live, ok := objects[key("CRD", "", crd.GetName())].(*unstructured.Unstructured); ok && established(live) {
 			return ""
 		}
 		return "the CRD is not established"
+	})
+	if err != nil {
+		return err
+	}
+	// Discovery follows a moment later.
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return b.client.List(ctx, &dsv1.DataServiceList{}, client.Limit(1)) == nil, nil
 	})
 }
 
