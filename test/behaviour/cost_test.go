@@ -88,15 +88,15 @@ func TestChangeCosts(t *testing.T) {
 		writes int
 	}{
 		{"image", fields{"auth": fields{"image": "registry.example/auth:v2"}}, 1},
-		{"scale", fields{"auth": fields{"replica": 3}}, 1},
-		{"scale beyond one, which gives a disruption budget", fields{"proxy": fields{"replica": 2}}, 2},
+		{"scale", fields{"proxy": fields{"replica": 3}}, 1},
+		{"scale beyond one, which gives a disruption budget", fields{"auth": fields{"replica": 2}}, 2},
 		{"removed variable", fields{"auth": fields{"env": fields{"ONE": nil}}}, 1},
 		{"port", fields{"web": fields{"port": 8080}}, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := parallel(t)
 			op := e.startOperator()
-			name := e.createReady(small(fields{"auth": fields{"replica": 2, "env": fields{"ONE": "1", "TWO": "2"}}}))
+			name := e.createReady(small(fields{"auth": fields{"env": fields{"ONE": "1", "TWO": "2"}}, "proxy": fields{"replica": 2}}))
 			mark := op.mark()
 			e.changeReady(name, c.change)
 			e.never("more is written than needed", func() bool { return len(op.since(mark, request.writesObject)) > c.writes })
