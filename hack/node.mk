@@ -3,9 +3,36 @@
 NODE_KUBE_TOOLS := $(addprefix $(TOOLS)/,kubelet kube-proxy)
 NODE_TOOLS      := $(KUBE_TOOLS) $(TOOLS)/etcd $(NODE_KUBE_TOOLS) $(TOOLS)/coredns $(TOOLS)/registry $(TOOLS)/node-init $(TOOLS)/pause
 
-$(NODE_KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
-	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(NODE_KUBE_TOOLS))),kubelet and kube-proxy $(KUBERNETES_VERSION),$(KUBE_LDFLAGS))
+$(NODE_KUBE_TOOLS) &: hack/tools/kubelet/go.mod
+	$(call build_tools,kubelet,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(NODE_KUBE_TOOLS))),kubelet and kube-proxy $(KUBERNETES_VERSION),$(KUBE_LDFLAGS))
 $(TOOLS)/coredns: hack/tools/coredns/go.mod hack/tools/coredns/main.go
 	$(call build_tools,coredns,.,CoreDNS)
 $(TOOLS)/registry: hack/tools/registry/go.mod hack/tools/registry/main.go
 	$(call build_tools,registry,.,the registry)
+$(TOOLS)/node-init: $(wildcard hack/node/programs/init/*.go)
+	$(call build_module,hack/node/programs,./init)
+$(TOOLS)/pause: $(wildcard hack/node/programs/pause/*.go)
+	$(call build_module,hack/node/programs,./pause)
+
+# build_module(folder of a module of ours, package)
+define build_module
+	@mkdir -p $(@D)
+	@GOWORK=off CGO_ENABLED=0 go build -C $(1) -trimpath -ldflags '-s -w' -o $@ $(2)
+endef
+
+##@ Node
+
+.PHONY: node-tools
+node-tools: $(NODE_TOOLS) ## Build what a real node needs (some 10 minutes on two cores, once).
+
+.PHONY: node-up
+node-up: node-tools ## Start a real node on this machine, which runs pods (root, Debian 12 or newer).
+	@hack/node/node.sh up
+
+.PHONY: node-down
+node-down: ## Stop that node and remove all traces of it but its images.
+	@hack/node/node.sh down
+
+.PHONY: node-images
+node-images: ## Build the images of the platform's parts and push them to the node's registry.
+	@hack/node/images.sh

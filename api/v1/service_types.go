@@ -91,7 +91,7 @@ type ServiceFields struct {
 	// +nullable
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// ProgressDeadlineSeconds until a stuck update has failed. Default: 600.
+	// ProgressDeadlineSeconds until a stuck update fails. Default: 600 + minReadySeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:example=`300`

@@ -110,6 +110,7 @@ var mistakes = []struct{ given, field, message string }{
 	{"rollingUpdate: {maxSurge: 0}", "rollingUpdate.maxUnavailable", "must not be 0"},
 	{"rollingUpdate: {maxSurge: 0%, maxUnavailable: 00%}", "rollingUpdate.maxUnavailable", "must not be 0"},
 	{"rollingUpdate: {partition: 1}", "rollingUpdate.partition", "no such field"},
+	{"{minReadySeconds: 30, progressDeadlineSeconds: 30}", "progressDeadlineSeconds", "more than minReadySeconds"},
 	{"{strategy: Recreate, rollingUpdate: {maxSurge: 1}}", "rollingUpdate", "Recreate has no rolling update"},
 	{"disruptionBudget: {minAvailable: 1, maxUnavailable: 1}", "disruptionBudget", "either"},
 	{"disruptionBudget: {minAvailable: half}", "disruptionBudget.minAvailable", "neither"},

@@ -233,7 +233,10 @@ func checkTogether(c *component.Component, v map[string]any) error {
 // checkRollout finds what the kind of a service's workload cannot do.
 func checkRollout(c *component.Component, v map[string]any) error {
 	recreate := v["strategy"] == "Recreate"
+	s := c.Service
 	switch {
+	case s.ProgressDeadlineSeconds != nil && s.MinReadySeconds != nil && *s.ProgressDeadlineSeconds <= *s.MinReadySeconds:
+		return mistake(c.Path+".progressDeadlineSeconds", "it must be more than minReadySeconds")
 	case recreate && c.Kind != component.Deployment:
 		return mistake(c.Path+".strategy", "Recreate is for kind Deployment, not %s", c.Kind)
 	case recreate && v["rollingUpdate"] != nil:

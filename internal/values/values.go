@@ -166,6 +166,9 @@ func thirdParty(v map[string]any, in Input, c *component.Component) {
 	v["checkCommand"] = tp.CheckCMD
 	if c.Name == component.MySQL {
 		v["credentials"] = map[string]any{"mysql": mysqlCredentials(in)}
+		if tp.CheckCMD != "" { // it may log in
+			restartWithCredentials(v, in)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -43,9 +44,10 @@ func TestFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shares := map[string][]fieldcases.Case{}
+	shares := map[string][]step{}
 	count := map[string]int{}
-	for _, c := range cases {
+	for _, s := range steps(cases) {
+		c := s[0]
 		share := c.Base
 		switch {
 		case c.Refused != "" || c.Final != "":
@@ -54,17 +56,60 @@ func TestFields(t *testing.T) {
 			share = fmt.Sprintf("%s-%d", c.Base, count[c.Base]%walks[c.Base])
 			count[c.Base]++
 		}
-		shares[share] = append(shares[share], c)
+		shares[share] = append(shares[share], s)
 	}
 	for _, share := range slices.Sorted(maps.Keys(shares)) {
 		t.Run(share, func(t *testing.T) {
 			e := parallel(t)
-			w := &walk{env: e, known: map[string]string{}}
+			w := &walk{env: e, known: map[string]known{}}
 			w.startOperator()
 			w.supply()
 			w.start(shares[share])
 		})
 	}
+}
+
+// step is cases that are tried at once, because they have nothing in common.
+type step []fieldcases.Case
+
+func (s step) name() string {
+	var names []string
+	for i := range s {
+		names = append(names, s[i].Name())
+	}
+	return strings.Join(names, "+")
+}
+
+// steps puts a case of web, one of the cron jobs and one of the additional services together.
+func steps(cases []fieldcases.Case) []step {
+	var all []step
+	parts := map[string]map[string][]fieldcases.Case{} // by base and part
+	for _, c := range cases {
+		part := slices.Collect(maps.Keys(c.Set))
+		if len(part) != 1 || !slices.Contains([]string{"web", "cronJobs", "additionalServices"}, part[0]) || c.Unchanged != "" {
+			all = append(all, step{c})
+			continue
+		}
+		if parts[c.Base] == nil {
+			parts[c.Base] = map[string][]fieldcases.Case{}
+		}
+		parts[c.Base][part[0]] = append(parts[c.Base][part[0]], c)
+	}
+	for _, base := range slices.Sorted(maps.Keys(parts)) {
+		for i := 0; ; i++ {
+			var s step
+			for _, part := range slices.Sorted(maps.Keys(parts[base])) {
+				if list := parts[base][part]; i < len(list) {
+					s = append(s, list[i])
+				}
+			}
+			if s == nil {
+				break
+			}
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // walk is one DataService on its way through a share of the cases.
@@ -73,8 +118,17 @@ type walk struct {
 	name   string
 	before []*unstructured.Unstructured          // planned
 	was    map[string]*unstructured.Unstructured // live at the start
-	found  map[string]*unstructured.Unstructured // live before the change: the same but for identities
-	known  map[string]string                     // resource versions that were found the same
+	known  map[string]known                      // what was last found to be as at the start
+}
+
+// known is a version of an object.
+type known struct {
+	uid     types.UID
+	version string
+}
+
+func knownAs(object *unstructured.Unstructured) known {
+	return known{object.GetUID(), object.GetResourceVersion()}
 }
 
 // supply creates what the cases refer to.
@@ -92,9 +146,9 @@ func (w *walk) supply() {
 	}
 }
 
-func (w *walk) start(cases []fieldcases.Case) {
+func (w *walk) start(steps []step) {
 	w.Helper()
-	c := cases[0]
+	c := steps[0][0]
 	base, err := fieldcases.Load(c.Base)
 	w.must(err)
 	if c.Refused != "" {
@@ -109,30 +163,30 @@ func (w *walk) start(cases []fieldcases.Case) {
 		if w.was, err = w.live(); err != nil {
 			return err
 		}
+		for id, object := range w.was {
+			w.known[id] = knownAs(object)
+		}
 		return w.holds(w.before, w.before, w.was)
 	})
-	for i := range cases {
+	for _, s := range steps {
 		spec := w.spec()
-		if !w.passes(&cases[i], spec) && !w.recovers(spec) {
+		if !w.passes(s, spec) && !w.recovers(spec) {
 			return // what comes after would have no fair start
 		}
 	}
 }
 
-// passes changes a field and changes it back.
-func (w *walk) passes(c *fieldcases.Case, spec client.Patch) bool {
-	return w.Run(c.Name(), func(t *testing.T) {
+// passes changes fields and changes them back.
+func (w *walk) passes(s step, spec client.Patch) bool {
+	return w.Run(s.name(), func(t *testing.T) {
 		e := *w.env
 		e.T = t
 		w := &walk{env: &e, name: w.name, before: w.before, was: w.was, known: w.known}
-		var err error
-		w.found, err = w.live()
-		w.must(err)
-		patch, err := c.Patch()
+		patch, err := fieldcases.Patch(s)
 		w.must(err)
 		w.carriedOut(client.RawPatch(types.MergePatchType, patch))
-		w.check(c)
-		if c.Final != "" {
+		w.check(s)
+		if c := s[0]; c.Final != "" {
 			err := api.Patch(w.ctx, w.dataService(w.name).DeepCopy(), spec)
 			if err == nil || mentions(err.Error(), c.Final) != nil {
 				t.Fatalf("taking it back is not refused: %v", err)
@@ -162,7 +216,7 @@ func (w *walk) asBefore() error {
 // so from the start to hold it.
 func (w *walk) refused(base *unstructured.Unstructured, c *fieldcases.Case) {
 	w.Helper()
-	patch, err := c.Patch()
+	patch, err := fieldcases.Patch(step{*c})
 	w.must(err)
 	running := base.DeepCopy()
 	running.SetNamespace(w.namespace)
@@ -212,7 +266,7 @@ func (w *walk) carriedOut(patch client.Patch) {
 }
 
 // check holds the live objects against the plan of the changed spec.
-func (w *walk) check(c *fieldcases.Case) {
+func (w *walk) check(s step) {
 	w.Helper()
 	w.until("it is what the change plans", func() error {
 		after, err := w.planned()
@@ -220,7 +274,7 @@ func (w *walk) check(c *fieldcases.Case) {
 			return err
 		}
 		d := fieldcases.Compare(w.before, after)
-		if d.Empty() != (c.Unchanged != "") {
+		if d.Empty() != (s[0].Unchanged != "") {
 			w.Fatalf("the plan changes %v", d)
 		}
 		live, err := w.live()
@@ -232,7 +286,7 @@ func (w *walk) check(c *fieldcases.Case) {
 		}); err != nil {
 			return fmt.Errorf("what nobody changed: %w", err)
 		}
-		if err := w.moved(c, d, live); err != nil {
+		if err := w.moved(s, d, live); err != nil {
 			return err
 		}
 		return w.holds(after, slices.DeleteFunc(slices.Clone(after), func(object *unstructured.Unstructured) bool {
@@ -242,12 +296,13 @@ func (w *walk) check(c *fieldcases.Case) {
 }
 
 // moved expects what goes to be gone, and what changes or comes to be another than before.
-func (w *walk) moved(c *fieldcases.Case, d fieldcases.Difference, live map[string]*unstructured.Unstructured) error {
+func (w *walk) moved(s step, d fieldcases.Difference, live map[string]*unstructured.Unstructured) error {
 	for _, id := range d.Removed {
 		if live[id] != nil && !stays(live[id]) {
 			return fmt.Errorf("%s is still there", id)
 		}
 	}
+	replaces := slices.ContainsFunc(s, func(c fieldcases.Case) bool { return c.Replaces })
 	replaced := false
 	for _, id := range d.Changed {
 		switch {
@@ -256,13 +311,13 @@ func (w *walk) moved(c *fieldcases.Case, d fieldcases.Difference, live map[strin
 		case content(live[id]) == content(w.was[id]):
 			return fmt.Errorf("%s has not changed", id)
 		}
-		if another := live[id].GetUID() != w.found[id].GetUID(); another && !c.Replaces {
+		if another := live[id].GetUID() != w.known[id].uid; another && !replaces {
 			w.Fatalf("%s was deleted and created anew", id)
 		} else if another {
 			replaced = true
 		}
 	}
-	if c.Replaces && !replaced {
+	if replaces && !replaced {
 		return errors.New("no object was replaced")
 	}
 	for _, id := range d.Added {
@@ -386,14 +441,13 @@ func (w *walk) same(live map[string]*unstructured.Unstructured, concerns func(id
 		if live[id] == nil {
 			return fmt.Errorf("%s is missing", id)
 		}
-		version := live[id].GetResourceVersion()
-		if version == was.GetResourceVersion() || version == w.known[id] {
+		if knownAs(live[id]) == w.known[id] {
 			continue
 		}
 		if before, now := content(was), content(live[id]); before != now {
 			return fmt.Errorf("%s is another: %s", id, cmp.Diff(before, now))
 		}
-		w.known[id] = version
+		w.known[id] = knownAs(live[id])
 	}
 	for id, object := range live {
 		if w.was[id] == nil && concerns(id) && !stays(object) {

@@ -291,7 +291,7 @@ func (e *env) alwaysHad(deployment string, mark int, replicas ...int32) {
 func (e *env) ownsReplicas(deployment string) bool {
 	e.Helper()
 	for _, f := range get(e, &appsv1.Deployment{}, deployment).ManagedFields {
-		if f.Manager == apply.FieldManager && strings.Contains(string(f.FieldsV1.Raw), `"f:replicas"`) && f.Subresource == "" {
+		if f.Manager == apply.FieldManager && strings.Contains(f.FieldsV1.GetRawString(), `"f:replicas"`) && f.Subresource == "" {
 			return true
 		}
 	}

@@ -148,22 +148,23 @@ func (c *Case) Changed() (*unstructured.Unstructured, error) {
 	return ds, nil
 }
 
-// Patch returns the change as a JSON merge patch of the whole resource.
-func (c *Case) Patch() ([]byte, error) {
-	changed, err := c.Changed()
-	if err != nil {
-		return nil, err
-	}
-	patch, err := plain(c.Set)
-	if err != nil {
-		return nil, err
-	}
-	for _, list := range named {
-		if _, byName := patch[list].(map[string]any); byName {
-			patch[list], _, _ = unstructured.NestedSlice(changed.Object, "spec", list)
+// Patch returns the changes of cases of one base, which have no field in common, as a JSON
+// merge patch of the whole resource.
+func Patch(cases []Case) ([]byte, error) {
+	all := map[string]any{}
+	for i := range cases {
+		changed, err := cases[i].Changed()
+		if err != nil {
+			return nil, err
+		}
+		for part, change := range cases[i].Set {
+			if _, isMap := change.(map[string]any); isMap && slices.Contains(named, part) {
+				change, _, _ = unstructured.NestedSlice(changed.Object, "spec", part)
+			}
+			all[part] = change
 		}
 	}
-	return json.Marshal(map[string]any{"spec": patch})
+	return json.Marshal(map[string]any{"spec": all})
 }
 
 // named are the lists of the spec whose items have names.
@@ -270,11 +271,4 @@ func Text(object *unstructured.Unstructured) string {
 		panic(err) // no unstructured object is without a YAML form
 	}
 	return string(text)
-}
-
-// Sorted returns the cases by name.
-func Sorted(cases []Case) []Case {
-	cases = slices.Clone(cases)
-	slices.SortFunc(cases, func(a, b Case) int { return strings.Compare(a.Name(), b.Name()) })
-	return cases
 }

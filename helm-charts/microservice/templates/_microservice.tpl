@@ -22,6 +22,8 @@
 {{- include "common.autoscaler" $c }}
 {{- include "common.disruptionBudget" $c }}
 {{- include "common.ingress" $c }}
+{{- /* The pods of a set are for one another. */}}
+{{- $_ := set $c "peers" (eq $v.kind "StatefulSet") }}
 {{- include "common.networkPolicy" $c }}
 {{- end }}
 

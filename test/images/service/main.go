@@ -1,0 +1,394 @@
+// Command service stands in for the product's services. It starts as they do: it reads its settings,
+// logs in to its databases, registers in Eureka, and only then listens.
+//
+//	/actuator/health   UP while its databases answer
+//	/call/NAME/PATH    asks another service, which it finds in Eureka
+//	anything else      says who it is
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// roots of the settings, the product's own and those of a service of the user's.
+var roots = []string{"/dataservice", "/config"}
+
+func main() {
+	log.SetFlags(log.LstdFlags | log.LUTC)
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	s, files, err := readSettings(roots, os.Environ())
+	if err != nil {
+		return err
+	}
+	log.Printf("settings: %s", strings.Join(files, " "))
+	for _, name := range s.names {
+		if _, err := s.get(name, ""); err != nil {
+			return err
+		}
+	}
+	app, err := s.get("spring.application.name", "application")
+	if err != nil {
+		return err
+	}
+	port, err := s.get("server.port", "8080")
+	if err != nil {
+		return err
+	}
+	databases, err := connect(ctx, s)
+	if err != nil {
+		return err
+	}
+	registry, err := newRegistry(s, app, port)
+	if err != nil {
+		return err
+	}
+	if registry != nil {
+		registry.join(ctx)
+		go registry.stay(ctx)
+		defer registry.leave()
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+
+	server := &http.Server{Addr: ":" + port, Handler: handler(app, databases, registry), ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		<-ctx.Done()
+		// The last requests end first, as Spring's server does it too.
+		last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = server.Shutdown(last)
+	}()
+	log.Printf("%s listens on port %s", app, port)
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// connect logs in to every database that the settings name.
+func connect(ctx context.Context, s *settings) (map[string]*sql.DB, error) {
+	databases := map[string]*sql.DB{}
+	for _, source := range s.sources() {
+		address, err := s.get(source+".url", "")
+		if err != nil {
+			return nil, err
+		}
+		// The two ways in which the product's services spell it have one canonical form.
+		user, err := s.get(source+".username", "")
+		if err != nil {
+			return nil, err
+		}
+		password, err := s.get(source+".password", "")
+		if err != nil {
+			return nil, err
+		}
+		config, err := dsn(address)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", source, err)
+		}
+		config.User, config.Passwd = user, password
+		connector, err := mysql.NewConnector(config)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", source, err)
+		}
+		db := sql.OpenDB(connector)
+		db.SetMaxOpenConns(2)
+		// As long as the connection pool of the real ones waits before it gives up.
+		deadline := time.Now().Add(30 * time.Second)
+		for {
+			err = use(ctx, db)
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			log.Printf("%s: %s at %s: %v", source, config.DBName, config.Addr, err)
+			var refused *mysql.MySQLError
+			if errors.As(err, &refused) || time.Now().After(deadline) {
+				return nil, fmt.Errorf("%s: %w", source, err)
+			}
+			time.Sleep(time.Second)
+		}
+		log.Printf("%s: logged in to %s at %s as %s", source, config.DBName, config.Addr, user)
+		databases[source] = db
+	}
+	return databases, nil
+}
+
+// use does in a database what a service does: it writes a table and reads it.
+func use(ctx context.Context, db *sql.DB) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for _, statement := range []string{
+		"CREATE TABLE IF NOT EXISTS d3os_test_start (id INT PRIMARY KEY AUTO_INCREMENT, at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)",
+		"INSERT INTO d3os_test_start () VALUES ()",
+	} {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	var rows int
+	return db.QueryRowContext(ctx, "SELECT COUNT(*) FROM d3os_test_start").Scan(&rows)
+}
+
+// dsn understands jdbc:mysql://host:port,host2:port/database?parameters; the parameters are the Java
+// driver's and left out.
+func dsn(address string) (*mysql.Config, error) {
+	rest, ok := strings.CutPrefix(address, "jdbc:mysql://")
+	if !ok {
+		return nil, fmt.Errorf("%q is not the address of a MySQL database", address)
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	hosts, database, _ := strings.Cut(rest, "/")
+	host, _, _ := strings.Cut(hosts, ",") // the driver's failover begins with the first as well
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		host = net.JoinHostPort(strings.Trim(host, "[]"), "3306")
+	}
+	config := mysql.NewConfig()
+	config.Net, config.Addr, config.DBName = "tcp", host, database
+	config.Timeout = 5 * time.Second
+	return config, nil
+}
+
+func handler(app string, databases map[string]*sql.DB, registry *registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/actuator/health", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		for source, db := range databases {
+			if err := db.PingContext(ctx); err != nil {
+				answer(w, http.StatusServiceUnavailable, map[string]any{"status": "DOWN", source: err.Error()})
+				return
+			}
+		}
+		answer(w, http.StatusOK, map[string]any{"status": "UP"})
+	})
+	mux.HandleFunc("/call/{name}/{path...}", func(w http.ResponseWriter, r *http.Request) {
+		if registry == nil {
+			answer(w, http.StatusNotImplemented, map[string]any{"error": "no Eureka"})
+			return
+		}
+		target, err := registry.find(r.Context(), r.PathValue("name"))
+		if err != nil {
+			answer(w, http.StatusBadGateway, map[string]any{"error": err.Error()})
+			return
+		}
+		proxy := &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Path = "/"
+			p.SetURL(&url.URL{Scheme: "http", Host: target, Path: "/" + r.PathValue("path")})
+		}}
+		proxy.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		host, _ := os.Hostname()
+		answer(w, http.StatusOK, map[string]any{"service": app, "pod": host, "path": r.URL.Path, "databases": len(databases)})
+	})
+	return mux
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// registry is a client of Eureka: the entry of this process in it.
+type registry struct {
+	urls     []string
+	app, id  string
+	instance []byte
+	renew    time.Duration
+	client   http.Client
+}
+
+// newRegistry is nil without an address or when the settings switch the registration off.
+func newRegistry(s *settings, app, port string) (*registry, error) {
+	zone, err := s.get("eureka.client.service-url.defaultZone", "")
+	if err != nil {
+		return nil, err
+	}
+	if zone == "" && s.env["EUREKA_URL"] != "" {
+		zone = s.env["EUREKA_URL"] + "/eureka" // what a service of the user's is given
+	}
+	for _, name := range []string{"eureka.client.register-with-eureka", "eureka.client.enabled", "eureka.enabled"} {
+		on, err := s.get(name, "true")
+		if err != nil {
+			return nil, err
+		}
+		if on == "false" {
+			return nil, nil
+		}
+	}
+	if zone == "" {
+		return nil, nil
+	}
+	seconds := func(name string, fallback int) int {
+		text, _ := s.get(name, "")
+		if n, err := strconv.Atoi(text); err == nil && n > 0 {
+			return n
+		}
+		return fallback
+	}
+	renew := seconds("eureka.instance.lease-renewal-interval-in-seconds", 30)
+	expire := seconds("eureka.instance.lease-expiration-duration-in-seconds", 90)
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, fmt.Errorf("server.port: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	ip, err := address()
+	if err != nil {
+		return nil, err
+	}
+	r := &registry{app: strings.ToUpper(app), id: fmt.Sprintf("%s:%s:%s", host, app, port), renew: time.Duration(renew) * time.Second}
+	r.client.Timeout = 5 * time.Second
+	for _, u := range strings.Split(zone, ",") {
+		r.urls = append(r.urls, strings.TrimSuffix(strings.TrimSpace(u), "/"))
+	}
+	r.instance, err = json.Marshal(map[string]any{"instance": map[string]any{
+		"instanceId": r.id, "app": r.app, "hostName": ip, "ipAddr": ip, "status": "UP",
+		"vipAddress": app, "secureVipAddress": app,
+		"port":           map[string]any{"$": number, "@enabled": "true"},
+		"securePort":     map[string]any{"$": 443, "@enabled": "false"},
+		"dataCenterInfo": map[string]any{"@class": "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo", "name": "MyOwn"},
+		"leaseInfo":      map[string]any{"renewalIntervalInSecs": renew, "durationInSecs": expire},
+	}})
+	return r, err
+}
+
+// address is the first of this pod that leads anywhere.
+func address() (string, error) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
+	}
+	for _, a := range addresses {
+		if network, ok := a.(*net.IPNet); ok && network.IP.IsGlobalUnicast() {
+			return network.IP.String(), nil
+		}
+	}
+	return "", errors.New("this machine has no address")
+}
+
+// call asks the first server that answers.
+func (r *registry) call(ctx context.Context, method, path string, body []byte, into any) (int, error) {
+	var last error
+	for _, base := range r.urls {
+		request, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(string(body)))
+		if err != nil {
+			return 0, err
+		}
+		request.Header.Set("Accept", "application/json")
+		if body != nil {
+			request.Header.Set("Content-Type", "application/json")
+		}
+		response, err := r.client.Do(request)
+		if err != nil {
+			last = err
+			continue
+		}
+		if into != nil && response.StatusCode == http.StatusOK {
+			err = json.NewDecoder(response.Body).Decode(into)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode, err
+	}
+	return 0, last
+}
+
+func (r *registry) register(ctx context.Context) error {
+	status, err := r.call(ctx, http.MethodPost, "/apps/"+r.app, r.instance, nil)
+	if err == nil && status != http.StatusNoContent {
+		err = fmt.Errorf("answer %d", status)
+	}
+	return err
+}
+
+// join returns when the entry is made.
+func (r *registry) join(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := r.register(ctx)
+		if err == nil {
+			log.Printf("registered in Eureka at %s as %s", strings.Join(r.urls, ","), r.app)
+			return
+		}
+		log.Printf("Eureka at %s: %v", strings.Join(r.urls, ","), err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+// stay renews the entry, and makes it anew when the server has lost it.
+func (r *registry) stay(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(r.renew):
+		}
+		status, err := r.call(ctx, http.MethodPut, "/apps/"+r.app+"/"+r.id, nil, nil)
+		if err == nil && status == http.StatusNotFound {
+			err = r.register(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Printf("Eureka: %v", err)
+		}
+	}
+}
+
+func (r *registry) leave() {
+	_, _ = r.call(context.Background(), http.MethodDelete, "/apps/"+r.app+"/"+r.id, nil, nil)
+}
+
+// find is the host and port of a service.
+func (r *registry) find(ctx context.Context, name string) (string, error) {
+	var answer struct {
+		Application struct {
+			Instance []struct {
+				IPAddr string `json:"ipAddr"`
+				Status string `json:"status"`
+				Port   struct {
+					Number any `json:"$"`
+				} `json:"port"`
+			} `json:"instance"`
+		} `json:"application"`
+	}
+	status, err := r.call(ctx, http.MethodGet, "/apps/"+strings.ToUpper(name), nil, &answer)
+	if err != nil {
+		return "", err
+	}
+	for _, i := range answer.Application.Instance {
+		if status == http.StatusOK && i.Status == "UP" {
+			return net.JoinHostPort(i.IPAddr, fmt.Sprint(i.Port.Number)), nil
+		}
+	}
+	return "", fmt.Errorf("Eureka knows no %s", name)
+}
