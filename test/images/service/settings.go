@@ -19,6 +19,7 @@ import (
 // what is read later wins, a variable wins over any file, and a name may be written in several ways.
 type settings struct {
 	values map[string]string // by canonical name
+	exact  map[string]string // by the name as written
 	names  []string          // as written, in the order of their first appearance
 	env    map[string]string
 }
@@ -30,7 +31,7 @@ func canonical(name string) string {
 
 // readSettings reads application.yml, .yaml and .properties anywhere below the roots.
 func readSettings(roots []string, environ []string) (*settings, []string, error) {
-	s := &settings{values: map[string]string{}, env: map[string]string{}}
+	s := &settings{values: map[string]string{}, exact: map[string]string{}, env: map[string]string{}}
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		s.env[name] = value
@@ -73,6 +74,7 @@ func (s *settings) set(name, value string) {
 		s.names = append(s.names, name)
 	}
 	s.values[key] = value
+	s.exact[name] = value
 }
 
 func (s *settings) yaml(path string, text []byte) error {
@@ -204,6 +206,19 @@ func (s *settings) raw(name string) (string, bool) {
 	return value, ok
 }
 
+// named is what a placeholder names. Only a name in Spring's own spelling stands for other spellings:
+// ${SOME_NAME} is no reference to some.name.
+func (s *settings) named(name string) (string, bool) {
+	if value, ok := s.env[name]; ok {
+		return value, true
+	}
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-[]") == "" {
+		return s.raw(name)
+	}
+	value, ok := s.exact[name]
+	return value, ok
+}
+
 // get is a setting with its placeholders filled in; fallback when there is none.
 func (s *settings) get(name, fallback string) (string, error) {
 	value, ok := s.raw(name)
@@ -246,7 +261,7 @@ func (s *settings) fill(text string, depth int) (string, error) {
 		return "", err
 	}
 	name, fallback, hasFallback := strings.Cut(inner, ":")
-	value, ok := s.raw(name)
+	value, ok := s.named(name)
 	switch {
 	case ok:
 		if value, err = s.fill(value, depth+1); err != nil {
