@@ -1,4 +1,4 @@
-# A real node on this machine (hack/node.sh) and the images that its pods run. Root, Debian 12 or newer.
+# A real node on this machine (hack/node/node.sh) and the images that its pods run. Root, Debian 12 or newer.
 
 NODE_KUBE_TOOLS := $(addprefix $(TOOLS)/,kubelet kube-proxy)
 NODE_TOOLS      := $(KUBE_TOOLS) $(TOOLS)/etcd $(NODE_KUBE_TOOLS) $(TOOLS)/coredns $(TOOLS)/registry $(TOOLS)/node-init $(TOOLS)/pause
@@ -36,3 +36,7 @@ node-down: ## Stop that node and remove all traces of it but its images.
 .PHONY: node-images
 node-images: ## Build the images of the platform's parts and push them to the node's registry.
 	@hack/node/images.sh
+
+.PHONY: node-clean
+node-clean: node-down ## Remove the node, its registry's images and what they were built from.
+	rm -rf --one-file-system .cluster/registry .cluster/images

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/coremain"
 	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/errors"
@@ -13,5 +14,7 @@ import (
 )
 
 func main() {
+	// In this order they are asked. Upstream asks template first, which is the last resort here.
+	dnsserver.Directives = []string{"bind", "ready", "errors", "kubernetes", "hosts", "template"}
 	coremain.Run()
 }

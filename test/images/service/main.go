@@ -197,8 +197,7 @@ func handler(app string, databases map[string]*sql.DB, registry *registry) http.
 			return
 		}
 		proxy := &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Path = "/"
-			p.SetURL(&url.URL{Scheme: "http", Host: target, Path: "/" + r.PathValue("path")})
+			p.Out.URL = &url.URL{Scheme: "http", Host: target, Path: "/" + r.PathValue("path"), RawQuery: p.In.URL.RawQuery}
 		}}
 		proxy.ServeHTTP(w, r)
 	})
