@@ -227,17 +227,19 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 	const eight, peer = `"ports":[{"port":8080,"protocol":"TCP"}]`, `{"namespaceSelector":{"matchLabels":{"a":"b"}}}`
 	for name, test := range map[string]struct{ chart, values, want string }{
-		"nobody":           {component.ChartMicroservice, own + "networkPolicy: {enabled: true}}", `null`},
-		"callers":          {component.ChartMicroservice, own + "networkPolicy: {enabled: true, from: [b, a, b]}}", `[{"from":[` + callers(`"a","b"`) + `],` + eight + `}]`},
-		"others":           {component.ChartMicroservice, own + "networkPolicy: {enabled: true, allowFrom: [{namespaceSelector: {matchLabels: {a: b}}}]}}", `[{"from":[` + peer + `],` + eight + `}]`},
-		"both":             {component.ChartMicroservice, own + "networkPolicy: {enabled: true, from: [a], allowFrom: [{namespaceSelector: {matchLabels: {a: b}}}]}}", `[{"from":[` + callers(`"a"`) + `,` + peer + `],` + eight + `}]`},
-		"everybody":        {component.ChartMicroservice, own + "networkPolicy: {enabled: true, open: true, from: [a]}}", `[{` + eight + `}]`},
-		"no port":          {component.ChartMicroservice, "{name: own, image: a, networkPolicy: {enabled: true, open: true, from: [a]}}", `null`},
-		"container ports":  {component.ChartMicroservice, own + "ports: [{name: a, port: 1, targetPort: 8080}, {name: b, port: 2, targetPort: 3, protocol: UDP}, {name: c, port: 4, targetPort: logs}], networkPolicy: {enabled: true, open: true}}", `[{"ports":[{"port":8080,"protocol":"TCP"},{"port":3,"protocol":"UDP"},{"port":"logs","protocol":"TCP"}]}]`},
-		"mysql":            {component.ChartMySQL, "{name: own, networkPolicy: {enabled: true, from: [a]}}", `[{"from":[` + callers(`"a"`) + `],"ports":[{"port":3306,"protocol":"TCP"}]}]`},
-		"a registry":       {component.ChartEureka, "{name: own, networkPolicy: {enabled: true}}", `null`},
-		"several of them":  {component.ChartEureka, "{name: own, kind: StatefulSet, replicas: 2, networkPolicy: {enabled: true, from: [a]}}", `[{"from":[` + callers(`"a","eureka"`) + `],"ports":[{"port":8761,"protocol":"TCP"}]}]`},
-		"that do not talk": {component.ChartEureka, "{name: own, replicas: 2, networkPolicy: {enabled: true}}", `null`},
+		"nobody":            {component.ChartMicroservice, own + "networkPolicy: {enabled: true}}", `null`},
+		"callers":           {component.ChartMicroservice, own + "networkPolicy: {enabled: true, from: [b, a, b]}}", `[{"from":[` + callers(`"a","b"`) + `],` + eight + `}]`},
+		"others":            {component.ChartMicroservice, own + "networkPolicy: {enabled: true, allowFrom: [{namespaceSelector: {matchLabels: {a: b}}}]}}", `[{"from":[` + peer + `],` + eight + `}]`},
+		"both":              {component.ChartMicroservice, own + "networkPolicy: {enabled: true, from: [a], allowFrom: [{namespaceSelector: {matchLabels: {a: b}}}]}}", `[{"from":[` + callers(`"a"`) + `,` + peer + `],` + eight + `}]`},
+		"everybody":         {component.ChartMicroservice, own + "networkPolicy: {enabled: true, open: true, from: [a]}}", `[{` + eight + `}]`},
+		"an ingress":        {component.ChartMicroservice, own + "ports: [{name: a, port: 9}], ingress: {host: a.b}, networkPolicy: {enabled: true, from: [a]}}", `[{` + eight + `},{"from":[{"podSelector":{"matchExpressions":[{"key":"app.kubernetes.io/name","operator":"In","values":["a"]}],"matchLabels":{"app.kubernetes.io/instance":"release"}}}],"ports":[{"port":9,"protocol":"TCP"}]}]`},
+		"an ingress, alone": {component.ChartMicroservice, own + "ports: [{name: a, port: 9}], ingress: {host: a.b}, networkPolicy: {enabled: true}}", `[{` + eight + `}]`},
+		"no port":           {component.ChartMicroservice, "{name: own, image: a, networkPolicy: {enabled: true, open: true, from: [a]}}", `null`},
+		"container ports":   {component.ChartMicroservice, own + "ports: [{name: a, port: 1, targetPort: 8080}, {name: b, port: 2, targetPort: 3, protocol: UDP}, {name: c, port: 4, targetPort: logs}], networkPolicy: {enabled: true, open: true}}", `[{"ports":[{"port":8080,"protocol":"TCP"},{"port":3,"protocol":"UDP"},{"port":"logs","protocol":"TCP"}]}]`},
+		"mysql":             {component.ChartMySQL, "{name: own, networkPolicy: {enabled: true, from: [a]}}", `[{"from":[` + callers(`"a"`) + `],"ports":[{"port":3306,"protocol":"TCP"}]}]`},
+		"a registry":        {component.ChartEureka, "{name: own, networkPolicy: {enabled: true}}", `null`},
+		"several of them":   {component.ChartEureka, "{name: own, kind: StatefulSet, replicas: 2, networkPolicy: {enabled: true, from: [a]}}", `[{"from":[` + callers(`"a","eureka"`) + `],"ports":[{"port":8761,"protocol":"TCP"}]}]`},
+		"that do not talk":  {component.ChartEureka, "{name: own, replicas: 2, networkPolicy: {enabled: true}}", `null`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

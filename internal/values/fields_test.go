@@ -284,7 +284,7 @@ func TestNetworkPolicies(t *testing.T) {
 		"proxy":       "map[allowFrom:[map[podSelector:map[]]] enabled:true from:[web] open:false]",
 		"api-manager": "map[allowFrom:[map[podSelector:map[]]] enabled:true from:[proxy] open:true]",
 		"gateway-web": "map[allowFrom:[map[podSelector:map[]]] enabled:true from:[api-manager] open:true]",
-		"web":         "map[allowFrom:[map[podSelector:map[]]] enabled:true from:[] open:true]",
+		"web":         "map[allowFrom:[map[podSelector:map[]]] enabled:true from:[] open:false]",
 		"uuc":         "<nil>", "job": "<nil>",
 	} {
 		v, err := try(t, "{networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}]}, "+rest, name)

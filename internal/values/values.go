@@ -189,9 +189,10 @@ func networkPolicy(v map[string]any, in Input, c *component.Component) error {
 	return nil
 }
 
-// published tells whether a component is reached from outside the cluster.
+// published tells whether all ports of a component are reached from outside the cluster; an
+// ingress reaches the main one only, which the chart sees to.
 func published(v map[string]any) bool {
-	return onNodes(v) || v["serviceType"] == "NodePort" || v["serviceType"] == "LoadBalancer" || v["ingress"] != nil
+	return onNodes(v) || v["serviceType"] == "NodePort" || v["serviceType"] == "LoadBalancer"
 }
 
 // onNodes tells whether a component has a port on every node.

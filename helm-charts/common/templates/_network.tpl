@@ -151,6 +151,15 @@ spec:
 {{- end }}
 {{- $from = concat $from (get $policy "allowFrom" | default list) }}
 {{- $open := get $policy "open" | default false }}
+{{- $ports = uniq $ports }}
+{{- $rules := list }}
+{{- if and $ports (get .root.Values "ingress") (not $open) }}
+{{- /* An ingress controller may be anywhere; it reaches the main port only. */}}
+{{- $rules = append $rules (dict "ports" (list (first $ports))) }}
+{{- $ports = rest $ports }}
+{{- end }}
+{{- if and $ports $open }}{{ $rules = append $rules (dict "ports" $ports) }}
+{{- else if and $ports $from }}{{ $rules = append $rules (dict "ports" $ports "from" $from) }}{{ end }}
 ---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -159,14 +168,6 @@ spec:
   podSelector:
     matchLabels: {{ .selector }}
   policyTypes: [Ingress]
-  {{- if and $ports (or $open $from) }}
-  ingress:
-    - ports: {{ uniq $ports | toJson }}
-      {{- if not $open }}
-      from: {{ toJson $from }}
-      {{- end }}
-  {{- else }}
-  ingress: []
-  {{- end }}
+  ingress: {{ toJson $rules }}
 {{- end }}
 {{- end }}
