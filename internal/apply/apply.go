@@ -155,7 +155,8 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 	if err != nil {
 		return Result{}, err
 	}
-	if same && !hasForeign(planned, live) && !unchangeable(planned, live) {
+	replace := unchangeable(planned, live)
+	if same && !replace && !hasForeign(planned, live) {
 		metrics.SkippedWrites.WithLabelValues(live.GetKind()).Inc()
 		return Result{Object: live}, nil
 	}
@@ -166,7 +167,7 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 			return Result{Object: live}, err
 		}
 	}
-	if unchangeable(planned, live) {
+	if replace {
 		return a.replace(ctx, planned, live)
 	}
 	object := live

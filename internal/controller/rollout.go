@@ -64,8 +64,11 @@ func (r *Reconciler) applyComponents(ctx context.Context, ds *dsv1.DataService, 
 func (r *Reconciler) preflight(ctx context.Context, p *plan.Plan) error {
 	for i := range p.Components {
 		c := &p.Components[i]
+		if !c.Unchecked {
+			continue
+		}
 		for _, planned := range c.Objects {
-			if !c.Unchecked || planned.GetKind() != string(c.Kind) && c.Kind != component.ThirdParty {
+			if planned.GetKind() != string(c.Kind) && c.Kind != component.ThirdParty {
 				continue
 			}
 			if err := r.applier.Check(ctx, planned); err != nil {

@@ -87,13 +87,18 @@ func Objects(ds *dsv1.DataService, kubeVersion string) ([]*unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
-	planner := plan.NewPlanner(renderer, nil)
+	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
+	return Planned(ds, plan.NewPlanner(renderer, nil), credentials.NewPreview(), none)
+}
+
+// Planned returns everything that a planner and a keeper of credentials plan for a DataService,
+// in the operator's order.
+func Planned(ds *dsv1.DataService, planner *plan.Planner, keeper *credentials.Keeper, lookup credentials.Lookup) ([]*unstructured.Unstructured, error) {
 	graph, err := planner.Graph(ds)
 	if err != nil {
 		return nil, err
 	}
-	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
-	secrets, err := credentials.NewPreview().Plan(ds, graph, none)
+	secrets, err := keeper.Plan(ds, graph, lookup)
 	if err != nil {
 		return nil, err
 	}

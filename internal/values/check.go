@@ -42,7 +42,7 @@ var checks = map[string]reader{
 	"topologySpreadConstraints": list(anything[corev1.TopologySpreadConstraint]),
 
 	"probes":           probes,
-	"ports":            unique("name", list(port1)),
+	"ports":            unique("name", list(servicePort)),
 	"configFiles":      unique("path", list(configFile)),
 	"rollingUpdate":    rollingUpdate,
 	"disruptionBudget": disruptionBudget,

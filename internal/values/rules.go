@@ -54,7 +54,7 @@ func pullSecret(r *corev1.LocalObjectReference) (field, problem string) {
 	return "name", first(validation.IsDNS1123Subdomain(r.Name))
 }
 
-func port1(p *dsv1.Port) (field, problem string) {
+func servicePort(p *dsv1.Port) (field, problem string) {
 	if problem := first(validation.IsValidPortName(p.Name)); problem != "" {
 		return "name", problem
 	}

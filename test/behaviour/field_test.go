@@ -26,9 +26,9 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/component"
 	"d3os.com/d3os-operator/internal/credentials"
 	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/internal/render"
 	fieldcases "d3os.com/d3os-operator/test/fields"
 )
@@ -230,17 +230,20 @@ func (w *walk) refused(base *unstructured.Unstructured, c *fieldcases.Case) {
 	w = &walk{env: alone(w.T)}
 	w.startOperator()
 	w.name = w.createReady(changed)
-	w.until("it is as planned", func() error {
-		planned, err := w.planned()
-		if err != nil {
-			return err
-		}
-		live, err := w.live()
-		if err != nil {
-			return err
-		}
-		return w.holds(planned, planned, live)
-	})
+	w.until("it is as planned", w.asPlanned)
+}
+
+// asPlanned returns how the live objects differ from the plan of the spec, or nil.
+func (w *walk) asPlanned() error {
+	planned, err := w.planned()
+	if err != nil {
+		return err
+	}
+	live, err := w.live()
+	if err != nil {
+		return err
+	}
+	return w.holds(planned, planned, live)
 }
 
 // spec returns a patch that makes the spec what it is now.
@@ -331,11 +334,11 @@ func (w *walk) moved(s step, d fieldcases.Difference, live map[string]*unstructu
 // planned returns the objects of the DataService as it is now. The Secrets have the live values.
 func (w *walk) planned() ([]*unstructured.Unstructured, error) {
 	ds := get(w.env, &dsv1.DataService{}, w.name)
-	graph, err := component.NewGraph(&ds.Spec)
+	planner, err := planner()
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := credentials.NewKeeper().Plan(ds, graph, func(kind, name string) (*unstructured.Unstructured, error) {
+	return preview.Planned(ds, planner, credentials.NewKeeper(), func(kind, name string) (*unstructured.Unstructured, error) {
 		object := apply.Empty(schema.GroupVersionKind{Version: "v1", Kind: kind})
 		err := api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object)
 		if apierrors.IsNotFound(err) {
@@ -343,22 +346,6 @@ func (w *walk) planned() ([]*unstructured.Unstructured, error) {
 		}
 		return object, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	planner, err := planner()
-	if err != nil {
-		return nil, err
-	}
-	p, err := planner.Make(ds, graph, secrets.Credentials)
-	if err != nil {
-		return nil, err
-	}
-	objects := secrets.Secrets
-	for _, c := range p.Components {
-		objects = append(objects, c.Objects...)
-	}
-	return objects, nil
 }
 
 // planner makes plans for the version of the cluster, as the operators do.

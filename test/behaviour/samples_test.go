@@ -39,17 +39,7 @@ func TestSamples(t *testing.T) {
 			e.must(api.Apply(e.ctx, client.ApplyConfigurationFromUnstructured(ds), client.FieldOwner("kubectl")))
 			e.ready(ds.GetName())
 			w := &walk{env: e, name: ds.GetName()}
-			e.until("all is as planned", func() error {
-				planned, err := w.planned()
-				if err != nil {
-					return err
-				}
-				live, err := w.live()
-				if err != nil {
-					return err
-				}
-				return w.holds(planned, planned, live)
-			})
+			e.until("all is as planned", w.asPlanned)
 			if !own {
 				e.remove(ds.GetName()) // its node ports are those of the whole cluster
 			}
