@@ -69,6 +69,18 @@ print_changes() {
 	done
 }
 
+# kubectl wait fails on a CRD that has no conditions yet, and what is established is not yet served.
+wait_until_served() {
+	local end=$((SECONDS + 30))
+	until "$kubectl" get dataservices.d3os-product.com.d3os --all-namespaces >/dev/null 2>&1; do
+		if ((SECONDS > end)); then
+			echo 'the API server does not serve DataServices within 30 s of their CRD' >&2
+			return 1
+		fi
+		sleep 0.2
+	done
+}
+
 wait_until_ready() {
 	local deadline=$(($(date +%s) + 180)) generation
 	generation=$(k get dataservice "$name" --output jsonpath='{.metadata.generation}')
@@ -96,7 +108,7 @@ up() {
 	say 'installing the CRD'
 	"$kubectl" get crd dataservices.d3os-product.com.d3os >/dev/null 2>&1 || touch "$state/installed-crd"
 	"$kubectl" apply -k config/crd >/dev/null
-	"$kubectl" wait --for=condition=Established crd dataservices.d3os-product.com.d3os --timeout 30s >/dev/null
+	wait_until_served
 
 	say 'starting the operator'
 	start_operator
