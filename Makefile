@@ -26,6 +26,7 @@ LDFLAGS := -s -w -X d3os.com/d3os-operator/internal/version.Version=$(VERSION)
 CLUSTER_NAME ?= d3os
 export CLUSTER_NAME TOOLS
 include hack/node.mk
+include hack/olm.mk
 # A cluster of the user's wins over the embedded one.
 USER_CLUSTER := $(KUBECONFIG)
 KUBECONFIG   ?= $(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig
@@ -39,7 +40,7 @@ KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubec
 help: ## Show this.
 	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make <target> [VARIABLE=value]\n"} \
 		/^[a-z-]+:.*##/ { printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2 } \
-		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) }' Makefile hack/node.mk
+		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) }' $(MAKEFILE_LIST)
 	@printf '\n\033[1mVariables\033[0m\n'
 	@printf '  %-18s %s\n' \
 		KUBECONFIG 'a cluster of yours; unset: the embedded one in .cluster/$(CLUSTER_NAME)' \

@@ -1,7 +1,7 @@
 # A real node on this machine (hack/node/node.sh) and the images that its pods run. Root, Debian 12 or newer.
 
 NODE_KUBE_TOOLS := $(addprefix $(TOOLS)/,kubelet kube-proxy)
-NODE_TOOLS      := $(KUBE_TOOLS) $(TOOLS)/etcd $(NODE_KUBE_TOOLS) $(TOOLS)/coredns $(TOOLS)/registry $(TOOLS)/node-init $(TOOLS)/pause
+NODE_TOOLS      := $(KUBE_TOOLS) $(TOOLS)/etcd $(NODE_KUBE_TOOLS) $(TOOLS)/coredns $(TOOLS)/registry $(TOOLS)/node-init $(TOOLS)/node-outside $(TOOLS)/pause
 
 $(NODE_KUBE_TOOLS) &: hack/tools/kubelet/go.mod
 	$(call build_tools,kubelet,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(NODE_KUBE_TOOLS))),kubelet and kube-proxy $(KUBERNETES_VERSION),$(KUBE_LDFLAGS))
@@ -11,6 +11,8 @@ $(TOOLS)/registry: hack/tools/registry/go.mod hack/tools/registry/main.go
 	$(call build_tools,registry,.,the registry)
 $(TOOLS)/node-init: $(wildcard hack/node/programs/init/*.go)
 	$(call build_module,hack/node/programs,./init)
+$(TOOLS)/node-outside: $(wildcard hack/node/programs/outside/*.go)
+	$(call build_module,hack/node/programs,./outside)
 $(TOOLS)/pause: $(wildcard hack/node/programs/pause/*.go)
 	$(call build_module,hack/node/programs,./pause)
 

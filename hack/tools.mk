@@ -24,13 +24,13 @@ LINT_LDFLAGS        = -X main.version=$(LINT_VERSION)
 # One `go build` for all packages of a module keeps every core busy until the last link.
 # Some packages end in /v2, /v3: a single package is therefore built to the target's own name.
 define build_tools
-	@mkdir -p $(TOOLS)
+	@mkdir -p $(@D)
 	@printf '  [%s] building %s (from source, cached afterwards)\n' "$$(date +%T)" '$(3)'
 	@start=$$(date +%s); \
 	GOWORK=off CGO_ENABLED=0 go build -C hack/tools/$(1) -trimpath -tags '$(5)' -ldflags '-s -w $(4)' \
-		-o $(if $(word 2,$(2)),$(TOOLS)/,$@) $(2) && \
+		-o $(if $(word 2,$(2)),$(@D)/,$@) $(2) && \
 	printf '  [%s] built    %s in %d s\n' "$$(date +%T)" '$(3)' $$(($$(date +%s) - start))
-	@touch $(if $(word 2,$(2)),$(addprefix $(TOOLS)/,$(notdir $(2))),$@)
+	@touch $(if $(word 2,$(2)),$(addprefix $(@D)/,$(notdir $(2))),$@)
 endef
 
 KUBE_TOOLS    := $(addprefix $(TOOLS)/,kube-apiserver kube-controller-manager kube-scheduler kubectl)

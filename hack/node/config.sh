@@ -52,7 +52,8 @@ certificates() {
 	certificate kubelet-client ca /O=system:masters/CN=kube-apiserver-kubelet-client
 	certificate kubelet-server ca "/O=system:nodes/CN=system:node:$node" "IP:$node_ip,DNS:$node"
 	certificate front-proxy front-proxy-ca /CN=front-proxy
-	certificate registry ca /CN=registry "IP:$node_ip,$(printf 'DNS:%s,' "${registries[@]}")DNS:registry.local"
+	certificate registry ca /CN=registry "IP:$node_ip,$(printf 'DNS:%s,' "${registries[@]}" | sed 's/,$//')"
+	certificate outside ca /CN=outside "$(printf ',DNS:%s' "${outside[@]}" | cut -c 2-)"
 	openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$pki/service-account.key"
 	user admin /O=system:masters/CN=admin "$KUBECONFIG"
 	user kube-controller-manager /CN=system:kube-controller-manager "$conf/kube-controller-manager"
@@ -65,11 +66,14 @@ certificates() {
 }
 
 # Names that commands inside the node find the registry by. containerd needs no list.
-registries=(registry-edge.cosmoplat.com docker.io registry-1.docker.io quay.io ghcr.io gcr.io registry.k8s.io registry.access.redhat.com)
+registries=(registry.local registry-edge.cosmoplat.com docker.io registry-1.docker.io quay.io ghcr.io gcr.io registry.k8s.io registry.access.redhat.com)
+# Names of the internet that the samples ask for.
+outside=(id.cosmoplat.com id.example.com login.example.com)
 
 configure() {
 	certificates
-	[[ -e $dir/hosts ]] || echo '# Names outside the cluster that pods find: ADDRESS NAME...' >"$dir/hosts"
+	[[ -e $dir/hosts ]] || printf '%s\n' '# Names outside the cluster that pods find: ADDRESS NAME...' \
+		"$outside_ip ${outside[*]}" >"$dir/hosts"
 	printf 'nameserver %s\nsearch svc.cluster.local cluster.local\n' "$node_ip" >"$conf/resolv.conf"
 	printf '127.0.0.1 localhost\n%s %s %s\n' "$node_ip" "$node" "${registries[*]}" >"$conf/hosts"
 

@@ -4,7 +4,7 @@
 #
 #   hack/node/images.sh [PART=IMAGE...]
 #
-# PART is service, web, mysql, eureka or probe: IMAGE is one more name for it, as in
+# PART is a folder of test/images: IMAGE is one more name for it, as in
 # service=registry-edge.cosmoplat.com/dataservice/auth:v1.5.
 #
 #   IMAGES_DIR   what is built and cached; default .cluster/images
@@ -14,31 +14,11 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-dir=${IMAGES_DIR:-$root/.cluster/images}
-node_dir=${NODE_DIR:-$root/.cluster/node}
-[[ $dir == /* ]] || dir=$PWD/$dir
-registry=198.18.77.2
-
-die() { echo "images.sh: $*" >&2; exit 1; }
-say() { printf '  [%3d s] %s\n' "$SECONDS" "$*"; }
-logged() { "$@" >"$dir/log" 2>&1 || { tail -n 25 "$dir/log" >&2; die "failed: $*"; }; }
-# Storage, policy and configuration of its own: the user's stay as they are.
-buildah() { command buildah --root "$dir/storage" --runroot "$dir/run" --storage-driver "$driver" "$@"; }
-
-packages() {
-	local command missing=()
-	for command in buildah mmdebstrap; do
-		command -v "$command" >/dev/null || missing+=("$command")
-	done
-	((${#missing[@]})) || return 0
-	say "installing ${missing[*]}"
-	export DEBIAN_FRONTEND=noninteractive
-	logged apt-get update -qq
-	logged apt-get install -y -qq --no-install-recommends "${missing[@]}"
-}
+# shellcheck source=hack/node/buildah.sh
+. "$root/hack/node/buildah.sh"
 
 # One root for all parts that are Debian's: it is pulled and unpacked once.
-contents=ca-certificates,curl,gettext-base,mariadb-client-core,mariadb-server-core,netcat-openbsd,nginx,tzdata
+contents=ca-certificates,curl,gettext-base,mariadb-client-core,mariadb-server-core,netcat-openbsd,nginx,redis-server,tzdata
 
 debian() {
 	local release mirrors=() hash
@@ -74,49 +54,40 @@ build() {
 	cp -r "$root/test/images/$1/." "$context"
 	case $1 in
 	debian) ln "$debian" "$context/debian.tar" ;;
-	service | eureka)
+	probe) cp "$node_dir/pki/bundle.crt" "$context" ;;
+	service | eureka | orders)
 		GOWORK=off CGO_ENABLED=0 go build -C "$root/test/images" -trimpath -ldflags '-s -w' -o "$context/$1" "./$1"
 		rm "$context"/*.go
 		;;
 	esac
-	logged buildah build --layers --isolation chroot --pull-never --signature-policy "$dir/policy.json" \
-		--tag "localhost/$1" "$context"
+	build_image "$1" "$context"
 	rm -rf "$context"
-}
-
-# push PART IMAGE
-push() {
-	logged buildah push --signature-policy "$dir/policy.json" --cert-dir "$dir/certs" "localhost/$1" "docker://$registry/${2#*/}"
-	say "$1: $2"
 }
 
 image_of() { sed -n 's/^image: *\([^ ]\+\).*/\1/p' "$1" | head -n 1; }
 
-((EUID == 0)) || die 'the images need root'
-mkdir -p "$dir/certs"
-[[ -e $node_dir/pki/ca.crt ]] || die "no node: run 'make node-up' first"
-cp "$node_dir/pki/ca.crt" "$dir/certs/ca.crt"
-echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$dir/policy.json"
-# An overlay cannot lie on another one, which a container's file system is.
-driver=overlay
-[[ $(stat --file-system --format %T "$dir") != overlayfs ]] || driver=vfs
-
-packages
+prepare
 debian
-for part in debian service eureka mysql web probe; do
+for part in debian service eureka mysql web probe orders redis; do
 	build "$part"
 done
 say 'the images are built'
 charts=$root/helm-charts
 for preset in "$charts"/microservice/services/*/preset.yaml; do
 	case $preset in
-	*/web/preset.yaml) push web "$(image_of "$preset")" ;;
-	*) push service "$(image_of "$preset")" ;;
+	*/web/preset.yaml) push_image web "$(image_of "$preset")" ;;
+	*) push_image service "$(image_of "$preset")" ;;
 	esac
 done
-push mysql "$(image_of "$charts/mysql/values.yaml")"
-push eureka "$(image_of "$charts/eureka/values.yaml")"
-push probe "$(image_of "$charts/third-party/values.yaml")"
+push_image mysql "$(image_of "$charts/mysql/values.yaml")"
+push_image eureka "$(image_of "$charts/eureka/values.yaml")"
+push_image probe "$(image_of "$charts/third-party/values.yaml")"
+# What config/samples/{minimal,application}.yaml name.
+push_image orders docker.io/nginxinc/nginx-unprivileged:1.29
+push_image orders registry.example.com/orders/api:v3
+push_image orders registry.example.com/orders/web:v3
+push_image redis docker.io/library/redis:8.2
+push_image debian docker.io/library/busybox:1.37
 for name; do
-	push "${name%%=*}" "${name#*=}"
+	push_image "${name%%=*}" "${name#*=}"
 done

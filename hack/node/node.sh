@@ -3,6 +3,7 @@
 # binaries are built from source (make node-tools).
 #
 #   hack/node/node.sh up|down|status
+#   hack/node/node.sh restart PROCESS      kill one of the node's processes (kubelet, say) and start it again
 #   hack/node/node.sh exec -- COMMAND...   run a command inside the node's namespaces
 #
 #   NODE_DIR   everything the node writes, its kubeconfig among it; default .cluster/node
@@ -15,7 +16,8 @@
 # way to the internet is not laid. One node at a time on a machine.
 #
 # Every registry name leads to the node's own registry: hack/node/images.sh fills it. Names outside the
-# cluster do not resolve, but for those in NODE_DIR/hosts, which may be edited while the node runs.
+# cluster do not resolve, but for those in NODE_DIR/hosts, which may be edited while the node runs. Those of
+# the samples are there from the start: something answers 200 over HTTPS in their place.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -30,6 +32,7 @@ tools=${TOOLS:-$root/bin/tools}
 node=d3os-node # the node's name and that of the cable's end on the host
 host_ip=198.18.77.1
 node_ip=198.18.77.2
+outside_ip=198.18.77.5
 pod_cidr=10.244.0.0/24
 service_cidr=10.96.0.0/16
 api_ip=10.96.0.1
@@ -84,9 +87,10 @@ begin() {
 	local pid name=$1
 	shift
 	pid=$(init_pid) || return 1
+	printf '%s\0' "$@" >"$dir/commands/$name"
 	# setsid: an interrupted `up` must not interrupt what it started.
 	setsid nsenter --target "$pid" --net --mount --pid --uts --wd=/ -- "$@" \
-		</dev/null >"$logs/$name.log" 2>&1 8>&- 9>&- &
+		</dev/null >>"$logs/$name.log" 2>&1 8>&- 9>&- &
 	echo $! >"$dir/pids/$name"
 	disown # the shell need not tell how it ended
 }
@@ -173,6 +177,7 @@ namespaces() {
 		ip link set "$node" up
 		enter ip addr add "$node_ip/30" dev eth0
 		enter ip link set eth0 up
+		enter ip addr add "$outside_ip/32" dev lo
 		# Service addresses need a route before kube-proxy rewrites them.
 		enter ip route add default via "$host_ip"
 		ip route add "$service_cidr" via "$node_ip" dev "$node"
@@ -187,6 +192,7 @@ control_plane() {
 		--listen-peer-urls http://127.0.0.1:2380 --initial-cluster node=http://127.0.0.1:2380 \
 		--initial-advertise-peer-urls http://127.0.0.1:2380
 	begin registry registry serve "$conf/registry.yaml"
+	begin outside node-outside "$outside_ip:443" "$pki/outside.crt" "$pki/outside.key"
 	begin containerd containerd --config "$conf/containerd.toml"
 	begin kube-apiserver kube-apiserver --etcd-servers http://127.0.0.1:2379 \
 		--bind-address "$node_ip" --advertise-address "$node_ip" --secure-port 6443 \
@@ -275,7 +281,7 @@ lock() {
 up() {
 	((EUID == 0)) || die 'the node needs root'
 	local tool
-	for tool in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy coredns registry node-init pause; do
+	for tool in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy coredns registry node-init node-outside pause; do
 		[[ -x $tools/$tool ]] || die "$tools/$tool is missing: run 'make node-tools' first"
 	done
 	lock
@@ -286,7 +292,7 @@ up() {
 	stop
 	! ip link show "$node" >/dev/null 2>&1 || die "another node runs on this machine: its network link is $node"
 	clean
-	mkdir -p "$logs" "$pki" "$conf" "$dir/pids" "$dir/kubelet" "$dir/cni" "$dir/volumes" "$registry_dir"
+	mkdir -p "$logs" "$pki" "$conf" "$dir/pids" "$dir/commands" "$dir/kubelet" "$dir/cni" "$dir/volumes" "$registry_dir"
 	exec 8>&2
 	trap failed EXIT
 	packages
@@ -313,7 +319,7 @@ stop() {
 		ip link delete "$node" 2>/dev/null || true # the kernel does it too, a little later
 		cgroups
 	fi
-	rm -rf "$dir/pids" "$dir/init.pid"
+	rm -rf "$dir/pids" "$dir/commands" "$dir/init.pid"
 	if [[ -f $dir/mountpoints ]]; then
 		while read -r point; do rmdir "$point" 2>/dev/null || true; done <"$dir/mountpoints"
 		rm -f "$dir/mountpoints"
@@ -351,6 +357,18 @@ status() {
 	kubectl get nodes -o wide
 }
 
+# restart PROCESS: as a service manager would after a crash.
+restart() {
+	local name=${1:?the name of a process in $dir/commands} command
+	running || die 'the node is not running'
+	[[ -f $dir/commands/$name ]] || die "the node has no process $name; it has $(ls "$dir/commands" | xargs)"
+	mapfile -d '' -t command <"$dir/commands/$name"
+	kill -KILL "$(cat "$dir/pids/$name")"
+	while alive "$name"; do sleep 0.05; done
+	begin "$name" "${command[@]}"
+	echo "restarted $name"
+}
+
 in_node() {
 	[[ ${1:-} != -- ]] || shift
 	(($#)) || die "usage: $0 exec -- COMMAND..."
@@ -360,6 +378,7 @@ in_node() {
 
 case ${1:-} in
 up | down | status | inside) "$1" ;;
+restart) restart "${2:-}" ;;
 exec) shift && in_node "$@" ;;
-*) die "usage: $0 up|down|status|exec -- COMMAND..." ;;
+*) die "usage: $0 up|down|status|restart PROCESS|exec -- COMMAND..." ;;
 esac

@@ -1,0 +1,88 @@
+// Command orders stands in for an application of the user's own (config/samples/application.yaml):
+//
+//	orders migrate   ends at once, as a migration with nothing to do
+//	orders           waits for what CACHE_ADDRESS and API_URL name, then listens on ports 8080 and 9090
+//	                 and appends a line for each request to LOG_FILE
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if slices.Contains(os.Args[1:], "migrate") {
+		log.Print("nothing to migrate")
+		return
+	}
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	addresses := []string{os.Getenv("CACHE_ADDRESS")}
+	if api, err := url.Parse(os.Getenv("API_URL")); err == nil {
+		addresses = append(addresses, api.Host)
+	}
+	for _, address := range addresses {
+		if err := reach(ctx, address); err != nil {
+			return err
+		}
+	}
+	journal := io.Discard
+	if path := os.Getenv("LOG_FILE"); path != "" {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		journal = file
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(journal, "%s %s\n", r.Method, r.URL.Path)
+		fmt.Fprintln(w, "orders")
+	})
+	failed := make(chan error, 2)
+	for _, port := range []string{":8080", ":9090"} {
+		server := &http.Server{Addr: port, Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+		go func() { failed <- server.ListenAndServe() }()
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// reach returns when something listens at the address, "" being nothing to wait for.
+func reach(ctx context.Context, address string) error {
+	if address == "" {
+		return nil
+	}
+	for {
+		connection, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			return connection.Close()
+		}
+		log.Printf("waiting: %v", err)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("reach %s: %w", address, err)
+		case <-time.After(time.Second):
+		}
+	}
+}
