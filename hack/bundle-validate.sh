@@ -39,7 +39,9 @@ validate() {
 		echo "bundle validate $bundle $*: there are warnings" >&2
 		return 1
 	fi
-	echo "bundle validate $bundle $*: no error, no warning"
+	local others
+	others=$(grep --count 'unable to inspect the image' "$log") || true
+	echo "bundle validate $bundle $*: no error, no warning$( ((others == 0)) || echo "; the platforms of $others images are not known here")"
 }
 
 (($#)) || set -- bundle releases/*/
