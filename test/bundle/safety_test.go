@@ -63,7 +63,7 @@ func at(path string, change func(*schemaProps)) func(*schemaProps) {
 
 func set(value string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(value)} }
 
-// make crd-safety refuses what could harm those who have resources, and nothing else.
+// make crd-safety refuses what could harm those who have resources or read them, as OLM v1 does.
 func TestCRDSafety(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(spec *schemaProps)
@@ -72,7 +72,7 @@ func TestCRDSafety(t *testing.T) {
 		"nothing":             {func(*schemaProps) {}, ""},
 		"new optional field":  {func(s *schemaProps) { s.Properties["more"] = schemaProps{Type: "string"} }, ""},
 		"new text":            {func(s *schemaProps) { s.Description = "other" }, ""},
-		"wider enum":          {at("rollout.order", func(p *schemaProps) { p.Enum = append(p.Enum, *set(`"Other"`)) }), ""},
+		"wider enum":          {at("rollout.order", func(p *schemaProps) { p.Enum = append(p.Enum, *set(`"Other"`)) }), "enum"},
 		"wider limit":         {at("web.replica", func(p *schemaProps) { p.Maximum = ptr.To(*p.Maximum + 1) }), ""},
 		"removed field":       {func(s *schemaProps) { delete(s.Properties, "cronJobs") }, "existingFieldRemoval"},
 		"removed inner field": {at("cronJobs.items", func(p *schemaProps) { delete(p.Properties, "suspend") }), "existingFieldRemoval"},
