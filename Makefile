@@ -19,6 +19,8 @@ PLATFORM       ?= linux/$(shell go env GOARCH)
 
 CR   ?= config/samples/d3os-product.com_v1_dataservice.yaml
 ARGS ?=
+# true: make bundle pins images by digest, and asks their registries for it.
+USE_IMAGE_DIGESTS ?= false
 
 include hack/tools.mk
 
@@ -75,10 +77,11 @@ generate: $(CONTROLLER_GEN) ## Generate the deep-copy code of the API types.
 	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
 
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Generate the CRD and the operator's role from markers.
+manifests: $(CONTROLLER_GEN) ## Generate the CRD, the operator's role and its list of images.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/crd config/crd/bases/*.yaml
 	$(CONTROLLER_GEN) rbac:roleName=manager-role,headerFile=hack/boilerplate.yaml.txt paths=./internal/... output:rbac:dir=config/rbac
+	go run ./hack/relatedimages config/manager/related_images.yaml
 
 .PHONY: docs
 docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/reference/api.md.
@@ -98,7 +101,7 @@ vet: ## Run go vet.
 	go vet ./...
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) $(HELM) ## Run golangci-lint (.golangci.yml) and lint the charts.
+lint: $(GOLANGCI_LINT) $(HELM) crd-safety ## Run golangci-lint (.golangci.yml), lint the charts, compare the CRD with the latest release's.
 	$(GOLANGCI_LINT) run
 	@hack/helm-lint.sh
 
@@ -107,7 +110,7 @@ helm-lint: $(HELM) ## Lint and render every chart with each of its ci/ values.
 	@hack/helm-lint.sh
 
 .PHONY: test
-test: cluster-tools $(HELM) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
+test: cluster-tools $(HELM) $(CRDIFY) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
 
 .PHONY: bench
@@ -172,11 +175,20 @@ undeploy: $(KUBECTL) $(KUSTOMIZE) ## Remove the operator and the CRD, and with i
 .PHONY: bundle
 bundle: manifests $(KUSTOMIZE) $(OPERATOR_SDK) ## Generate and validate the bundle.
 	@KUSTOMIZE='$(KUSTOMIZE)' OPERATOR_SDK='$(OPERATOR_SDK)' IMG='$(IMG)' VERSION='$(VERSION)' \
-		CHANNELS='$(CHANNELS)' DEFAULT_CHANNEL='$(DEFAULT_CHANNEL)' hack/bundle.sh
+		CHANNELS='$(CHANNELS)' DEFAULT_CHANNEL='$(DEFAULT_CHANNEL)' \
+		USE_IMAGE_DIGESTS='$(filter-out false,$(USE_IMAGE_DIGESTS))' hack/bundle.sh
 
 .PHONY: bundle-validate
-bundle-validate: $(OPERATOR_SDK) ## Validate the bundle as catalogs do; warnings count.
+bundle-validate: $(OPERATOR_SDK) ## Validate bundle and releases as catalogs do; warnings count (MULTIARCH_TOOL=docker|podman asks registries).
 	@OPERATOR_SDK='$(OPERATOR_SDK)' hack/bundle-validate.sh
+
+.PHONY: crd-safety
+crd-safety: $(CRDIFY) ## Fail when the CRD could break resources of the latest release.
+	@CRDIFY='$(CRDIFY)' hack/crd-safety.sh
+
+.PHONY: release
+release: ## Keep bundle/ as the release of VERSION, in releases/ (docs/releasing.md).
+	@VERSION='$(VERSION)' hack/release.sh
 
 .PHONY: bundle-build
 bundle-build: ## Build the bundle's image.

@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
 # Generates the OLM bundle from config/ and validates it. The same sources give the same bytes.
+#   VERSION             of the bundle; it upgrades from the newest release before that (releases/)
+#   USE_IMAGE_DIGESTS   not empty: pin all images by digest; this asks their registries
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 sdk=${OPERATOR_SDK:-$PWD/bin/tools/operator-sdk}
 kustomize=${KUSTOMIZE:-$PWD/bin/tools/kustomize}
 package=d3os-operator
-base=config/manifests/bases/$package.clusterserviceversion.yaml
+catalog=config/manifests/patches/catalog.yaml
 csv=bundle/manifests/$package.clusterserviceversion.yaml
+
+previous=$(hack/released.sh "$VERSION")
+edge='/PREVIOUS/d'
+[[ -z $previous ]] || edge="s|PREVIOUS|$previous|; s|<VERSION|<$VERSION|"
 
 rm -rf bundle
 "$sdk" generate kustomize manifests --quiet --interactive=false --apis-dir api
 "$kustomize" build config/manifests |
-	sed "s|controller:latest|$IMG|" |
+	sed "s|controller:latest|$IMG|; s|base64data: ICON|base64data: $(base64 --wrap 0 config/manifests/icon.svg)|; $edge" |
 	"$sdk" generate bundle --quiet --overwrite --package "$package" --version "$VERSION" \
-		--channels "$CHANNELS" --default-channel "$DEFAULT_CHANNEL"
+		--channels "$CHANNELS" --default-channel "$DEFAULT_CHANNEL" ${USE_IMAGE_DIGESTS:+--use-image-digests}
 # The time of the run would make every bundle a new one.
-created=$(grep --max-count 1 'createdAt:' "$base")
+created=$(grep --max-count 1 'createdAt:' "$catalog")
 sed -i "s|^ *createdAt:.*|$created|" "$csv"
 
-OPERATOR_SDK=$sdk hack/bundle-validate.sh
+OPERATOR_SDK=$sdk hack/bundle-validate.sh bundle

@@ -43,6 +43,7 @@ KUSTOMIZE      := $(TOOLS)/kustomize
 GOLANGCI_LINT  := $(TOOLS)/golangci-lint
 CRD_REF_DOCS   := $(TOOLS)/crd-ref-docs
 OPERATOR_SDK   := $(TOOLS)/operator-sdk
+CRDIFY         := $(TOOLS)/crdify
 
 $(KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
 	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(KUBE_LDFLAGS))
@@ -62,3 +63,5 @@ $(CRD_REF_DOCS): hack/tools/crd-ref-docs/go.mod
 	$(call build_tools,crd-ref-docs,github.com/elastic/crd-ref-docs,crd-ref-docs)
 $(OPERATOR_SDK): hack/tools/operator-sdk/go.mod
 	$(call build_tools,operator-sdk,github.com/operator-framework/operator-sdk/cmd/operator-sdk,operator-sdk $(SDK_VERSION),$(SDK_LDFLAGS),containers_image_openpgp exclude_graphdriver_btrfs)
+$(CRDIFY): hack/tools/crdify/go.mod
+	$(call build_tools,crdify,sigs.k8s.io/crdify,crdify)

@@ -105,3 +105,12 @@ func Position(name string) int {
 	}
 	return len(table)
 }
+
+// Shipped returns the product's components as the table has them, declared by nobody.
+func Shipped() []Component {
+	components := make([]Component, len(table))
+	for i, d := range table {
+		components[i] = Component{Name: d.name, ObjectName: d.objectName, Chart: d.chart, Kind: d.kind, Preset: d.preset}
+	}
+	return components
+}

@@ -40,15 +40,11 @@ type Options struct {
 
 // ParseOptions reads the command line and the environment.
 func ParseOptions(args []string) (Options, error) {
-	o := Options{Images: relatedImages(os.Environ())}
+	// OLM tells in WATCH_NAMESPACE which namespaces an installation is for; empty is all of them.
+	o := Options{Images: relatedImages(os.Environ()), WatchNamespaces: names(os.Getenv("WATCH_NAMESPACE"))}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
-	flags.Func("watch-namespaces", "comma-separated namespaces to watch (default: all)", func(value string) error {
-		o.WatchNamespaces = nil
-		for name := range strings.SplitSeq(value, ",") {
-			if name = strings.TrimSpace(name); name != "" {
-				o.WatchNamespaces = append(o.WatchNamespaces, name)
-			}
-		}
+	flags.Func("watch-namespaces", "comma-separated namespaces to watch (default: $WATCH_NAMESPACE; empty: all)", func(value string) error {
+		o.WatchNamespaces = names(value)
 		return nil
 	})
 	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 8, "how many DataServices are worked on at once")
@@ -72,14 +68,30 @@ func ParseOptions(args []string) (Options, error) {
 	return o, nil
 }
 
-// relatedImages reads RELATED_IMAGE_<COMPONENT> variables, which catalogs set to mirror images:
-// RELATED_IMAGE_GATEWAY_MASTER is the default image of gateway-master.
+// names splits a comma-separated list.
+func names(list string) (found []string) {
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+const relatedImagePrefix = "RELATED_IMAGE_"
+
+// RelatedImage is the variable with the default image of a component, or of values.ProbeImage:
+// RELATED_IMAGE_GATEWAY_MASTER for gateway-master. Catalogs set it to mirror images.
+func RelatedImage(component string) string {
+	return relatedImagePrefix + strings.ReplaceAll(strings.ToUpper(component), "-", "_")
+}
+
+// relatedImages reads what RelatedImage names.
 func relatedImages(environ []string) map[string]string {
-	const prefix = "RELATED_IMAGE_"
 	images := map[string]string{}
 	for _, variable := range environ {
 		name, image, _ := strings.Cut(variable, "=")
-		if component, ok := strings.CutPrefix(name, prefix); ok && image != "" {
+		if component, ok := strings.CutPrefix(name, relatedImagePrefix); ok && image != "" {
 			images[strings.ReplaceAll(strings.ToLower(component), "_", "-")] = image
 		}
 	}

@@ -54,3 +54,15 @@ func load(file string) preset {
 	presets.Store(file, p)
 	return p
 }
+
+// DefaultImages returns the charts' default images by their keys in Input.Images: of every
+// component that has one, and of the probe.
+func DefaultImages() map[string]string {
+	images := map[string]string{ProbeImage: load(path.Join(component.ChartThirdParty, "values.yaml")).Image}
+	for _, c := range component.Shipped() {
+		if image := defaults(&c).Image; image != "" {
+			images[imageKey(&c)] = image
+		}
+	}
+	return images
+}

@@ -28,21 +28,32 @@ import (
 // account creates a ServiceAccount with cluster-wide rules and returns a token of it.
 func (e *env) account(name string, rules ...rbacv1.PolicyRule) string {
 	e.Helper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.namespace}}
-	e.must(api.Create(e.ctx, account))
+	token := e.newAccount(name)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: e.namespace + "-" + name}, Rules: rules}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: e.namespace}},
+		Subjects:   e.subject(name),
 	}
 	for _, object := range []client.Object{role, binding} {
 		e.must(api.Create(e.ctx, object))
 		e.Cleanup(func() { e.must(client.IgnoreNotFound(api.Delete(e.ctx, object))) })
 	}
+	return token
+}
+
+// newAccount creates a ServiceAccount and returns a token of it.
+func (e *env) newAccount(name string) string {
+	e.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.namespace}}
+	e.must(api.Create(e.ctx, account))
 	token := &authenticationv1.TokenRequest{}
 	e.must(api.SubResource("token").Create(e.ctx, account, token))
 	return token.Status.Token
+}
+
+func (e *env) subject(account string) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: e.namespace}}
 }
 
 // role reads the rules of a role in config/rbac.
@@ -56,24 +67,26 @@ func (e *env) role(file string) []rbacv1.PolicyRule {
 	return role.Rules
 }
 
+// as makes the configuration of whoever has a token.
+func as(cfg *rest.Config, token string) {
+	*cfg = *rest.AnonymousClientConfig(cfg)
+	cfg.BearerToken = token
+}
+
 // The operator's role is enough for all that it does.
 func TestRoleIsEnough(t *testing.T) {
 	e := parallel(t)
 	rules := append(e.role("role.yaml"), e.role("leader_election_role.yaml")...)
 	token := e.account("operator", rules...)
-	as := func(cfg *rest.Config) {
-		*cfg = *rest.AnonymousClientConfig(cfg)
-		cfg.BearerToken = token
-	}
 	limited := rest.CopyConfig(config)
-	as(limited)
+	as(limited, token)
 	nobody, err := client.New(limited, client.Options{Scheme: api.Scheme()})
 	e.must(err)
 	if err := nobody.List(e.ctx, &corev1.NodeList{}); !apierrors.IsForbidden(err) {
 		t.Fatalf("the account may do more than its rules say: %v", err)
 	}
 	op := e.startOperator(func(cfg *rest.Config, o *manager.Options) {
-		as(cfg)
+		as(cfg, token)
 		o.LeaderElection, o.LeaderElectionNamespace = true, e.namespace
 		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 10*time.Second, 500*time.Millisecond
 	})

@@ -1,0 +1,44 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command relatedimages writes the patch that gives the operator's container a
+// RELATED_IMAGE_* variable for each default image of the charts. A catalog
+// takes its list of images to mirror from these, and may replace them.
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/values"
+)
+
+type object = map[string]any
+
+func main() {
+	images := values.DefaultImages()
+	var env []object
+	for _, key := range slices.Sorted(maps.Keys(images)) {
+		env = append(env, object{"name": manager.RelatedImage(key), "value": images[key]})
+	}
+	container := object{"name": "manager", "env": env}
+	patch, err := yaml.Marshal(object{
+		"apiVersion": "apps/v1",
+		"kind":       "Deployment",
+		"metadata":   object{"name": "controller-manager", "namespace": "system"},
+		"spec":       object{"template": object{"spec": object{"containers": []object{container}}}},
+	})
+	if err == nil {
+		const head = "# The default images of the charts, written by make manifests.\n"
+		err = os.WriteFile(os.Args[1], append([]byte(head), patch...), 0o644)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}

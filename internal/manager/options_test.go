@@ -1,0 +1,46 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager_test
+
+import (
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/values"
+)
+
+// OLM's variable says which namespaces to watch; a flag wins over it.
+func TestWatchNamespaces(t *testing.T) {
+	for _, c := range []struct {
+		variable string
+		args     []string
+		want     []string
+	}{
+		{"", nil, nil},
+		{"a", nil, []string{"a"}},
+		{"a,b", nil, []string{"a", "b"}},
+		{"a,b", []string{"--watch-namespaces= c ,,d"}, []string{"c", "d"}},
+		{"a,b", []string{"--watch-namespaces="}, nil},
+	} {
+		t.Setenv("WATCH_NAMESPACE", c.variable)
+		o, err := manager.ParseOptions(c.args)
+		assert.NilError(t, err)
+		assert.DeepEqual(t, o.WatchNamespaces, c.want)
+	}
+}
+
+// Every default image has a variable of its own that replaces it.
+func TestRelatedImages(t *testing.T) {
+	want := map[string]string{}
+	for component := range values.DefaultImages() {
+		want[component] = "mirror.example.com/" + component
+		t.Setenv(manager.RelatedImage(component), want[component])
+	}
+	o, err := manager.ParseOptions(nil)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, o.Images, want)
+	assert.Equal(t, manager.RelatedImage("gateway-master"), "RELATED_IMAGE_GATEWAY_MASTER")
+}
