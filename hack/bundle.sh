@@ -12,7 +12,7 @@ csv=bundle/manifests/$package.clusterserviceversion.yaml
 rm -rf bundle
 "$sdk" generate kustomize manifests --quiet --interactive=false --apis-dir api
 "$kustomize" build config/manifests |
-	sed "s|controller:latest|$IMG|" |
+	sed "s|controller:latest|$IMG|; s|scorecard:latest|$SCORECARD_IMG|" |
 	"$sdk" generate bundle --quiet --overwrite --package "$package" --version "$VERSION" \
 		--channels "$CHANNELS" --default-channel "$DEFAULT_CHANNEL"
 # The time of the run would make every bundle a new one.

@@ -5,10 +5,13 @@
 #   hack/node/images.sh [PART=IMAGE...]
 #
 # PART is service, web, mysql, eureka or probe: IMAGE is one more name for it, as in
-# service=registry-edge.cosmoplat.com/dataservice/auth:v1.5.
+# service=registry-edge.cosmoplat.com/dataservice/auth:v1.5. Further parts are built only when named:
+# manager (bin/manager); busybox; cache and orders (config/samples/application.yaml); outside (a probe
+# that finds everything well); scorecard (test/scorecard) and scorecard-test (operator-sdk's own).
 #
 #   IMAGES_DIR   what is built and cached; default .cluster/images
 #   NODE_DIR     see hack/node/node.sh
+#   TOOLS        folder of the binaries; default bin/tools
 #
 # Root, Debian 12 or newer. The programs are static; the rest is Debian's packages.
 set -euo pipefail
@@ -18,6 +21,7 @@ dir=${IMAGES_DIR:-$root/.cluster/images}
 node_dir=${NODE_DIR:-$root/.cluster/node}
 [[ $dir == /* ]] || dir=$PWD/$dir
 registry=198.18.77.2
+tools=${TOOLS:-$root/bin/tools}
 
 die() { echo "images.sh: $*" >&2; exit 1; }
 say() { printf '  [%3d s] %s\n' "$SECONDS" "$*"; }
@@ -35,6 +39,24 @@ packages() {
 	export DEBIAN_FRONTEND=noninteractive
 	logged apt-get update -qq
 	logged apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+# busybox FOLDER: the program and its names, from Debian's package, which the host need not have.
+busybox() {
+	local name work=$dir/busybox
+	mkdir -p "$work" "$1"
+	if [[ ! -x $work/busybox ]]; then
+		logged apt-get update -qq
+		(cd "$work" && logged apt-get download -qq busybox-static)
+		dpkg-deb --fsys-tarfile "$work"/busybox-static_*.deb |
+			tar --extract --to-stdout --wildcards '*/bin/busybox' >"$work/busybox.new"
+		chmod 755 "$work/busybox.new"
+		mv "$work/busybox.new" "$work/busybox"
+	fi
+	cp "$work/busybox" "$1/busybox"
+	for name in $("$work/busybox" --list); do
+		[[ $name == busybox ]] || ln -s busybox "$1/$name"
+	done
 }
 
 # One root for all parts that are Debian's: it is pulled and unpacked once.
@@ -71,8 +93,21 @@ build() {
 	local context=$dir/context/$1
 	rm -rf "$context"
 	mkdir -p "$context"
-	cp -r "$root/test/images/$1/." "$context"
+	[[ $1 == scorecard ]] || cp -r "$root/test/images/$1/." "$context"
 	case $1 in
+	scorecard)
+		cp "$root/test/scorecard/Dockerfile" "$context"
+		GOWORK=off CGO_ENABLED=0 go build -C "$root/test/scorecard" -trimpath -ldflags '-s -w' -o "$context/scorecard" .
+		;;
+	scorecard-test)
+		[[ -x $tools/scorecard-test ]] || die "$tools/scorecard-test is missing: run 'make scorecard-tools' first"
+		cp "$tools/scorecard-test" "$context"
+		;;
+	manager)
+		[[ -x $root/bin/manager ]] || die "$root/bin/manager is missing: run 'make build' first"
+		cp "$root/bin/manager" "$context"
+		;;
+	busybox) busybox "$context/bin" ;;
 	debian) ln "$debian" "$context/debian.tar" ;;
 	service | eureka)
 		GOWORK=off CGO_ENABLED=0 go build -C "$root/test/images" -trimpath -ldflags '-s -w' -o "$context/$1" "./$1"
@@ -103,7 +138,14 @@ driver=overlay
 
 packages
 debian
-for part in debian service eureka mysql web probe; do
+parts=(debian service eureka mysql web probe)
+# In this order: some are made of others.
+wanted=" ${*%%=*} "
+[[ $wanted != *' orders '* && $wanted != *' outside '* ]] || wanted+='busybox '
+for part in manager busybox cache orders outside scorecard scorecard-test; do
+	[[ $wanted != *" $part "* ]] || parts+=("$part")
+done
+for part in "${parts[@]}"; do
 	build "$part"
 done
 say 'the images are built'
