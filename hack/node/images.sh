@@ -100,7 +100,7 @@ build() {
 		GOWORK=off CGO_ENABLED=0 go build -C "$root/test/scorecard" -trimpath -ldflags '-s -w' -o "$context/scorecard" .
 		;;
 	scorecard-test)
-		[[ -x $tools/scorecard-test ]] || die "$tools/scorecard-test is missing: run 'make scorecard-tools' first"
+		[[ -x $tools/scorecard-test ]] || die "$tools/scorecard-test is missing: run 'make scorecard' or build it (hack/tools.mk) first"
 		cp "$tools/scorecard-test" "$context"
 		;;
 	manager)
