@@ -12,6 +12,7 @@ VERSION        ?= $(shell cat VERSION)
 IMAGE_TAG_BASE ?= registry-edge.cosmoplat.com/dataservice/d3os-operator
 IMG            ?= $(IMAGE_TAG_BASE):v$(VERSION)
 BUNDLE_IMG     ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
+SCORECARD_IMG  ?= $(IMAGE_TAG_BASE)-scorecard:v$(VERSION)
 CHANNELS       ?= stable,candidate
 DEFAULT_CHANNEL ?= stable
 CONTAINER_TOOL ?= docker
@@ -48,6 +49,7 @@ help: ## Show this.
 		KUBECONFIG 'a cluster of yours; unset: the embedded one in .cluster/$(CLUSTER_NAME)' \
 		IMG 'the operator image ($(IMG))' \
 		BUNDLE_IMG 'the OLM bundle image ($(BUNDLE_IMG))' \
+		SCORECARD_IMG 'the image of the scorecard tests ($(SCORECARD_IMG))' \
 		CONTAINER_TOOL 'docker, podman or buildah ($(CONTAINER_TOOL))' \
 		CR 'the DataService to render ($(CR))' \
 		ARGS 'more arguments for run, test and bench'
@@ -174,7 +176,7 @@ undeploy: $(KUBECTL) $(KUSTOMIZE) ## Remove the operator and the CRD, and with i
 
 .PHONY: bundle
 bundle: manifests $(KUSTOMIZE) $(OPERATOR_SDK) ## Generate and validate the bundle.
-	@KUSTOMIZE='$(KUSTOMIZE)' OPERATOR_SDK='$(OPERATOR_SDK)' IMG='$(IMG)' VERSION='$(VERSION)' \
+	@KUSTOMIZE='$(KUSTOMIZE)' OPERATOR_SDK='$(OPERATOR_SDK)' IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' VERSION='$(VERSION)' \
 		CHANNELS='$(CHANNELS)' DEFAULT_CHANNEL='$(DEFAULT_CHANNEL)' \
 		USE_IMAGE_DIGESTS='$(filter-out false,$(USE_IMAGE_DIGESTS))' hack/bundle.sh
 
@@ -197,3 +199,7 @@ bundle-build: ## Build the bundle's image.
 .PHONY: bundle-push
 bundle-push: ## Push the bundle's image.
 	$(CONTAINER_TOOL) push '$(BUNDLE_IMG)'
+
+.PHONY: scorecard
+scorecard: $(OPERATOR_SDK) $(if $(USER_CLUSTER),$(KUBECTL),node-tools build $(KUSTOMIZE) $(SCORECARD_TEST)) ## Test the bundle and the operator with scorecard, on the cluster of KUBECONFIG or on a real node (ARGS=selector).
+	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/scorecard.sh $(ARGS)

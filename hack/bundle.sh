@@ -18,7 +18,7 @@ edge='/PREVIOUS/d'
 rm -rf bundle
 "$sdk" generate kustomize manifests --quiet --interactive=false --apis-dir api
 "$kustomize" build config/manifests |
-	sed "s|controller:latest|$IMG|; s|base64data: ICON|base64data: $(base64 --wrap 0 config/manifests/icon.svg)|; $edge" |
+	sed "s|controller:latest|$IMG|; s|scorecard:latest|$SCORECARD_IMG|; s|base64data: ICON|base64data: $(base64 --wrap 0 config/manifests/icon.svg)|; $edge" |
 	"$sdk" generate bundle --quiet --overwrite --package "$package" --version "$VERSION" \
 		--channels "$CHANNELS" --default-channel "$DEFAULT_CHANNEL" ${USE_IMAGE_DIGESTS:+--use-image-digests}
 # The time of the run would make every bundle a new one.

@@ -14,6 +14,7 @@ KWOK_VERSION       := $(call module_version,kwok,sigs.k8s.io/kwok)
 KWOK_LDFLAGS        = -X sigs.k8s.io/kwok/pkg/consts.Version=$(KWOK_VERSION) -X sigs.k8s.io/kwok/pkg/consts.KubeVersion=$(KUBERNETES_VERSION)
 SDK_VERSION        := $(call module_version,operator-sdk,github.com/operator-framework/operator-sdk)
 SDK_LDFLAGS         = $(foreach var,Version GitVersion,-X github.com/operator-framework/operator-sdk/internal/version.$(var)=$(SDK_VERSION))
+SDK_TAGS           := containers_image_openpgp exclude_graphdriver_btrfs
 HELM_VERSION       := $(call module_version,helm,helm.sh/helm/v3)
 HELM_LDFLAGS        = -X helm.sh/helm/v3/internal/version.version=$(HELM_VERSION) \
 	$(foreach package,chartutil lint/rules,-X helm.sh/helm/v3/pkg/$(package).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(package).k8sVersionMinor=$(kube_minor))
@@ -44,6 +45,7 @@ GOLANGCI_LINT  := $(TOOLS)/golangci-lint
 CRD_REF_DOCS   := $(TOOLS)/crd-ref-docs
 OPERATOR_SDK   := $(TOOLS)/operator-sdk
 CRDIFY         := $(TOOLS)/crdify
+SCORECARD_TEST := $(TOOLS)/scorecard-test
 
 $(KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
 	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(KUBE_LDFLAGS))
@@ -62,6 +64,8 @@ $(GOLANGCI_LINT): hack/tools/golangci-lint/go.mod
 $(CRD_REF_DOCS): hack/tools/crd-ref-docs/go.mod
 	$(call build_tools,crd-ref-docs,github.com/elastic/crd-ref-docs,crd-ref-docs)
 $(OPERATOR_SDK): hack/tools/operator-sdk/go.mod
-	$(call build_tools,operator-sdk,github.com/operator-framework/operator-sdk/cmd/operator-sdk,operator-sdk $(SDK_VERSION),$(SDK_LDFLAGS),containers_image_openpgp exclude_graphdriver_btrfs)
+	$(call build_tools,operator-sdk,github.com/operator-framework/operator-sdk/cmd/operator-sdk,operator-sdk $(SDK_VERSION),$(SDK_LDFLAGS),$(SDK_TAGS))
 $(CRDIFY): hack/tools/crdify/go.mod
 	$(call build_tools,crdify,sigs.k8s.io/crdify,crdify)
+$(SCORECARD_TEST): hack/tools/operator-sdk/go.mod
+	$(call build_tools,operator-sdk,github.com/operator-framework/operator-sdk/images/scorecard-test,scorecard-test $(SDK_VERSION),$(SDK_LDFLAGS),$(SDK_TAGS))

@@ -193,12 +193,14 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 }
 
 // applyOver applies a planned object over a live one. What others wrote can stand in the way,
-// such as a port that has taken a planned name; then the object is restored.
+// such as a port that has taken a planned name; then the object is restored. The API server calls
+// most of that invalid, but a node port that another port has taken an error of its own.
 func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	object := planned.DeepCopy()
 	object.SetUID(live.GetUID()) // never re-create, never touch a namesake
 	err := a.apply(ctx, object)
-	if !apierrors.IsInvalid(err) || immutable(err) {
+	inTheWay := apierrors.IsInvalid(err) || hasForeign(planned, live)
+	if err == nil || immutable(err) || !inTheWay {
 		return object, err
 	}
 	object, restoreErr := a.restore(ctx, planned, live)

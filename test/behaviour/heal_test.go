@@ -127,6 +127,7 @@ var edits = []edit{
 	onStatefulSet("managed-by label", func(s *appsv1.StatefulSet) { delete(s.Labels, "app.kubernetes.io/managed-by") }),
 
 	onService("port", "auth", func(s *corev1.Service) { s.Spec.Ports[0].Port = 1234 }),
+	onService("port of a node port", "web", func(s *corev1.Service) { s.Spec.Ports[0].Port = 1234 }),
 	onService("target port", "proxy", func(s *corev1.Service) { s.Spec.Ports[0].TargetPort.IntVal = 1234 }),
 	onService("added port", "eureka", func(s *corev1.Service) {
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "debug", Port: 5005})

@@ -1,0 +1,155 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+// heal expects objects that somebody deletes or edits to come back as they were.
+func heal(ctx context.Context, t *trial) error {
+	if err := t.bringUp(ctx); err != nil {
+		return err
+	}
+	ds, err := t.dataService(ctx)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []string{"ConfigMap", "Deployment", "Service"} {
+		list, err := t.owned(ctx, kind, ds)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			t.logf("the example has no %s", kind)
+			continue
+		}
+		if err := t.deleteOne(ctx, &list[0]); err != nil {
+			return err
+		}
+		if list, err = t.owned(ctx, kind, ds); err != nil {
+			return err
+		}
+		for _, object := range slices.Backward(list) {
+			if change := edit(&object); change != nil {
+				if err := t.editOne(ctx, &object, change); err != nil {
+					return err
+				}
+				break
+			}
+		}
+	}
+	return t.ready(ctx)
+}
+
+// owned lists the DataService's objects of a kind, in the order of their names.
+func (t *trial) owned(ctx context.Context, kind string, ds *dsv1.DataService) ([]unstructured.Unstructured, error) {
+	group := ""
+	if kind == "Deployment" {
+		group = "apps"
+	}
+	list, err := t.list(ctx, group, kind)
+	return slices.DeleteFunc(list, func(o unstructured.Unstructured) bool { return !metav1.IsControlledBy(&o, ds) }), err
+}
+
+func (t *trial) deleteOne(ctx context.Context, was *unstructured.Unstructured) error {
+	if err := t.Delete(ctx, was.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		return err
+	}
+	return t.back(ctx, was, "deleted")
+}
+
+func (t *trial) editOne(ctx context.Context, was *unstructured.Unstructured, change []byte) error {
+	edited := was.DeepCopy()
+	if err := t.Patch(ctx, edited, client.RawPatch(types.JSONPatchType, change)); err != nil {
+		return err
+	}
+	return t.back(ctx, was, "edited")
+}
+
+// back waits until the object is there as it was: another one where it was deleted, else the same.
+func (t *trial) back(ctx context.Context, was *unstructured.Unstructured, how string) error {
+	id, start := was.GetKind()+"/"+was.GetName(), time.Now()
+	anew := how == "deleted"
+	err := t.until(ctx, healed, func() (problem error, err error) {
+		is := &unstructured.Unstructured{}
+		is.SetGroupVersionKind(was.GroupVersionKind())
+		err = t.Get(ctx, client.ObjectKeyFromObject(was), is)
+		switch {
+		case apierrors.IsNotFound(err):
+			return fmt.Errorf("%s was %s and does not come back", id, how), nil
+		case err != nil:
+			return nil, err
+		case anew && is.GetUID() == was.GetUID():
+			return fmt.Errorf("%s was deleted and is still there: finalizers %v", id, is.GetFinalizers()), nil
+		}
+		if diff := cmp.Diff(declared(was, anew), declared(is, anew)); diff != "" {
+			return fmt.Errorf("%s was %s and is not as it was (-was +is):\n%s", id, how, diff), nil
+		}
+		return nil, nil
+	})
+	if err == nil {
+		t.logf("%s, %s, is as it was after %.1f s", id, how, time.Since(start).Seconds())
+	}
+	return err
+}
+
+// declared returns what somebody wants an object to be: not what the cluster adds, and of an object
+// made anew not what it is given by chance.
+func declared(object *unstructured.Unstructured, anew bool) map[string]any {
+	d := object.DeepCopy().Object
+	delete(d, "status")
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
+		unstructured.RemoveNestedField(d, "metadata", field)
+	}
+	unstructured.RemoveNestedField(d, "metadata", "annotations", "deployment.kubernetes.io/revision")
+	if anew && object.GetKind() == "Service" {
+		for _, field := range []string{"clusterIP", "clusterIPs", "healthCheckNodePort"} {
+			if ip, _, _ := unstructured.NestedString(d, "spec", "clusterIP"); ip != "None" || field == "healthCheckNodePort" {
+				unstructured.RemoveNestedField(d, "spec", field)
+			}
+		}
+	}
+	return d
+}
+
+// edit returns a JSON patch of something that the DataService declares, or nil where there is nothing.
+func edit(object *unstructured.Unstructured) []byte {
+	path, value := "", any(nil)
+	switch object.GetKind() {
+	case "Deployment":
+		path, value = "/spec/template/spec/containers/0/image", "registry.example.com/edited:v1"
+	case "Service":
+		if ports, _, _ := unstructured.NestedSlice(object.Object, "spec", "ports"); len(ports) > 0 {
+			path, value = "/spec/ports/0/port", 64999
+		}
+	case "ConfigMap":
+		data, _, _ := unstructured.NestedMap(object.Object, "data")
+		for key := range data {
+			path, value = "/data/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(key), "edited"
+		}
+	}
+	if path == "" {
+		return nil
+	}
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": path, "value": value}})
+	if err != nil {
+		panic(err) // of strings and numbers
+	}
+	return patch
+}

@@ -1,0 +1,203 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command scorecard is the image of the operator's own scorecard tests: it brings every example of the
+// bundle up on a cluster where the operator runs.
+//
+//	scorecard [--bundle DIR] [--timeout DURATION] apply|heal|delete [EXAMPLE...]
+//
+// Scorecard reads the pod's log, so it holds the results as JSON and nothing else.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/operator-framework/api/pkg/apis/scorecard/v1alpha3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+// tests are what a trial goes through, by the name that scorecard's configuration gives.
+var tests = map[string]func(context.Context, *trial) error{
+	"apply":  apply,
+	"heal":   heal,
+	"delete": remove,
+}
+
+func main() {
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	bundle := flag.String("bundle", "/bundle", "folder of the bundle")
+	timeout := flag.Duration("timeout", 150*time.Second, "how long an example may take to become ready")
+	flag.Parse()
+	// The kubelet's and scorecard's way to end a test: it still cleans up.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+
+	results, err := run(ctx, *bundle, *timeout, flag.Args())
+	if err != nil {
+		results = []v1alpha3.TestResult{{State: v1alpha3.ErrorState, Errors: []string{err.Error()}}}
+	}
+	out, err := json.MarshalIndent(v1alpha3.TestStatus{Results: results}, "", "  ")
+	if err != nil {
+		panic(err) // of strings alone
+	}
+	fmt.Println(string(out))
+	if slices.ContainsFunc(results, func(r v1alpha3.TestResult) bool { return r.State != v1alpha3.PassState }) {
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, bundle string, timeout time.Duration, args []string) ([]v1alpha3.TestResult, error) {
+	if len(args) == 0 || tests[args[0]] == nil {
+		return nil, fmt.Errorf("tests are apply, heal and delete, not %q", strings.Join(args, " "))
+	}
+	examples, err := examplesOf(bundle, args[1:])
+	if err != nil {
+		return nil, err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.WarningHandler = rest.NoWarnings{} // they would end up in the log
+	config.QPS = -1                           // the API server's own flow control is enough
+	if err := dsv1.AddToScheme(scheme.Scheme); err != nil {
+		return nil, err
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		return nil, err
+	}
+	return all(examples, func(example *unstructured.Unstructured) v1alpha3.TestResult {
+		t := &trial{Client: api, test: args[0], example: example, timeout: timeout, start: time.Now()}
+		return t.run(ctx, os.Getenv("SCORECARD_NAMESPACE"), tests[args[0]])
+	}), nil
+}
+
+// all tries the examples at the same time; the results keep their order.
+func all(examples []*unstructured.Unstructured, try func(*unstructured.Unstructured) v1alpha3.TestResult) []v1alpha3.TestResult {
+	results := make([]v1alpha3.TestResult, len(examples))
+	done := make(chan struct{})
+	for i, example := range examples {
+		go func() {
+			results[i] = try(example)
+			done <- struct{}{}
+		}()
+	}
+	for range examples {
+		<-done
+	}
+	return results
+}
+
+// apply expects the platform to come up, as its status says and as its pods show.
+func apply(ctx context.Context, t *trial) error {
+	return t.bringUp(ctx)
+}
+
+// remove expects a deleted platform to take everything with it but its data and what opens it.
+func remove(ctx context.Context, t *trial) error {
+	if err := t.bringUp(ctx); err != nil {
+		return err
+	}
+	before, err := t.objects(ctx)
+	if err != nil {
+		return err
+	}
+	ds, err := t.dataService(ctx)
+	if err != nil {
+		return err
+	}
+	keep := retained(&ds.Spec)
+	if err := t.Delete(ctx, ds); err != nil {
+		return err
+	}
+	var left map[string]*meta
+	err = t.until(ctx, gone, func() (problem error, err error) {
+		left, err = t.objects(ctx)
+		return difference(left, keep), err
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range keep {
+		switch object := left[id]; {
+		case object.GetUID() != before[id].GetUID():
+			return fmt.Errorf("%s is to be retained, but is another one than before", id)
+		case object.GetDeletionTimestamp() != nil || len(object.GetOwnerReferences()) > 0:
+			return fmt.Errorf("%s is to be retained, but is on its way out: owners %v", id, object.GetOwnerReferences())
+		}
+	}
+	t.logf("all is gone but what is retained: %s", orNothing(keep))
+	return nil
+}
+
+// retained says what outlives a DataService (docs/operations.md): the database's claim, and the
+// Secret with its generated credentials.
+func retained(spec *dsv1.DataServiceSpec) []string {
+	if spec.MySQL == nil || elsewhere(spec.MySQL.Kind) || spec.MySQL.Storage.Retention == dsv1.RetentionDelete {
+		return nil
+	}
+	name := spec.MySQL.Name
+	if name == "" {
+		name = "mysql-dataservice"
+	}
+	keep := []string{"PersistentVolumeClaim/data-" + name + "-0"}
+	if spec.MySQL.CredentialsSecret == "" {
+		keep = append(keep, "Secret/"+name+"-credentials")
+	}
+	return keep
+}
+
+func elsewhere(kind *intstr.IntOrString) bool {
+	return kind != nil && (kind.IntValue() == 3 || kind.String() == "ThirdParty")
+}
+
+// difference says what is there beyond what should be, and what is missing of it.
+func difference(left map[string]*meta, keep []string) error {
+	var lost, over []string
+	for _, id := range keep {
+		if _, ok := left[id]; !ok {
+			lost = append(lost, id)
+		}
+	}
+	for id := range left {
+		if !slices.Contains(keep, id) {
+			over = append(over, id)
+		}
+	}
+	slices.Sort(over)
+	switch {
+	case len(lost) > 0:
+		return fmt.Errorf("what is to be retained is gone: %s", strings.Join(lost, ", "))
+	case len(over) > 0:
+		return fmt.Errorf("the DataService is deleted, its objects are not: %s", strings.Join(over, ", "))
+	}
+	return nil
+}
+
+func orNothing(names []string) string {
+	if len(names) == 0 {
+		return "nothing"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,249 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/operator-framework/api/pkg/apis/scorecard/v1alpha3"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+const bundle = "../../bundle"
+
+// The bundle's configuration calls tests that there are, and all of them, one after another.
+func TestConfiguration(t *testing.T) {
+	var config v1alpha3.Configuration
+	read(t, filepath.Join(bundle, "tests/scorecard/config.yaml"), &config)
+	called := map[string]bool{}
+	for _, stage := range config.Stages {
+		for _, test := range stage.Tests {
+			if test.Labels["suite"] != "custom" {
+				continue
+			}
+			if stage.Parallel {
+				t.Errorf("%v runs in parallel with others that use the same node ports", test.Entrypoint)
+			}
+			if len(test.Entrypoint) != 2 || test.Entrypoint[0] != "/scorecard" || tests[test.Entrypoint[1]] == nil {
+				t.Errorf("no such test: %v", test.Entrypoint)
+				continue
+			}
+			if test.Labels["test"] != test.Entrypoint[1] {
+				t.Errorf("%v has the label %q", test.Entrypoint, test.Labels["test"])
+			}
+			called[test.Entrypoint[1]] = true
+		}
+	}
+	for name := range tests {
+		if !called[name] {
+			t.Errorf("scorecard's configuration lacks the test %q", name)
+		}
+	}
+}
+
+func TestExamples(t *testing.T) {
+	examples, err := examplesOf(bundle, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(examples) < 2 {
+		t.Errorf("%d examples", len(examples))
+	}
+	name := examples[1].GetName()
+	if some, err := examplesOf(bundle, []string{name}); err != nil || len(some) != 1 || some[0].GetName() != name {
+		t.Errorf("%s alone: %v, %v", name, some, err)
+	}
+	if _, err := examplesOf(bundle, []string{name, "other"}); err == nil || !strings.Contains(err.Error(), `"other"`) {
+		t.Errorf("an unknown example: %v", err)
+	}
+	if _, err := examplesOf(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "is no bundle") {
+		t.Errorf("no bundle: %v", err)
+	}
+}
+
+func TestRetained(t *testing.T) {
+	for spec, want := range map[string][]string{
+		`{}`:                                 nil,
+		`{mysql: {}}`:                        {"PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"},
+		`{mysql: {name: db, kind: 1}}`:       {"PersistentVolumeClaim/data-db-0", "Secret/db-credentials"},
+		`{mysql: {credentialsSecret: mine}}`: {"PersistentVolumeClaim/data-mysql-dataservice-0"},
+		`{mysql: {storage: {retention: Delete}}}`: nil,
+		`{mysql: {kind: 3}}`:                      nil,
+		`{mysql: {kind: ThirdParty}}`:             nil,
+	} {
+		var s dsv1.DataServiceSpec
+		if err := yaml.Unmarshal([]byte(spec), &s); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, retained(&s)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", spec, diff)
+		}
+	}
+}
+
+func TestDifference(t *testing.T) {
+	there := map[string]*metav1.PartialObjectMetadata{"Secret/a": {}, "Pod/b": {}}
+	for _, c := range []struct {
+		keep []string
+		want string
+	}{
+		{[]string{"Secret/a", "Pod/b"}, ""},
+		{[]string{"Secret/a"}, "its objects are not: Pod/b"},
+		{[]string{"Secret/a", "Pod/b", "Secret/c"}, "is gone: Secret/c"},
+	} {
+		if err := difference(there, c.keep); (err == nil) != (c.want == "") || err != nil && !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%v: %v, expected %q", c.keep, err, c.want)
+		}
+	}
+}
+
+// What the API server gives an object by chance does not count, what was declared does.
+func TestDeclared(t *testing.T) {
+	service := func(ip, uid, port string) *unstructured.Unstructured {
+		return parse(t, `{kind: Service, metadata: {name: a, uid: `+uid+`}, spec: {clusterIP: `+ip+`, ports: [{port: `+port+`}]}}`)
+	}
+	for _, c := range []struct {
+		name string
+		is   *unstructured.Unstructured
+		anew bool
+		same bool
+	}{
+		{"another identity", service("10.0.0.1", "v", "80"), false, true},
+		{"another address", service("10.0.0.2", "u", "80"), false, false},
+		{"another address of another Service", service("10.0.0.2", "v", "80"), true, true},
+		{"headless", service("None", "v", "80"), true, false},
+		{"another port", service("10.0.0.1", "v", "81"), true, false},
+	} {
+		diff := cmp.Diff(declared(service("10.0.0.1", "u", "80"), c.anew), declared(c.is, c.anew))
+		if same := diff == ""; same != c.same {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}
+
+func TestEdit(t *testing.T) {
+	for object, want := range map[string]string{
+		`{kind: Deployment}`:                           "/spec/template/spec/containers/0/image",
+		`{kind: Service, spec: {ports: [{port: 80}]}}`: "/spec/ports/0/port",
+		`{kind: Service, spec: {type: ExternalName}}`:  "",
+		`{kind: ConfigMap, data: {a/b~c: d}}`:          "/data/a~1b~0c",
+		`{kind: ConfigMap}`:                            "",
+	} {
+		var patch []struct{ Path string }
+		if change := edit(parse(t, object)); change != nil {
+			if err := json.Unmarshal(change, &patch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(patch) == 0 && want == "" || len(patch) == 1 && patch[0].Path == want {
+			continue
+		}
+		t.Errorf("%s: %v", object, patch)
+	}
+}
+
+// A failure says what the status says: the components that are not ready, and what may be done.
+func TestUnready(t *testing.T) {
+	ds := &dsv1.DataService{}
+	ds.Name, ds.Generation = "platform", 2
+	ds.Status = dsv1.DataServiceStatus{
+		ObservedGeneration: 2, Phase: dsv1.PhaseDegraded, Ready: "1/2", Message: "auth: pod auth-1: ImagePullBackOff",
+		Components: []dsv1.ComponentStatus{
+			{Name: "mysql", Phase: dsv1.PhaseRunning, Ready: 1, Desired: 1},
+			{Name: "auth", Kind: "Deployment", Phase: dsv1.PhaseDegraded, Desired: 2, Message: "pod auth-1: ImagePullBackOff"},
+		},
+	}
+	apimeta.SetStatusCondition(&ds.Status.Conditions, metav1.Condition{
+		Type: dsv1.ConditionReady, Status: metav1.ConditionFalse, Reason: dsv1.ReasonComponentFailing,
+	})
+	want := &failure{
+		errors: []string{
+			"DataService platform is not ready: 1/2 components, phase Degraded (ComponentFailing): auth: pod auth-1: ImagePullBackOff",
+			"auth (Deployment): Degraded, 0 of 2 pods are ready: pod auth-1: ImagePullBackOff",
+		},
+		suggestions: []string{"make the examples' images available to the cluster's nodes"},
+	}
+	if diff := cmp.Diff(want, unready(ds), cmp.AllowUnexported(failure{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	apimeta.SetStatusCondition(&ds.Status.Conditions, metav1.Condition{Type: dsv1.ConditionReady, Status: metav1.ConditionTrue, Reason: dsv1.ReasonAllReady})
+	if f := unready(ds); f != nil {
+		t.Errorf("ready, but %v", f)
+	}
+	ds.Generation = 3
+	if unready(ds) == nil {
+		t.Error("ready, but of an earlier spec")
+	}
+}
+
+// The role of a trial lets it count every kind, and change none but those that it heals.
+func TestRights(t *testing.T) {
+	data, err := os.ReadFile("rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range strings.Split(string(data), "\n---\n") {
+		var r rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Kind != "ClusterRole" || r.Name != role {
+			continue
+		}
+		may := map[string]bool{}
+		for _, rule := range r.Rules {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						may[verb+" "+resource+"."+group] = true
+					}
+				}
+			}
+		}
+		for _, kind := range kinds {
+			plural, _ := apimeta.UnsafeGuessKindToResource(kind)
+			if !may["list "+plural.Resource+"."+plural.Group] {
+				t.Errorf("the role lacks list of %s", plural.Resource)
+			}
+		}
+		for _, much := range []string{"get secrets.", "delete persistentvolumeclaims.", "create pods.", "delete pods."} {
+			if may[much] {
+				t.Errorf("the role allows %s", much)
+			}
+		}
+		return
+	}
+	t.Errorf("rbac.yaml has no ClusterRole %s", role)
+}
+
+func parse(t *testing.T, object string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(object), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func read(t *testing.T, path string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(data, into); err != nil {
+		t.Fatal(err)
+	}
+}

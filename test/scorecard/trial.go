@@ -1,0 +1,347 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/operator-framework/api/pkg/apis/scorecard/v1alpha3"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+const (
+	interval = 100 * time.Millisecond // between two looks
+	unseen   = 30 * time.Second       // until an operator has looked at a new DataService
+	healed   = 30 * time.Second       // until an object is as it was
+	gone     = 90 * time.Second       // pods have their time to end
+	cleaned  = 100 * time.Second
+	// The kubelet waits for 30 s until it kills a test that was told to end.
+	interrupted = 20 * time.Second
+
+	// role is what a test may do in the namespaces that it creates (rbac.yaml).
+	role = "d3os-operator-scorecard-trial"
+	// label marks these namespaces with the one that scorecard runs in.
+	label = "d3os-product.com.d3os/scorecard"
+)
+
+// kinds are all that a DataService's components can consist of, and what these bring along.
+var kinds = []schema.GroupVersionKind{
+	{Version: "v1", Kind: "ConfigMap"},
+	{Version: "v1", Kind: "PersistentVolumeClaim"},
+	{Version: "v1", Kind: "Pod"},
+	{Version: "v1", Kind: "Secret"},
+	{Version: "v1", Kind: "Service"},
+	{Group: "apps", Version: "v1", Kind: "ControllerRevision"},
+	{Group: "apps", Version: "v1", Kind: "DaemonSet"},
+	{Group: "apps", Version: "v1", Kind: "Deployment"},
+	{Group: "apps", Version: "v1", Kind: "ReplicaSet"},
+	{Group: "apps", Version: "v1", Kind: "StatefulSet"},
+	{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"},
+	{Group: "batch", Version: "v1", Kind: "CronJob"},
+	{Group: "batch", Version: "v1", Kind: "Job"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
+	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+}
+
+// meta is an object of which nothing but the metadata is asked for: no Secret is read.
+type meta = metav1.PartialObjectMetadata
+
+// trial is one example in a namespace of its own.
+type trial struct {
+	client.Client
+	test      string
+	example   *unstructured.Unstructured
+	timeout   time.Duration
+	start     time.Time
+	namespace string
+	log       strings.Builder
+}
+
+// failure is an error with what a reader may do about it.
+type failure struct {
+	errors, suggestions []string
+}
+
+func (f *failure) Error() string { return strings.Join(f.errors, "; ") }
+
+func (t *trial) logf(format string, args ...any) {
+	fmt.Fprintf(&t.log, "%5.1f s  %s\n", time.Since(t.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// run makes the namespace, tests in it and removes it, however the test ends.
+func (t *trial) run(ctx context.Context, scorecard string, test func(context.Context, *trial) error) v1alpha3.TestResult {
+	result := v1alpha3.TestResult{Name: t.test + " " + t.example.GetName(), State: v1alpha3.PassState}
+	err := t.prepare(ctx, scorecard)
+	if err == nil {
+		err = test(ctx, t)
+	}
+	var known *failure
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		result.State, result.Errors = v1alpha3.ErrorState, []string{"the test was told to end"}
+	case errors.As(err, &known):
+		result.State, result.Errors, result.Suggestions = v1alpha3.FailState, known.errors, known.suggestions
+	default:
+		result.State, result.Errors = v1alpha3.FailState, []string{err.Error()}
+	}
+	if err := t.clean(ctx); err != nil {
+		result.State, result.Errors = v1alpha3.FailState, append(result.Errors, err.Error())
+		result.Suggestions = append(result.Suggestions, "kubectl delete namespace "+t.namespace)
+	}
+	result.Log = t.log.String()
+	return result
+}
+
+// prepare creates the namespace and gives the test its rights in there.
+func (t *trial) prepare(ctx context.Context, scorecard string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "scorecard-" + t.test + "-" + t.example.GetName() + "-",
+		Labels:       map[string]string{label: scorecard},
+	}}
+	if err := t.Create(ctx, namespace); err != nil {
+		return err
+	}
+	t.namespace = namespace.Name
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := t.Create(ctx, self); err != nil {
+		return err
+	}
+	if err := t.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "scorecard"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: self.Status.UserInfo.Username}},
+	}); err != nil {
+		return err
+	}
+	// The API server takes a moment to know of a new binding.
+	return t.until(ctx, healed, func() (problem error, err error) {
+		may := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: t.namespace, Verb: "patch", Group: dsv1.GroupVersion.Group, Resource: "dataservices",
+			},
+		}}
+		if err := t.Create(ctx, may); err != nil {
+			return nil, err
+		}
+		if !may.Status.Allowed {
+			return fmt.Errorf("ClusterRole %s does not let the test apply a DataService", role), nil
+		}
+		return nil, nil
+	})
+}
+
+// clean removes the namespace with all that is in it, and waits: node ports are the whole cluster's.
+func (t *trial) clean(ctx context.Context) error {
+	if t.namespace == "" {
+		return nil
+	}
+	limit := cleaned
+	if ctx.Err() != nil {
+		limit = interrupted
+	}
+	ctx = context.WithoutCancel(ctx)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.namespace}}
+	if err := t.Delete(ctx, namespace); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return t.until(ctx, limit, func() (problem error, err error) {
+		err = t.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return fmt.Errorf("namespace %s is not gone: %s", t.namespace, conditions(namespace)), err
+	})
+}
+
+func conditions(namespace *corev1.Namespace) string {
+	var messages []string
+	for _, c := range namespace.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			messages = append(messages, c.Message)
+		}
+	}
+	return strings.Join(messages, "; ")
+}
+
+// until looks again and again, and returns the last problem once the time is over.
+func (t *trial) until(ctx context.Context, limit time.Duration, look func() (problem error, err error)) error {
+	var problem error
+	err := wait.PollUntilContextTimeout(ctx, interval, limit, true, func(context.Context) (bool, error) {
+		var err error
+		problem, err = look()
+		return problem == nil && err == nil, err
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil && problem != nil {
+		t.logf("given up after %s", limit)
+		return problem
+	}
+	return err
+}
+
+func (t *trial) dataService(ctx context.Context) (*dsv1.DataService, error) {
+	ds := &dsv1.DataService{}
+	return ds, t.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: t.example.GetName()}, ds)
+}
+
+// bringUp applies the example and waits until it is ready.
+func (t *trial) bringUp(ctx context.Context) error {
+	ds := t.example.DeepCopy()
+	ds.SetNamespace(t.namespace)
+	if err := t.Apply(ctx, client.ApplyConfigurationFromUnstructured(ds), client.FieldOwner("scorecard")); err != nil {
+		return &failure{errors: []string{"the API server refuses the example: " + err.Error()}}
+	}
+	t.logf("applied in namespace %s", t.namespace)
+	err := t.until(ctx, min(unseen, t.timeout), func() (problem error, err error) {
+		seen, err := t.dataService(ctx)
+		if err == nil && seen.Status.ObservedGeneration == 0 {
+			problem = &failure{
+				errors:      []string{fmt.Sprintf("DataService %s has no status: no operator has looked at it", ds.GetName())},
+				suggestions: []string{"see whether the operator runs, whether one of its replicas leads, and whether it watches all namespaces"},
+			}
+		}
+		return problem, err
+	})
+	if err != nil {
+		return err
+	}
+	return t.ready(ctx)
+}
+
+// ready waits until the DataService says that it is ready, and its workloads agree.
+func (t *trial) ready(ctx context.Context) error {
+	shown := ""
+	err := t.until(ctx, t.timeout, func() (problem error, err error) {
+		ds, err := t.dataService(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if line := fmt.Sprintf("%s %s", ds.Status.Ready, ds.Status.Phase); line != shown {
+			shown = line
+			t.logf("%s", line)
+		}
+		if f := unready(ds); f != nil {
+			return f, nil
+		}
+		pods, err := t.lacking(ctx)
+		if len(pods) > 0 {
+			problem = &failure{errors: append([]string{"DataService " + ds.Name + " says that it is ready, but"}, pods...)}
+		}
+		return problem, err
+	})
+	return err
+}
+
+// unready says what a DataService's own status has to say about not being ready, or nil.
+func unready(ds *dsv1.DataService) *failure {
+	status, ready := &ds.Status, false
+	reason := ""
+	for _, c := range status.Conditions {
+		if c.Type == dsv1.ConditionReady {
+			ready = c.Status == metav1.ConditionTrue && status.ObservedGeneration == ds.Generation
+			reason = c.Reason
+		}
+	}
+	if ready {
+		return nil
+	}
+	f := &failure{errors: []string{fmt.Sprintf("DataService %s is not ready: %s components, phase %s (%s): %s",
+		ds.Name, status.Ready, status.Phase, reason, status.Message)}}
+	for _, c := range status.Components {
+		if c.Phase == dsv1.PhaseRunning {
+			continue
+		}
+		f.errors = append(f.errors, fmt.Sprintf("%s (%s): %s, %d of %d pods are ready: %s",
+			c.Name, c.Kind, c.Phase, c.Ready, c.Desired, c.Message))
+		for sign, suggestion := range suggestions {
+			if strings.Contains(c.Message, sign) && !slices.Contains(f.suggestions, suggestion) {
+				f.suggestions = append(f.suggestions, suggestion)
+			}
+		}
+	}
+	slices.Sort(f.suggestions)
+	return f
+}
+
+// suggestions are for what more often lies with the cluster than with the operator.
+var suggestions = map[string]string{
+	"ImagePull":     "make the examples' images available to the cluster's nodes",
+	"ErrImage":      "make the examples' images available to the cluster's nodes",
+	"Insufficient":  "the examples ask for more CPU or memory than the cluster has left",
+	"unbound":       "the cluster needs a default StorageClass with a provisioner",
+	"allocated":     "a node port of the example is in use in the cluster",
+	"Unschedulable": "no node takes the pods: see kubectl describe node",
+}
+
+// lacking lists the workloads that have fewer ready pods than declared.
+func (t *trial) lacking(ctx context.Context) ([]string, error) {
+	var lacking []string
+	some := false
+	for kind, desired := range map[string][]string{
+		"Deployment": {"spec", "replicas"}, "StatefulSet": {"spec", "replicas"}, "DaemonSet": {"status", "desiredNumberScheduled"},
+	} {
+		list, err := t.list(ctx, "apps", kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, workload := range list {
+			some = true
+			want, _, _ := unstructured.NestedInt64(workload.Object, desired...)
+			is, _, _ := unstructured.NestedInt64(workload.Object, "status", map[bool]string{true: "numberReady", false: "readyReplicas"}[kind == "DaemonSet"])
+			if is < want {
+				lacking = append(lacking, fmt.Sprintf("%s/%s has %d of %d pods ready", kind, workload.GetName(), is, want))
+			}
+		}
+	}
+	if !some {
+		lacking = append(lacking, "there is no Deployment, StatefulSet or DaemonSet")
+	}
+	slices.Sort(lacking)
+	return lacking, nil
+}
+
+func (t *trial) list(ctx context.Context, group, kind string) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind + "List"})
+	err := t.List(ctx, list, client.InNamespace(t.namespace))
+	return list.Items, err
+}
+
+// objects returns the metadata of all that is in the namespace, but for what every namespace has.
+func (t *trial) objects(ctx context.Context) (map[string]*meta, error) {
+	found := map[string]*meta{}
+	for _, kind := range kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		if err := t.List(ctx, list, client.InNamespace(t.namespace)); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			switch id := kind.Kind + "/" + object.Name; id {
+			case "ConfigMap/kube-root-ca.crt", "ConfigMap/openshift-service-ca.crt":
+			default:
+				found[id] = object
+			}
+		}
+	}
+	return found, nil
+}
