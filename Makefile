@@ -9,13 +9,8 @@ SHELL       := /usr/bin/env bash
 .DELETE_ON_ERROR:
 
 VERSION        ?= $(shell cat VERSION)
-IMAGE_TAG_BASE ?= registry-edge.cosmoplat.com/dataservice/d3os-operator
-IMG            ?= $(IMAGE_TAG_BASE):v$(VERSION)
-BUNDLE_IMG     ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CHANNELS       ?= stable,candidate
 DEFAULT_CHANNEL ?= stable
-CONTAINER_TOOL ?= docker
-PLATFORM       ?= linux/$(shell go env GOARCH)
 
 CR   ?= config/samples/d3os-product.com_v1_dataservice.yaml
 ARGS ?=
@@ -25,6 +20,7 @@ include hack/tools.mk
 LDFLAGS := -s -w -X d3os.com/d3os-operator/internal/version.Version=$(VERSION)
 CLUSTER_NAME ?= d3os
 export CLUSTER_NAME TOOLS
+include hack/images.mk
 include hack/node.mk
 # A cluster of the user's wins over the embedded one.
 USER_CLUSTER := $(KUBECONFIG)
@@ -39,12 +35,13 @@ KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubec
 help: ## Show this.
 	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make <target> [VARIABLE=value]\n"} \
 		/^[a-z-]+:.*##/ { printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2 } \
-		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) }' Makefile hack/node.mk
+		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) }' Makefile hack/images.mk hack/node.mk
 	@printf '\n\033[1mVariables\033[0m\n'
 	@printf '  %-18s %s\n' \
 		KUBECONFIG 'a cluster of yours; unset: the embedded one in .cluster/$(CLUSTER_NAME)' \
 		IMG 'the operator image ($(IMG))' \
 		BUNDLE_IMG 'the OLM bundle image ($(BUNDLE_IMG))' \
+		CATALOG_IMG 'the catalog image ($(CATALOG_IMG))' \
 		CONTAINER_TOOL 'docker, podman or buildah ($(CONTAINER_TOOL))' \
 		CR 'the DataService to render ($(CR))' \
 		ARGS 'more arguments for run, test and bench'
@@ -61,7 +58,7 @@ demo-down: $(KUBECTL) ## Remove what demo started.
 
 .PHONY: clean
 clean: ## Remove what was built, but not the tools (make clean-tools).
-	rm -rf bin/manager coverage.out
+	rm -rf bin/manager bin/linux bin/images coverage.out
 
 .PHONY: clean-tools
 clean-tools: ## Remove the built tools.
@@ -124,14 +121,6 @@ build: ## Build the operator, bin/manager.
 render: ## Print the manifests of a DataService without a cluster (CR=file).
 	@go run . render -f '$(CR)' $(ARGS)
 
-.PHONY: docker-build
-docker-build: ## Build the operator's image (CONTAINER_TOOL=docker|podman|buildah, PLATFORM).
-	$(CONTAINER_TOOL) build --platform '$(PLATFORM)' --build-arg VERSION='$(VERSION)' -t '$(IMG)' .
-
-.PHONY: docker-push
-docker-push: ## Push the operator's image.
-	$(CONTAINER_TOOL) push '$(IMG)'
-
 ##@ Cluster
 
 .PHONY: cluster-tools
@@ -176,11 +165,3 @@ bundle: manifests $(KUSTOMIZE) $(OPERATOR_SDK) ## Generate and validate the bund
 .PHONY: bundle-validate
 bundle-validate: $(OPERATOR_SDK) ## Validate the bundle as catalogs do; warnings count.
 	@OPERATOR_SDK='$(OPERATOR_SDK)' hack/bundle-validate.sh
-
-.PHONY: bundle-build
-bundle-build: ## Build the bundle's image.
-	$(CONTAINER_TOOL) build -f bundle.Dockerfile -t '$(BUNDLE_IMG)' .
-
-.PHONY: bundle-push
-bundle-push: ## Push the bundle's image.
-	$(CONTAINER_TOOL) push '$(BUNDLE_IMG)'
