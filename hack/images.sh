@@ -115,7 +115,7 @@ catalog() {
 	local folder image
 	for folder in $(bundle_folders); do
 		image=$(bundle_image "$folder")
-		grep --quiet --recursive "image: $image@$(digest "$image")\$" catalog ||
+		grep --quiet --recursive "image: ${image%:*}@$(digest "$image")\$" catalog ||
 			die "the catalog does not have the image of $folder: run 'make catalog'"
 	done
 	say "the catalog ${catalog_img##*:}"
@@ -179,7 +179,10 @@ build)
 	;;
 bundles)
 	bundles
-	paste -d ' ' <(bundle_folders) <(built bundles)
+	for folder in $(bundle_folders); do
+		image=$(bundle_image "$folder")
+		echo "$folder ${image%:*}@$(digest "$image")"
+	done
 	;;
 push) for part; do push "$part"; done ;;
 list) list ;;

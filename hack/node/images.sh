@@ -19,23 +19,8 @@ node_dir=${NODE_DIR:-$root/.cluster/node}
 [[ $dir == /* ]] || dir=$PWD/$dir
 registry=198.18.77.2
 
-die() { echo "images.sh: $*" >&2; exit 1; }
-say() { printf '  [%3d s] %s\n' "$SECONDS" "$*"; }
-logged() { "$@" >"$dir/log" 2>&1 || { tail -n 25 "$dir/log" >&2; die "failed: $*"; }; }
-# Storage, policy and configuration of its own: the user's stay as they are.
-buildah() { command buildah --root "$dir/storage" --runroot "$dir/run" --storage-driver "$driver" "$@"; }
-
-packages() {
-	local command missing=()
-	for command in buildah mmdebstrap; do
-		command -v "$command" >/dev/null || missing+=("$command")
-	done
-	((${#missing[@]})) || return 0
-	say "installing ${missing[*]}"
-	export DEBIAN_FRONTEND=noninteractive
-	logged apt-get update -qq
-	logged apt-get install -y -qq --no-install-recommends "${missing[@]}"
-}
+# shellcheck source=hack/image/common.sh
+. "$root/hack/image/common.sh"
 
 # One root for all parts that are Debian's: it is pulled and unpacked once.
 contents=ca-certificates,curl,gettext-base,mariadb-client-core,mariadb-server-core,netcat-openbsd,nginx,tzdata
@@ -96,12 +81,9 @@ image_of() { sed -n 's/^image: *\([^ ]\+\).*/\1/p' "$1" | head -n 1; }
 mkdir -p "$dir/certs"
 [[ -e $node_dir/pki/ca.crt ]] || die "no node: run 'make node-up' first"
 cp "$node_dir/pki/ca.crt" "$dir/certs/ca.crt"
-echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$dir/policy.json"
-# An overlay cannot lie on another one, which a container's file system is.
-driver=overlay
-[[ $(stat --file-system --format %T "$dir") != overlayfs ]] || driver=vfs
+storage
 
-packages
+packages buildah mmdebstrap
 debian
 for part in debian service eureka mysql web probe; do
 	build "$part"
