@@ -9,14 +9,8 @@ SHELL       := /usr/bin/env bash
 .DELETE_ON_ERROR:
 
 VERSION        ?= $(shell cat VERSION)
-IMAGE_TAG_BASE ?= registry-edge.cosmoplat.com/dataservice/d3os-operator
-IMG            ?= $(IMAGE_TAG_BASE):v$(VERSION)
-BUNDLE_IMG     ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
-SCORECARD_IMG  ?= $(IMAGE_TAG_BASE)-scorecard:v$(VERSION)
 CHANNELS       ?= stable,candidate
 DEFAULT_CHANNEL ?= stable
-CONTAINER_TOOL ?= docker
-PLATFORM       ?= linux/$(shell go env GOARCH)
 
 CR   ?= config/samples/d3os-product.com_v1_dataservice.yaml
 ARGS ?=
@@ -28,6 +22,7 @@ include hack/tools.mk
 LDFLAGS := -s -w -X d3os.com/d3os-operator/internal/version.Version=$(VERSION)
 CLUSTER_NAME ?= d3os
 export CLUSTER_NAME TOOLS
+include hack/images.mk
 include hack/node.mk
 include hack/olm.mk
 # A cluster of the user's wins over the embedded one.
@@ -50,6 +45,7 @@ help: ## Show this.
 		IMG 'the operator image ($(IMG))' \
 		BUNDLE_IMG 'the OLM bundle image ($(BUNDLE_IMG))' \
 		SCORECARD_IMG 'the image of the scorecard tests ($(SCORECARD_IMG))' \
+		CATALOG_IMG 'the catalog image ($(CATALOG_IMG))' \
 		CONTAINER_TOOL 'docker, podman or buildah ($(CONTAINER_TOOL))' \
 		CR 'the DataService to render ($(CR))' \
 		ARGS 'more arguments for run, test and bench'
@@ -66,7 +62,7 @@ demo-down: $(KUBECTL) ## Remove what demo started.
 
 .PHONY: clean
 clean: ## Remove what was built, but not the tools (make clean-tools).
-	rm -rf bin/manager coverage.out
+	rm -rf bin/manager bin/linux bin/images coverage.out
 
 .PHONY: clean-tools
 clean-tools: ## Remove the built tools.
@@ -130,14 +126,6 @@ build: ## Build the operator, bin/manager.
 render: ## Print the manifests of a DataService without a cluster (CR=file).
 	@go run . render -f '$(CR)' $(ARGS)
 
-.PHONY: docker-build
-docker-build: ## Build the operator's image (CONTAINER_TOOL=docker|podman|buildah, PLATFORM).
-	$(CONTAINER_TOOL) build --platform '$(PLATFORM)' --build-arg VERSION='$(VERSION)' -t '$(IMG)' .
-
-.PHONY: docker-push
-docker-push: ## Push the operator's image.
-	$(CONTAINER_TOOL) push '$(IMG)'
-
 ##@ Cluster
 
 .PHONY: cluster-tools
@@ -191,14 +179,6 @@ crd-safety: $(CRDIFY) ## Fail when the CRD could break resources of the latest r
 .PHONY: release
 release: ## Keep bundle/ as the release of VERSION, in releases/ (docs/releasing.md).
 	@VERSION='$(VERSION)' hack/release.sh
-
-.PHONY: bundle-build
-bundle-build: ## Build the bundle's image.
-	$(CONTAINER_TOOL) build -f bundle.Dockerfile -t '$(BUNDLE_IMG)' .
-
-.PHONY: bundle-push
-bundle-push: ## Push the bundle's image.
-	$(CONTAINER_TOOL) push '$(BUNDLE_IMG)'
 
 .PHONY: scorecard
 scorecard: $(OPERATOR_SDK) $(if $(USER_CLUSTER),$(KUBECTL),node-tools build $(KUSTOMIZE) $(SCORECARD_TEST)) ## Test the bundle and the operator with scorecard, on the cluster of KUBECONFIG or on a real node (ARGS=selector).

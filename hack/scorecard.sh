@@ -4,10 +4,10 @@
 #
 #   hack/scorecard.sh [SELECTOR]     SELECTOR: labels of tests, as in suite=custom or test=heal
 #
-# With USER_CLUSTER (a kubeconfig) on that cluster, where the operator runs already and the images of
-# the bundle's scorecard configuration can be pulled. Otherwise on a real node (hack/node/node.sh),
-# with images of this machine's build and the operator out of config/default; what was started for it
-# is removed again.
+# On the cluster of KUBECONFIG, where the operator runs already and the images of the bundle's scorecard
+# configuration can be pulled.
+#
+#   SCORECARD_UNTAR_IMG   in place of the images that scorecard unpacks the bundle and keeps results with
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,7 +15,6 @@ tools=${TOOLS:-$PWD/bin/tools}
 sdk=$tools/operator-sdk
 kubectl=${KUBECTL:-$tools/kubectl}
 namespace=d3os-operator-scorecard # rbac.yaml names it too
-untar=quay.io/operator-framework/scorecard-untar:node
 report=$(mktemp)
 
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
@@ -31,51 +30,10 @@ cleanup() {
 		"$kubectl" delete --ignore-not-found --namespace "$namespace" --filename test/scorecard/rbac.yaml >/dev/null || true
 		[[ ! ${namespace_created:-} ]] || "$kubectl" delete namespace "$namespace" >/dev/null || true
 	fi
-	[[ ! ${node_started:-} ]] || hack/node/node.sh down
 	exit "$status"
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
-
-# part_of IMAGE: which part of test/images stands in for it (hack/node/images.sh).
-part_of() {
-	case $1 in
-	*/mysql-dataservice:* | */mysql:*) echo mysql ;;
-	*/eureka:*) echo eureka ;;
-	*/dataservice-web:*) echo web ;;
-	*/curl:*) echo outside ;;
-	*/redis:*) echo cache ;;
-	*/busybox:*) echo busybox ;;
-	*/orders/*) echo orders ;;
-	*) echo service ;;
-	esac
-}
-
-# Every image that the examples name or default to, and those of the operator and of scorecard.
-node_images() {
-	local file image images=("manager=$IMG" "scorecard=$SCORECARD_IMG" "busybox=$untar")
-	images+=("scorecard-test=$(sed -n 's/^ *image: *\(.*scorecard-test:.*\)/\1/p' bundle/tests/scorecard/config.yaml | head -n 1)")
-	while read -r file; do
-		while read -r image; do
-			[[ ${image%%/*} == *.* ]] || image=docker.io/$image
-			images+=("$(part_of "$image")=$image")
-		done < <(bin/manager render -f "config/samples/$file" | sed -n 's/^[ -]*image: *//p' | sort -u)
-	done < <(sed -n 's/^- *\(.*\.yaml\)$/\1/p' config/samples/kustomization.yaml)
-	hack/node/images.sh "${images[@]}"
-}
-
-node() {
-	if ! hack/node/node.sh status >/dev/null 2>&1; then
-		node_started=1
-		hack/node/node.sh up
-	fi
-	export KUBECONFIG=${NODE_DIR:-$PWD/.cluster/node}/kubeconfig
-	node_images
-	"$kubectl" apply --filename test/scorecard/small-node.yaml >/dev/null
-	"$tools/kustomize" build config/default | sed "s|image: controller:latest|image: $IMG|" | "$kubectl" apply --filename - >/dev/null
-	"$kubectl" --namespace d3os-operator-system rollout status deployment/d3os-operator-controller-manager --timeout 120s
-	say 'the operator runs on the node'
-}
 
 prepare() {
 	prepared=1
@@ -106,12 +64,7 @@ passed() {
 
 command -v jq >/dev/null || die 'jq is missing'
 flags=()
-if [[ ${USER_CLUSTER:-} ]]; then
-	export KUBECONFIG=$USER_CLUSTER
-else
-	node
-	flags+=(--untar-image "$untar" --storage-image "$untar")
-fi
+[[ ! ${SCORECARD_UNTAR_IMG:-} ]] || flags+=(--untar-image "$SCORECARD_UNTAR_IMG" --storage-image "$SCORECARD_UNTAR_IMG")
 prepare
 say 'scorecard runs (some minutes)'
 # Its own status says less than the report does.

@@ -18,6 +18,8 @@ SDK_TAGS           := containers_image_openpgp exclude_graphdriver_btrfs
 HELM_VERSION       := $(call module_version,helm,helm.sh/helm/v3)
 HELM_LDFLAGS        = -X helm.sh/helm/v3/internal/version.version=$(HELM_VERSION) \
 	$(foreach package,chartutil lint/rules,-X helm.sh/helm/v3/pkg/$(package).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(package).k8sVersionMinor=$(kube_minor))
+OPM_VERSION        := $(call module_version,opm,github.com/operator-framework/operator-registry)
+OPM_LDFLAGS         = -X github.com/operator-framework/operator-registry/cmd/opm/version.opmVersion=$(OPM_VERSION)
 LINT_VERSION       := $(call module_version,golangci-lint,github.com/golangci/golangci-lint/v2)
 LINT_LDFLAGS        = -X main.version=$(LINT_VERSION)
 
@@ -46,6 +48,8 @@ CRD_REF_DOCS   := $(TOOLS)/crd-ref-docs
 OPERATOR_SDK   := $(TOOLS)/operator-sdk
 CRDIFY         := $(TOOLS)/crdify
 SCORECARD_TEST := $(TOOLS)/scorecard-test
+OPM            := $(TOOLS)/opm
+CYCLONEDX      := $(TOOLS)/cyclonedx-gomod
 
 $(KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
 	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(KUBE_LDFLAGS))
@@ -69,3 +73,7 @@ $(CRDIFY): hack/tools/crdify/go.mod
 	$(call build_tools,crdify,sigs.k8s.io/crdify,crdify)
 $(SCORECARD_TEST): hack/tools/operator-sdk/go.mod
 	$(call build_tools,operator-sdk,github.com/operator-framework/operator-sdk/images/scorecard-test,scorecard-test $(SDK_VERSION),$(SDK_LDFLAGS),$(SDK_TAGS))
+$(OPM): hack/tools/opm/go.mod
+	$(call build_tools,opm,github.com/operator-framework/operator-registry/cmd/opm,opm $(OPM_VERSION),$(OPM_LDFLAGS),json1 containers_image_openpgp)
+$(CYCLONEDX): hack/tools/cyclonedx-gomod/go.mod
+	$(call build_tools,cyclonedx-gomod,github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod,cyclonedx-gomod)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds the images of OLM and of the pods that it and operator-sdk start, from the binaries of
-# `make olm-tools`, and pushes them to the registry of the running node under the names that they are
-# asked for by.
+# Builds the images of OLM, of scorecard and of the pods that they and operator-sdk start, and pushes
+# them to the registry of the running node under the names that they are asked for by. The binaries are
+# those of `make olm-tools`.
 #
+#   SCORECARD_IMG          the name of the operator's own tests (test/scorecard)
 #   IMAGES_DIR, NODE_DIR   see hack/node/images.sh
 set -euo pipefail
 
@@ -10,21 +11,6 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 tools=${TOOLS:-$root/bin/tools}
 # shellcheck source=hack/node/buildah.sh
 . "$root/hack/node/buildah.sh"
-
-# Debian's busybox, without installing it on the host.
-busybox() {
-	busybox=$dir/busybox
-	[[ ! -x $busybox ]] || return 0
-	local work
-	work=$(mktemp -d)
-	(
-		cd "$work"
-		logged apt-get download -qq busybox-static
-		logged dpkg-deb --extract busybox-static_*.deb root
-	)
-	cp "$(find "$work/root" -type f -name busybox | head -n 1)" "$busybox"
-	rm -rf "$work"
-}
 
 # context NAME: an empty folder for an image, with /tmp and what a shell needs.
 context() {
@@ -35,9 +21,8 @@ context() {
 	echo 'hosts: files dns' >"$context/etc/nsswitch.conf"
 	cp "$busybox" "$context/bin/busybox"
 	local applet
-	for applet in "${applets[@]}"; do ln -s busybox "$context/bin/$applet"; done
+	for applet in $("$busybox" --list); do [[ $applet == busybox ]] || ln -s busybox "$context/bin/$applet"; done
 }
-applets=(cat chmod cp echo env find gunzip gzip id ln ls mkdir mv rm sed sh sleep tar touch true)
 
 # image NAME INSTRUCTION...: context as an image.
 image() {
@@ -61,7 +46,18 @@ image opm 'LABEL operators.operatorframework.io.index.configs.v1=/configs' 'USER
 context shell
 image shell 'USER 1001' 'CMD ["sh"]'
 
+context scorecard-test
+cp "$tools/scorecard-test" "$context/bin/"
+image scorecard-test 'USER 1001' 'CMD ["scorecard-test"]'
+context scorecard
+GOWORK=off CGO_ENABLED=0 go build -C "$root/test/scorecard" -trimpath -ldflags '-s -w' -o "$context/scorecard" .
+build_image scorecard "$context" --file "$root/test/scorecard/Dockerfile"
+
 push_image olm quay.io/operator-framework/olm:latest
 push_image opm quay.io/operator-framework/opm:latest
 # The init container of `operator-sdk run bundle`.
-push_image shell registry.access.redhat.com/ubi9/ubi:9.7
+push_image shell "$("$tools/operator-sdk" run bundle --help | sed -n 's/.*--decompression-image .*default "\(.*\)").*/\1/p')"
+# Scorecard's: the one that unpacks the bundle, the one with the built-in tests, and the operator's own.
+push_image shell "$SCORECARD_UNTAR_IMG"
+push_image scorecard-test "$(sed -n 's/^ *image: *\(.*scorecard-test:.*\)/\1/p' "$root/bundle/tests/scorecard/config.yaml" | head -n 1)"
+push_image scorecard "$SCORECARD_IMG"

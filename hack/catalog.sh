@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The file-based catalog: the package and its bundles come out of bundle/ and releases/, the channels are
+# written by hand, hack/catalog/channels.yaml. The same sources give the same bytes.
+#
+#   hack/catalog.sh generate   write catalog/ and validate it
+#   hack/catalog.sh validate   validate it
+#   hack/catalog.sh verify     fail when it is not what its sources generate
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+opm=${OPM:-$PWD/bin/tools/opm}
+package=d3os-operator
+die() { echo "catalog.sh: $*" >&2; exit 1; }
+
+annotation() { sed -n "s|^  operators.operatorframework.io.bundle.$2: ||p" "$1/metadata/annotations.yaml"; }
+
+# edges FOLDER FILE: the channels have the bundle, rendered to the file, as its CSV says.
+edges() {
+	local channel replaces
+	replaces=$(sed -n 's/^  replaces: //p' "$1/manifests/$package.clusterserviceversion.yaml")
+	for channel in $(annotation "$1" channels.v1 | tr , ' '); do
+		jq --exit-status --slurp --slurpfile bundle "$2" --arg channel "$channel" --arg replaces "$replaces" '
+			($bundle[0].properties[] | select(.type == "olm.csv.metadata").value.annotations["olm.skipRange"] // "") as $range |
+			map(select(.schema == "olm.channel" and .name == $channel).entries[] | select(.name == $bundle[0].name)) |
+			length == 1 and (.[0].replaces // "") == $replaces and (.[0].skipRange // "") == $range' "$work/channels.json" >/dev/null ||
+			die "hack/catalog/channels.yaml: $channel does not have the bundle in $1 with its replaces and olm.skipRange"
+	done
+}
+
+# render FILE
+render() {
+	local csv=bundle/manifests/$package.clusterserviceversion.yaml folder image part
+	mkdir "$work/parts" "$work/channels"
+	cp hack/catalog/channels.yaml "$work/parts"
+	cp hack/catalog/channels.yaml "$work/channels"
+	"$opm" render "$work/channels" --output json >"$work/channels.json"
+	hack/images.sh bundles >"$work/bundles"
+	while read -r folder image; do
+		part=$work/parts/${folder//\//-}.json
+		"$opm" render "$folder" --alpha-image-ref-template "$image" --migrate-level bundle-object-to-csv-metadata --output json >"$part"
+		edges "$folder" "$part"
+	done <"$work/bundles"
+	# What the package says of itself is what its newest bundle says.
+	sed -n 's/^  - base64data: //p' "$csv" | base64 --decode >"$work/icon"
+	jq --join-output '.properties[] | select(.type == "olm.csv.metadata").value.description' "$part" >"$work/description"
+	"$opm" init "$package" --default-channel "$(annotation bundle channel.default.v1)" --icon "$work/icon" \
+		--description "$work/description" --output json >"$work/parts/package.json"
+	"$opm" render "$work/parts" --output yaml >"$1"
+}
+
+validate() {
+	"$opm" validate "$1"
+	echo 'opm validate: the catalog is valid'
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+case ${1:-} in
+generate)
+	render "$work/catalog.yaml"
+	rm -rf catalog
+	mkdir -p "catalog/$package"
+	# Not with the temporary file's mode.
+	cat "$work/catalog.yaml" >"catalog/$package/catalog.yaml"
+	validate catalog
+	;;
+validate) validate catalog ;;
+verify)
+	mkdir -p "$work/catalog/$package"
+	render "$work/catalog/$package/catalog.yaml"
+	diff --recursive --unified catalog "$work/catalog" || die "the catalog is out of date: run 'make catalog'"
+	validate catalog
+	;;
+*) die "usage: $0 generate|validate|verify" ;;
+esac

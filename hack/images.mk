@@ -1,0 +1,88 @@
+# Images (hack/images.sh): the manager's, the bundles' and the catalog's. docs/images.md says more.
+
+IMAGE_TAG_BASE ?= registry-edge.cosmoplat.com/dataservice/d3os-operator
+IMG            ?= $(IMAGE_TAG_BASE):v$(VERSION)
+BUNDLE_IMG     ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
+CATALOG_IMG    ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
+SCORECARD_IMG  ?= $(IMAGE_TAG_BASE)-scorecard:v$(VERSION)
+CONTAINER_TOOL ?= docker
+# Of one's own machine for docker-build, of all clusters for images.
+PLATFORM       ?= linux/$(shell go env GOARCH)
+PLATFORMS      ?= linux/amd64,linux/arm64
+IMAGES         ?= manager bundles catalog
+REGISTRY       ?=
+CERT_DIR       ?=
+
+comma := ,
+# binaries(platforms)
+binaries = $(patsubst %,bin/%/manager.cdx.json,$(subst $(comma), ,$(1)))
+images_sh = VERSION='$(VERSION)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' IMG='$(IMG)' CATALOG_IMG='$(CATALOG_IMG)' \
+	PLATFORMS='$(PLATFORMS)' REGISTRY='$(REGISTRY)' CERT_DIR='$(CERT_DIR)' hack/images.sh
+
+# Go knows what has changed, make does not.
+.PHONY: FORCE
+.PRECIOUS: bin/linux/%/manager
+bin/linux/%/manager: FORCE
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $@ .
+
+# The bill of materials: the modules in the binary. The tool's own binary is none of its business.
+bin/linux/%/manager.cdx.json: bin/linux/%/manager $(CYCLONEDX)
+	@$(CYCLONEDX) bin -json -std -noserial -notimestamp -version 'v$(VERSION)' -output $@.new $< 2>$@.log || { cat $@.log >&2; exit 1; }
+	@jq 'del(.metadata.tools)' $@.new >$@ && rm $@.new $@.log
+
+##@ Images
+
+.PHONY: images
+images: $(if $(filter manager,$(IMAGES)),$(call binaries,$(PLATFORMS))) ## Build all images with buildah: bin/images/{oci,digests} (IMAGES, PLATFORMS, VERSION).
+	@$(images_sh) build $(IMAGES)
+
+.PHONY: images-push
+images-push: ## Push what images has built (IMAGES, REGISTRY=host[:port], CERT_DIR=folder of its ca.crt).
+	@$(images_sh) push $(IMAGES)
+
+.PHONY: images-list
+images-list: ## Print every image that a cluster without internet needs.
+	@$(images_sh) list
+
+.PHONY: images-verify
+images-verify: $(CYCLONEDX) ## Build the images of HEAD in two different folders: the digests must be the same.
+	@hack/images-verify.sh
+
+.PHONY: docker-build
+docker-build: $(call binaries,$(PLATFORM)) ## Build the operator's image (CONTAINER_TOOL=docker|podman|buildah, PLATFORM).
+	$(CONTAINER_TOOL) build --platform '$(PLATFORM)' --build-arg VERSION='$(VERSION)' \
+		--build-arg REVISION="$$(git rev-parse HEAD)" --build-arg CREATED="$$(date --utc +%FT%TZ)" -t '$(IMG)' .
+
+.PHONY: docker-push
+docker-push: ## Push the operator's image.
+	$(CONTAINER_TOOL) push '$(IMG)'
+
+.PHONY: bundle-build
+bundle-build: ## Build the bundle's image.
+	$(CONTAINER_TOOL) build -f bundle.Dockerfile -t '$(BUNDLE_IMG)' .
+
+.PHONY: bundle-push
+bundle-push: ## Push the bundle's image.
+	$(CONTAINER_TOOL) push '$(BUNDLE_IMG)'
+
+.PHONY: catalog-build
+catalog-build: ## Build the catalog's image.
+	$(CONTAINER_TOOL) build -f catalog.Dockerfile -t '$(CATALOG_IMG)' .
+
+.PHONY: catalog-push
+catalog-push: ## Push the catalog's image.
+	$(CONTAINER_TOOL) push '$(CATALOG_IMG)'
+
+##@ Catalog
+
+.PHONY: catalog
+catalog: $(OPM) ## Generate the file-based catalog from releases/, bundle/ and hack/catalog, and validate it.
+	@OPM='$(OPM)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' hack/catalog.sh generate
+
+.PHONY: catalog-validate
+catalog-validate: $(OPM) ## Validate the catalog.
+	@OPM='$(OPM)' hack/catalog.sh validate
+
+.PHONY: catalog-verify
+catalog-verify: $(OPM) ## Fail when the catalog is not what its sources generate.
+	@OPM='$(OPM)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' hack/catalog.sh verify

@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# Builds the operator's images and pushes them, without Docker. The same commit gives the same digests.
+#
+#   hack/images.sh build|push [manager|bundles|catalog]...   default: all three
+#   hack/images.sh bundles   print the folder of each bundle and its image by digest, all built
+#   hack/images.sh list      print every image that a cluster without internet needs
+#
+#   VERSION         the manager's and the catalog's version; the bundles know their own
+#   IMAGE_TAG_BASE  what the names of all images begin with
+#   PLATFORMS       of the manager, whose binaries make has built: linux/amd64,linux/arm64
+#   REGISTRY        push to this host[:port] under the same path, not to the names' own registry
+#   CERT_DIR        a folder with the registry's authority, ca.crt
+#   IMAGES_DIR      what is written; default bin/images:
+#                     digests/<name>/<tag>   the digest of each image
+#                     oci/<name>/<tag>/      the image as an OCI layout
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. hack/image/common.sh
+. hack/image/layout.sh
+
+version=${VERSION:-$(cat VERSION)}
+base=${IMAGE_TAG_BASE:?}
+img=${IMG:-$base:v$version}
+catalog_img=${CATALOG_IMG:-$base-catalog:v$version}
+platforms=${PLATFORMS:-linux/amd64,linux/arm64}
+dir=${IMAGES_DIR:-$PWD/bin/images}
+[[ $dir == /* ]] || dir=$PWD/$dir
+
+# Every bundle once: the released ones, then the next release's.
+bundle_folders() {
+	local version
+	version=$(bundle_version bundle)
+	find releases -mindepth 1 -maxdepth 1 -type d 2>/dev/null | sort --version-sort
+	if [[ ! -d releases/v$version ]]; then
+		echo bundle
+	elif ! diff -r bundle "releases/v$version" >&2; then
+		die "bundle/ differs from the released bundle of its version: raise VERSION"
+	fi
+}
+bundle_version() { sed -n 's/^  name: d3os-operator\.v//p' "$1"/manifests/*.clusterserviceversion.yaml; }
+bundle_image() { echo "$base-bundle:v$(bundle_version "$1")"; }
+
+# file_of IMAGE: <name>/<tag>
+file_of() {
+	local name=${1##*/}
+	echo "${name/://}"
+}
+digest() { cat "$dir/digests/$(file_of "$1")"; }
+
+# context NAME: an empty folder to build from.
+context() {
+	context=$dir/context/$1
+	rm -rf "$context"
+	mkdir -p "$context"
+}
+
+# layout IMAGE: an empty folder for it.
+layout() {
+	layout=$dir/oci/$(file_of "$1")
+	rm -rf "$layout"
+	mkdir -p "$layout" "$(dirname "$dir/digests/$(file_of "$1")")"
+}
+
+# build EPOCH ARGUMENT...: the image of the context, for $layout; prints the descriptor of its manifest.
+# Neither the machine, nor the time, nor the checkout reach the image.
+build() {
+	local epoch=$1 raw=$dir/context/raw
+	shift
+	chmod -R u=rwX,go=rX "$context"
+	rm -rf "$raw"
+	logged buildah build --layers=false --identity-label=false --isolation chroot --pull-never \
+		--signature-policy "$dir/policy.json" --format oci --tag localhost/built "$@" "$context"
+	logged buildah push --signature-policy "$dir/policy.json" localhost/built "oci:$raw:built"
+	buildah rmi --all --force >/dev/null
+	canonical "$raw" "$layout" "$epoch"
+	rm -rf "$dir/context"
+}
+
+finish_image() { finish "$layout" "$1" >"$dir/digests/$(file_of "$1")"; }
+
+manager() {
+	local epoch revision platform
+	epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+	revision=$(git rev-parse HEAD)
+	[[ -z $(git status --porcelain) ]] || revision+=-dirty
+	say "the manager $version for $platforms"
+	layout "$img"
+	for platform in ${platforms//,/ }; do
+		context manager
+		mkdir -p "$context/bin/$platform"
+		cp Dockerfile LICENSE "$context"
+		cp bin/"$platform"/manager{,.cdx.json} "$context/bin/$platform"
+		build "$epoch" --platform "$platform" --build-arg VERSION="$version" --build-arg REVISION="$revision" \
+			--build-arg CREATED="$(date --utc --date "@$epoch" +%FT%TZ)"
+	done | index "$layout" | finish_image "$img"
+}
+
+# The labels are each bundle's own annotations, so that a released image stays what it was.
+bundles() {
+	local folder image labels
+	for folder in $(bundle_folders); do
+		image=$(bundle_image "$folder")
+		say "the bundle ${image##*:}"
+		layout "$image"
+		context bundle
+		cp -r "$folder" "$context/bundle"
+		sed '/^LABEL /d' bundle.Dockerfile >"$context/Dockerfile"
+		mapfile -t labels < <(sed -nE 's/^  ([a-z][^ ]*): "?([^"]*)"?$/--label=\1=\2/p' "$folder/metadata/annotations.yaml")
+		# Data, the same for every architecture. No time, either: the catalog in git has the digest.
+		build 0 --platform linux/amd64 "${labels[@]}" | finish_image "$image"
+	done
+}
+
+catalog() {
+	local folder image
+	for folder in $(bundle_folders); do
+		image=$(bundle_image "$folder")
+		grep --quiet --recursive "image: ${image%:*}@$(digest "$image")\$" catalog ||
+			die "the catalog does not have the image of $folder: run 'make catalog'"
+	done
+	say "the catalog ${catalog_img##*:}"
+	layout "$catalog_img"
+	context catalog
+	cp -r catalog "$context"
+	cp catalog.Dockerfile "$context/Dockerfile"
+	build 0 --platform linux/amd64 | finish_image "$catalog_img"
+}
+
+# images_of PART: their names
+images_of() {
+	case $1 in
+	manager) echo "$img" ;;
+	bundles) local folder; for folder in $(bundle_folders); do bundle_image "$folder"; done ;;
+	catalog) echo "$catalog_img" ;;
+	*) die "no image: $1" ;;
+	esac
+}
+
+push() {
+	local image to options=()
+	[[ -z ${CERT_DIR:-} ]] || options=(--dest-cert-dir "$CERT_DIR")
+	for image in $(images_of "$1"); do
+		to=$image
+		[[ -z ${REGISTRY:-} ]] || to=$REGISTRY/${image#*/}
+		[[ -e $dir/digests/$(file_of "$image") ]] || die "$image is not built: run 'make images'"
+		logged skopeo copy --policy "$dir/policy.json" --all --preserve-digests "${options[@]}" \
+			"oci:$dir/oci/$(file_of "$image"):$image" "docker://$to"
+		printf '%s@%s\n' "$to" "$(digest "$image")"
+	done
+}
+
+list() {
+	images_of manager
+	images_of bundles
+	images_of catalog
+	# What the charts run unless a resource says otherwise.
+	sed -n 's/^image: *\([^" #]\+\).*/\1/p' helm-charts/*/values.yaml helm-charts/microservice/services/*/preset.yaml | sort -u
+}
+
+built() {
+	local image
+	for image in $(images_of "$1"); do
+		printf '%s@%s\n' "$image" "$(digest "$image")"
+	done
+}
+
+command=${1:-}
+shift || true
+(($#)) || set -- manager bundles catalog
+case $command in
+build | bundles) packages buildah jq ;;
+push) packages skopeo ;;
+esac
+storage
+case $command in
+build)
+	for part; do "$part"; done
+	for part; do built "$part"; done
+	;;
+bundles)
+	bundles
+	for folder in $(bundle_folders); do
+		image=$(bundle_image "$folder")
+		echo "$folder ${image%:*}@$(digest "$image")"
+	done
+	;;
+push) for part; do push "$part"; done ;;
+list) list ;;
+*) die "usage: $0 build|push [manager|bundles|catalog]... | bundles | list" ;;
+esac
