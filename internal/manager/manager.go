@@ -34,7 +34,6 @@ import (
 	"d3os.com/d3os-operator/internal/plan"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/internal/values"
-	"d3os.com/d3os-operator/internal/version"
 )
 
 const (
@@ -66,7 +65,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		return nil, err
 	}
 	cfg = rest.CopyConfig(cfg)
-	cfg.UserAgent = "d3os-operator/" + version.Version
+	cfg.UserAgent = "d3os-operator/" + o.Version
 	cfg.QPS = -1 // the API server's priority and fairness decides
 	mgr, err := ctrl.NewManager(cfg, managerOptions(scheme, o))
 	if err != nil {
@@ -84,7 +83,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	if err != nil {
 		return nil, err
 	}
-	r := controller.New(mgr.GetClient(), mgr.GetAPIReader(), planner, mgr.GetEventRecorder("d3os-operator"))
+	r := controller.New(mgr.GetClient(), mgr.GetAPIReader(), planner, mgr.GetEventRecorder("d3os-operator"), o.Version)
 	err = r.SetupWithManager(ctx, mgr, controller.Options{
 		MaxConcurrentReconciles: o.MaxConcurrentReconciles, SkipNameValidation: o.SkipNameValidation,
 	})
@@ -119,7 +118,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	ctrl.Log.Info("starting", "version", version.Version)
+	ctrl.Log.Info("starting", "version", o.Version)
 	return mgr.Start(ctx)
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"d3os.com/d3os-operator/internal/version"
 )
 
 // Options are the settings of the operator's process; the flags' help says what each means.
@@ -34,13 +36,15 @@ type Options struct {
 	Images map[string]string
 	// SkipNameValidation allows several managers in one process, as tests have.
 	SkipNameValidation bool
+	// Version is the operator's own; objects carry that of the operator which wrote them.
+	Version string
 
 	Log zap.Options
 }
 
 // ParseOptions reads the command line and the environment.
 func ParseOptions(args []string) (Options, error) {
-	o := Options{Images: relatedImages(os.Environ())}
+	o := Options{Images: relatedImages(os.Environ()), Version: version.Version}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.Func("watch-namespaces", "comma-separated namespaces to watch (default: all)", func(value string) error {
 		o.WatchNamespaces = nil
