@@ -33,6 +33,7 @@ import (
 	"d3os.com/d3os-operator/internal/controller"
 	"d3os.com/d3os-operator/internal/plan"
 	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/internal/upgradeable"
 	"d3os.com/d3os-operator/internal/values"
 )
 
@@ -89,6 +90,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the controller: %w", err)
+	}
+	if err := upgradeable.SetupWithManager(mgr, o.SkipNameValidation); err != nil {
+		return nil, err
 	}
 	return mgr, nil
 }
