@@ -27,7 +27,8 @@ const (
 )
 
 // inProgress tells whether a DataService is being rolled out, or is about to be. A rollout that
-// does not get on does not count: it may be the very thing that a newer operator puts right.
+// does not get on does not count: it may be the very thing that a newer operator puts right. Nor
+// do mere numbers of pods, which autoscalers change all the time.
 func inProgress(ds *dsv1.DataService) bool {
 	switch {
 	case ds.Spec.Paused || ds.DeletionTimestamp != nil:
@@ -35,7 +36,8 @@ func inProgress(ds *dsv1.DataService) bool {
 	case ds.Status.ObservedGeneration < ds.Generation:
 		return true // the operator has not looked at it yet
 	}
-	return meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionProgressing) &&
+	return ds.Status.Phase != dsv1.PhaseScaling &&
+		meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionProgressing) &&
 		!meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionDegraded)
 }
 

@@ -48,7 +48,8 @@ func TestInProgress(t *testing.T) {
 		"at rest":                         {dataService("a", dsv1.ConditionReady), false},
 		"not ready, but nothing to do":    {dataService("a"), false},
 		"progressing":                     {progressing, true},
-		"scaling while ready":             {dataService("a", dsv1.ConditionReady, dsv1.ConditionProgressing), true},
+		"scaling":                         {with(progressing, func(ds *dsv1.DataService) { ds.Status.Phase = dsv1.PhaseScaling }), false},
+		"updating":                        {with(progressing, func(ds *dsv1.DataService) { ds.Status.Phase = dsv1.PhaseUpdating }), true},
 		"not looked at":                   {unseen, true},
 		"new":                             {with(unseen, func(ds *dsv1.DataService) { ds.Status = dsv1.DataServiceStatus{} }), true},
 		"stuck":                           {dataService("a", dsv1.ConditionProgressing, dsv1.ConditionDegraded), false},
@@ -278,13 +279,13 @@ func TestARolloutThatNeverEnds(t *testing.T) {
 
 func TestOLMCannotBeReached(t *testing.T) {
 	playing(t, func(p *play) {
-		p.olm.err = errors.New("no answer")
+		p.err = errors.New("no answer")
 		p.items = []dsv1.DataService{dataService("a", dsv1.ConditionProgressing)}
 		for range 3 {
 			_, err := p.Reconcile(t.Context(), reconcile.Request{})
 			assert.ErrorContains(t, err, "no answer")
 		}
-		p.olm.err = nil
+		p.err = nil
 		p.look()
 		p.is(metav1.ConditionFalse, "1 DataService is being rolled out: data/a", 4)
 	})
