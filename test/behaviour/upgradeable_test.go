@@ -4,7 +4,6 @@
 package behaviour_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -67,7 +66,13 @@ func (o *olm) install() {
 	crd := crds.OperatorCondition()
 	switch err := o.client.Create(o.ctx, crd); {
 	case err == nil:
-		o.Cleanup(func() { o.must(o.client.Delete(context.WithoutCancel(o.ctx), crd)) })
+		o.Cleanup(func() {
+			o.must(o.client.Delete(o.ctx, crd))
+			o.until("OperatorConditions are gone", func() error { // until then there can be no new ones
+				err := o.client.Get(o.ctx, client.ObjectKeyFromObject(crd), crd)
+				return unless(apierrors.IsNotFound(err), "they are not")
+			})
+		})
 	case !apierrors.IsAlreadyExists(err):
 		o.Fatal(err)
 	}
