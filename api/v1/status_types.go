@@ -73,6 +73,8 @@ const (
 	ReasonPruneFailed = "PruneFailed"
 	// ReasonContested: another writer keeps changing a field that the spec owns.
 	ReasonContested = "Contested"
+	// ReasonNewerOperator: a newer version of the operator wrote some of the objects.
+	ReasonNewerOperator = "NewerOperator"
 )
 
 // DataServiceStatus is the platform as the operator last saw it.

@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -74,14 +73,16 @@ type Applier struct {
 	live     client.Reader // reads come from the API server
 	compare  *comparer
 	contests *contests
+	version  string // of the operator
 
 	preflights *preflights
 }
 
-// New returns an Applier. The client must be cached with read-your-writes consistency.
-func New(c client.Client, live client.Reader) *Applier {
+// New returns an Applier of an operator of that version. The client must be cached with
+// read-your-writes consistency.
+func New(c client.Client, live client.Reader, version string) *Applier {
 	return &Applier{
-		client: c, live: live,
+		client: c, live: live, version: version,
 		compare:  newComparer(applyconfigurations.NewTypeConverter(scheme.Scheme)),
 		contests: newContests(), preflights: newPreflights(),
 	}
@@ -106,8 +107,8 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 }
 
 // Apply makes the cluster hold a planned object. The error is a *ConflictError when the
-// object is somebody else's, a *ContestedError when somebody else keeps changing it, and
-// wraps the API server's otherwise.
+// object is somebody else's, a *NewerError when a newer operator wrote it, a *ContestedError
+// when somebody else keeps changing it, and wraps the API server's otherwise.
 func (a *Applier) Apply(ctx context.Context, owner Owner, planned *unstructured.Unstructured) (Result, error) {
 	live, err := a.Get(ctx, planned)
 	if err != nil {
@@ -145,6 +146,9 @@ func (a *Applier) create(ctx context.Context, owner Owner, planned *unstructured
 
 func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if err := checkOwner(owner, planned, live); err != nil {
+		return Result{}, err
+	}
+	if err := a.checkWriter(live); err != nil {
 		return Result{}, err
 	}
 	if live.GetDeletionTimestamp() != nil {
@@ -211,6 +215,7 @@ func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Uns
 }
 
 func (a *Applier) apply(ctx context.Context, object *unstructured.Unstructured) error {
+	a.sign(object)
 	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(FieldManager), client.ForceOwnership)
 }
@@ -275,25 +280,4 @@ func immutable(err error) bool {
 
 func describe(object *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())
-}
-
-// Owned lists, from the cache, what the owner controls in a namespace.
-func (a *Applier) Owned(ctx context.Context, owner Owner, namespace string) ([]*unstructured.Unstructured, error) {
-	var owned []*unstructured.Unstructured
-	for _, gvk := range Kinds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind + "List"})
-		// A list that lags is harmless here: deletions carry the UID.
-		err := a.client.List(ctx, list, client.InNamespace(namespace),
-			client.MatchingFields{IndexInstance: owner.Name}, client.DisableReadYourWritesConsistency)
-		if err != nil {
-			return nil, fmt.Errorf("list %s of %s/%s: %w", gvk.Kind, namespace, owner.Name, err)
-		}
-		for i := range list.Items {
-			if ref := metav1.GetControllerOf(&list.Items[i]); ref != nil && ref.UID == owner.UID {
-				owned = append(owned, &list.Items[i])
-			}
-		}
-	}
-	return owned, nil
 }

@@ -93,12 +93,12 @@ func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 			namespace := newNamespace(t)
 			owner, objects := all[name](t, namespace)
 			t.Cleanup(func() { freeNodePorts(t, objects) })
-			a := New(operator, apiReader)
+			a := New(operator, apiReader, ownVersion)
 			for _, object := range objects {
 				assert.Equal(t, mustApply(t, a, owner, object).Action, Created, describe(object))
 			}
 			assert.Equal(t, len(traffic.take(namespace)), len(objects))
-			for _, applier := range []*Applier{a, a, New(operator, apiReader)} {
+			for _, applier := range []*Applier{a, a, New(operator, apiReader, ownVersion)} {
 				for _, object := range objects {
 					result := mustApply(t, applier, owner, object)
 					assert.Equal(t, result.Action, Unchanged, describe(object))
@@ -123,7 +123,7 @@ func TestApplyLeavesThePlanAlone(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	for _, planned := range objectsOf(t, ds) {
 		before := planned.DeepCopy()
 		mustApply(t, a, ownerOf(ds), planned)
@@ -136,7 +136,7 @@ func TestAnUpdateIsOneWrite(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{proxy: {replica: 2}, mysql: {}, eureka: {}}")
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	for _, object := range objectsOf(t, ds) {
 		mustApply(t, a, ownerOf(ds), object)
 	}
@@ -186,7 +186,7 @@ func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
 			ds := platform(t, namespace, test.before)
-			a := New(operator, apiReader)
+			a := New(operator, apiReader, ownVersion)
 			mustApply(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), test.id))
 			traffic.take(namespace)
 			ds.Spec = platform(t, namespace, test.after).Spec
@@ -223,7 +223,7 @@ func TestQuantitiesAreNoDrift(t *testing.T) {
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{mysql: {}, eureka: {}, proxy: {resources: {requests: {cpu: 1000m, memory: 4096Mi}, limits: {cpu: 2.0}}}}")
 	planned := pick(t, objectsOf(t, ds), "Deployment/proxy")
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	mustApply(t, a, ownerOf(ds), planned)
 	assert.DeepEqual(t, container(fetch(t, planned).Object)["resources"], map[string]any{
 		"requests": map[string]any{"cpu": "1", "memory": "4Gi"}, "limits": map[string]any{"cpu": "2"},
@@ -315,7 +315,7 @@ func TestDriftIsCorrected(t *testing.T) {
 			namespace := newNamespace(t)
 			ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 			planned := pick(t, objectsOf(t, ds), test.id)
-			a := New(operator, apiReader)
+			a := New(operator, apiReader, ownVersion)
 			mustApply(t, a, ownerOf(ds), planned)
 			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
 			before := fetch(t, planned)
@@ -375,7 +375,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 			namespace := newNamespace(t)
 			ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 			planned := pick(t, objectsOf(t, ds), test.id)
-			a := New(operator, apiReader)
+			a := New(operator, apiReader, ownVersion)
 			mustApply(t, a, ownerOf(ds), planned)
 			before := fetch(t, planned)
 			edit(t, planned, func(o map[string]any) { test.add(t, o) })
@@ -398,7 +398,7 @@ func TestWelcomeAdditionsStay(t *testing.T) {
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 	planned := pick(t, objectsOf(t, ds), "Deployment/proxy")
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	mustApply(t, a, ownerOf(ds), planned)
 	added := edit(t, planned, func(o map[string]any) {
 		pod := o["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
@@ -484,7 +484,7 @@ func TestForeignObjectsAreConflicts(t *testing.T) {
 				test.disguise(theirs)
 				theirs = create(t, theirs)
 
-				a := New(operator, apiReader)
+				a := New(operator, apiReader, ownVersion)
 				_, err := a.Apply(t.Context(), ownerOf(ds), planned)
 				assert.DeepEqual(t, err, &ConflictError{Kind: gvk.Kind, Name: planned.GetName(), Holder: test.holder})
 				assert.ErrorContains(t, err, gvk.Kind+" "+planned.GetName()+" exists and belongs to "+test.holder)
@@ -503,7 +503,7 @@ func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 			namespace := newNamespace(t)
 			ds, objects := oneOfEach(t, namespace)
 			planned := objects[gvk.Kind]
-			a := New(operator, apiReader)
+			a := New(operator, apiReader, ownVersion)
 			mustApply(t, a, ownerOf(ds), planned)
 			edit(t, planned, func(o map[string]any) {
 				unstructured.RemoveNestedField(o, "metadata", "labels", plan.LabelManagedBy)
@@ -539,14 +539,14 @@ func TestRetainedObjectsAreTakenUp(t *testing.T) {
 			namespace := newNamespace(t)
 			const spec = "{mysql: {kind: Deployment}}"
 			earlier := platform(t, namespace, spec)
-			a := New(operator, apiReader)
+			a := New(operator, apiReader, ownVersion)
 			first := mustApply(t, a, ownerOf(earlier), pick(t, objectsOf(t, earlier), id))
 			assert.Equal(t, first.Action, Created)
 			assert.Equal(t, len(first.Object.GetOwnerReferences()), 0)
 			traffic.take(namespace)
 
 			later := platform(t, namespace, spec)
-			second := mustApply(t, New(operator, apiReader), ownerOf(later), pick(t, objectsOf(t, later), id))
+			second := mustApply(t, New(operator, apiReader, ownVersion), ownerOf(later), pick(t, objectsOf(t, later), id))
 			assert.Equal(t, second.Action, Unchanged)
 			assert.Equal(t, second.Object.GetUID(), first.Object.GetUID())
 			assert.Equal(t, len(traffic.take(namespace)), 0)
@@ -580,7 +580,7 @@ func TestAClaimOfAStatefulSetIsTakenUp(t *testing.T) {
 	set(t, theirs.Object, "20Gi", storageRequest...)
 	theirs = create(t, theirs)
 
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	result := mustApply(t, a, ownerOf(ds), planned)
 	assert.Equal(t, result.Action, Updated)
 	live := fetch(t, planned)
@@ -598,7 +598,7 @@ func TestAStatefulSetIsReplacedAroundItsPods(t *testing.T) {
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{mysql: {}}")
 	const id = "StatefulSet/mysql-dataservice"
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	first := mustApply(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), id)).Object
 	traffic.take(namespace)
 
@@ -652,7 +652,7 @@ func TestAChangedSelectorReplacesTheWorkload(t *testing.T) {
 			set(t, earlier.Object, "earlier", "spec", "selector", "matchLabels", "app")
 			set(t, earlier.Object, "earlier", "spec", "template", "metadata", "labels", "app")
 			earlier.SetAnnotations(map[string]string{plan.AnnotationDigest: "earlier"})
-			a := New(operator, apiReader)
+			a := New(operator, apiReader, ownVersion)
 			mustApply(t, a, ownerOf(ds), earlier)
 			uid := fetch(t, planned).GetUID()
 			traffic.take(namespace)
@@ -686,7 +686,7 @@ func TestAnInvalidObjectReplacesNothing(t *testing.T) {
 			namespace := newNamespace(t)
 			ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 			planned := pick(t, objectsOf(t, ds), name)
-			a := New(operator, apiReader)
+			a := New(operator, apiReader, ownVersion)
 			mustApply(t, a, ownerOf(ds), planned)
 			before := fetch(t, planned)
 			invalid := planned.DeepCopy()
@@ -713,7 +713,7 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 	claim := claimOf(t, small, "data-mysql-dataservice-0")
 	foreign := claimOf(t, small, "data-mysql-other-0") // of another set
 
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	assert.NilError(t, a.GrowVolumes(t.Context(), small))
 	assert.DeepEqual(t, writes(namespace), []string{})
 
@@ -759,7 +759,7 @@ func TestDeleteSparesANamesake(t *testing.T) {
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 	planned := pick(t, objectsOf(t, ds), "ConfigMap/proxy")
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	first := mustApply(t, a, ownerOf(ds), planned).Object
 	assert.NilError(t, user.Delete(t.Context(), first.DeepCopy()))
 	awaitGone(t, planned)
@@ -774,7 +774,7 @@ func TestDeleteSparesANamesake(t *testing.T) {
 func TestOwned(t *testing.T) {
 	t.Parallel()
 	namespace, elsewhere := newNamespace(t), newNamespace(t)
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	mine := platform(t, namespace, "{mysql: {kind: Deployment}, eureka: {kind: StatefulSet}, uuc: {kind: DaemonSet, image: x, port: 80}}")
 	other := platform(t, namespace, "{eureka: {name: registry}}")
 	other.Name = "other"
@@ -807,13 +807,74 @@ func TestOwned(t *testing.T) {
 	assert.Equal(t, len(owned), 0)
 }
 
+// Objects carry the version of the operator that wrote them; those of a newer one are left alone.
+func TestObjectsOfANewerOperator(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
+	newer, same := New(operator, apiReader, "1.3.0"), New(operator, apiReader, ownVersion)
+	older := New(operator, apiReader, "1.2.2")
+	objects := objectsOf(t, ds)
+	for _, object := range objects {
+		mustApply(t, newer, ownerOf(ds), object)
+		live := fetch(t, object)
+		assert.Equal(t, live.GetAnnotations()[plan.AnnotationWriter], "1.3.0")
+		assert.Equal(t, plan.Digest(live), plan.Digest(object), "the version is no part of the digest")
+		if template, found, _ := unstructured.NestedMap(live.Object, "spec", "template", "metadata", "annotations"); found {
+			_, signed := template[plan.AnnotationWriter]
+			assert.Assert(t, !signed, "a version on pods would restart them")
+		}
+		await(t, live)
+	}
+	traffic.take(namespace)
+	proxy := pick(t, objects, "Deployment/proxy")
+	want := &NewerError{Kind: "ConfigMap", Name: "mysql-dataservice", Writer: "1.3.0", Version: ownVersion}
+	_, err := same.Owned(t.Context(), ownerOf(ds), namespace)
+	assert.DeepEqual(t, err, want)
+	assert.ErrorContains(t, err, "written by version 1.3.0 of the operator, and this is 1.2.3")
+	_, err = same.Apply(t.Context(), ownerOf(ds), proxy)
+	assert.DeepEqual(t, err, &NewerError{Kind: "Deployment", Name: "proxy", Writer: "1.3.0", Version: ownVersion})
+	assert.DeepEqual(t, writes(namespace), []string{})
+
+	// A version that has no place in the order, such as a developer's, stops nobody.
+	for _, unordered := range []*Applier{New(operator, apiReader, "0.0.0-dev"), newer} {
+		owned, err := unordered.Owned(t.Context(), ownerOf(ds), namespace)
+		assert.NilError(t, err)
+		assert.Equal(t, len(owned), len(slices.DeleteFunc(slices.Clone(objects), plan.Kept)))
+		assert.Equal(t, mustApply(t, unordered, ownerOf(ds), proxy).Action, Unchanged)
+	}
+
+	// What an operator has not written does not bind it to a version, nor does an unchanged object.
+	for _, object := range objects {
+		edit(t, object, func(o map[string]any) {
+			unstructured.RemoveNestedField(o, "metadata", "annotations", plan.AnnotationWriter)
+		})
+	}
+	traffic.take(namespace)
+	for _, object := range objects {
+		assert.Equal(t, mustApply(t, same, ownerOf(ds), object).Action, Unchanged)
+	}
+	assert.DeepEqual(t, writes(namespace), []string{})
+	edit(t, proxy, func(o map[string]any) { set(t, o, int64(7), "spec", "replicas") })
+	await(t, mustApply(t, same, ownerOf(ds), proxy).Object)
+	assert.Equal(t, fetch(t, proxy).GetAnnotations()[plan.AnnotationWriter], ownVersion)
+	_, err = older.Owned(t.Context(), ownerOf(ds), namespace)
+	assert.DeepEqual(t, err, &NewerError{Kind: "Deployment", Name: "proxy", Writer: ownVersion, Version: "1.2.2"})
+
+	// A foreign entry is taken out by an update, which signs as well.
+	config := pick(t, objects, "ConfigMap/proxy")
+	edit(t, config, func(o map[string]any) { set(t, o, "x", "data", "more") })
+	mustApply(t, same, ownerOf(ds), config)
+	assert.Equal(t, fetch(t, config).GetAnnotations()[plan.AnnotationWriter], ownVersion)
+}
+
 // Another writer that keeps changing an object is corrected less and less often.
 func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 	planned := pick(t, objectsOf(t, ds), "Deployment/proxy")
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a.contests.now = func() time.Time { return now }
 	mustApply(t, a, ownerOf(ds), planned)

@@ -51,6 +51,7 @@ func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstr
 		return nil, err
 	}
 	object.SetResourceVersion(live.GetResourceVersion())
+	a.sign(object)
 	if err := a.client.Update(ctx, object, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("restore %s: %w", describe(planned), err)
 	}

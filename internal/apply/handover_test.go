@@ -30,7 +30,7 @@ func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{web: {replica: 4}}")
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	const id = "Deployment/web"
 	mustApply(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), id))
 
@@ -63,7 +63,7 @@ func TestHeadlessServicesAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{web: {}}")
-	a := New(operator, apiReader)
+	a := New(operator, apiReader, ownVersion)
 	const id = "Service/web"
 	mustApply(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), id))
 	for _, kind := range []string{"Headless", "ClusterIP", "Headless", ""} {

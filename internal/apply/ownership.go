@@ -4,7 +4,9 @@
 package apply
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -12,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/plan"
 	"d3os.com/d3os-operator/internal/values"
@@ -43,6 +47,33 @@ func checkOwner(owner Owner, planned, live *unstructured.Unstructured) error {
 		conflict.Holder = by
 	}
 	return conflict
+}
+
+// Owned lists, from the cache, what the owner controls in a namespace. The error is a
+// *NewerError when a newer operator wrote some of it, or of what the owner would take up.
+func (a *Applier) Owned(ctx context.Context, owner Owner, namespace string) ([]*unstructured.Unstructured, error) {
+	var owned, all []*unstructured.Unstructured
+	for _, gvk := range Kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind + "List"})
+		// A list that lags is harmless here: deletions carry the UID.
+		err := a.client.List(ctx, list, client.InNamespace(namespace),
+			client.MatchingFields{IndexInstance: owner.Name}, client.DisableReadYourWritesConsistency)
+		if err != nil {
+			return nil, fmt.Errorf("list %s of %s/%s: %w", gvk.Kind, namespace, owner.Name, err)
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			ref := metav1.GetControllerOf(object)
+			if ref != nil && ref.UID == owner.UID {
+				owned = append(owned, object)
+			}
+			if ref == nil || ref.UID == owner.UID {
+				all = append(all, object)
+			}
+		}
+	}
+	return owned, a.checkWriter(all...)
 }
 
 func sameSelector(planned, live *unstructured.Unstructured) bool {

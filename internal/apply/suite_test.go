@@ -39,6 +39,9 @@ import (
 // kubeVersion is what charts are rendered for.
 const kubeVersion = "v1.36.0"
 
+// ownVersion is that of the operator whose Applier is tested.
+const ownVersion = "1.2.3"
+
 var (
 	operator  client.Client // cached, as the operator's
 	apiReader client.Reader // uncached; its requests count as the operator's

@@ -42,11 +42,12 @@ type Reconciler struct {
 }
 
 // New returns a Reconciler. The client must be cached with read-your-writes consistency for
-// every kind in apply.Kinds and for pods; live reads from the API server.
-func New(c client.Client, live client.Reader, planner *plan.Planner, recorder events.EventRecorder) *Reconciler {
+// every kind in apply.Kinds and for pods; live reads from the API server. Objects are signed with
+// the version, and those that a newer one has signed are left alone.
+func New(c client.Client, live client.Reader, planner *plan.Planner, recorder events.EventRecorder, version string) *Reconciler {
 	return &Reconciler{
 		client:      c,
-		applier:     apply.New(c, live),
+		applier:     apply.New(c, live, version),
 		planner:     planner,
 		credentials: credentials.NewKeeper(),
 		reporter:    newReporter(c, recorder),
@@ -107,6 +108,10 @@ func (r *Reconciler) carryOut(ctx context.Context, ds *dsv1.DataService) (status
 	if seen.Deleting {
 		return seen, nil
 	}
+	owned, err := r.applier.Owned(ctx, owner(ds), ds.Namespace)
+	if err != nil {
+		return seen, failure(dsv1.ReasonApplyFailed, err)
+	}
 	graph, err := r.planner.Graph(ds)
 	if err != nil {
 		return seen, invalid(err)
@@ -126,11 +131,11 @@ func (r *Reconciler) carryOut(ctx context.Context, ds *dsv1.DataService) (status
 	if err := r.preflight(ctx, p); err != nil {
 		return seen, err
 	}
-	return r.rollout(ctx, ds, secrets, p, seen)
+	return r.rollout(ctx, ds, secrets, p, owned, seen)
 }
 
-// rollout applies secrets, then components wave by wave, then prunes.
-func (r *Reconciler) rollout(ctx context.Context, ds *dsv1.DataService, secrets *credentials.Plan, p *plan.Plan, seen status.Observation) (status.Observation, error) {
+// rollout applies secrets, then components wave by wave, then prunes of what was owned before.
+func (r *Reconciler) rollout(ctx context.Context, ds *dsv1.DataService, secrets *credentials.Plan, p *plan.Plan, owned []*unstructured.Unstructured, seen status.Observation) (status.Observation, error) {
 	for _, secret := range secrets.Secrets {
 		if err := r.applyOne(ctx, ds, secret); err != nil {
 			return seen, failure(dsv1.ReasonCredentialsFailed, err)
@@ -138,7 +143,7 @@ func (r *Reconciler) rollout(ctx context.Context, ds *dsv1.DataService, secrets 
 	}
 	var firstErr error
 	seen.Components, firstErr = r.applyComponents(ctx, ds, p)
-	if err := r.prune(ctx, ds, secrets, p, seen.Components); err != nil && firstErr == nil {
+	if err := r.prune(ctx, ds, secrets, p, owned, seen.Components); err != nil && firstErr == nil {
 		firstErr = failure(dsv1.ReasonPruneFailed, err)
 	}
 	return seen, firstErr
@@ -183,10 +188,13 @@ func invalid(err error) *stepError {
 // failure gives an error of applying or pruning its reason.
 func failure(reason string, err error) *stepError {
 	var conflict *apply.ConflictError
+	var newer *apply.NewerError
 	var contested *apply.ContestedError
 	switch {
 	case errors.As(err, &conflict):
 		return &stepError{reason: dsv1.ReasonConflict, err: err, stalled: true}
+	case errors.As(err, &newer):
+		return &stepError{reason: dsv1.ReasonNewerOperator, err: err, stalled: true, final: true}
 	case errors.As(err, &contested):
 		return &stepError{reason: dsv1.ReasonContested, err: err, retryAfter: contested.RetryAfter}
 	default:

@@ -235,11 +235,7 @@ func (r *Reconciler) applyOne(ctx context.Context, ds *dsv1.DataService, planned
 
 // prune removes what the DataService controls and no longer plans, dependents first. What a
 // held-back or failed component had before stays until its new revision is there.
-func (r *Reconciler) prune(ctx context.Context, ds *dsv1.DataService, secrets *credentials.Plan, p *plan.Plan, seen []status.Component) error {
-	owned, err := r.applier.Owned(ctx, owner(ds), ds.Namespace)
-	if err != nil {
-		return err
-	}
+func (r *Reconciler) prune(ctx context.Context, ds *dsv1.DataService, secrets *credentials.Plan, p *plan.Plan, owned []*unstructured.Unstructured, seen []status.Component) error {
 	planned := map[string]bool{}
 	for _, secret := range secrets.Secrets {
 		planned[id(secret)] = true

@@ -33,8 +33,8 @@ import (
 	"d3os.com/d3os-operator/internal/controller"
 	"d3os.com/d3os-operator/internal/plan"
 	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/internal/upgradeable"
 	"d3os.com/d3os-operator/internal/values"
-	"d3os.com/d3os-operator/internal/version"
 )
 
 const (
@@ -66,7 +66,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		return nil, err
 	}
 	cfg = rest.CopyConfig(cfg)
-	cfg.UserAgent = "d3os-operator/" + version.Version
+	cfg.UserAgent = "d3os-operator/" + o.Version
 	cfg.QPS = -1 // the API server's priority and fairness decides
 	mgr, err := ctrl.NewManager(cfg, managerOptions(scheme, o))
 	if err != nil {
@@ -84,12 +84,15 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	if err != nil {
 		return nil, err
 	}
-	r := controller.New(mgr.GetClient(), mgr.GetAPIReader(), planner, mgr.GetEventRecorder("d3os-operator"))
+	r := controller.New(mgr.GetClient(), mgr.GetAPIReader(), planner, mgr.GetEventRecorder("d3os-operator"), o.Version)
 	err = r.SetupWithManager(ctx, mgr, controller.Options{
 		MaxConcurrentReconciles: o.MaxConcurrentReconciles, SkipNameValidation: o.SkipNameValidation,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the controller: %w", err)
+	}
+	if err := upgradeable.SetupWithManager(mgr, o.SkipNameValidation); err != nil {
+		return nil, err
 	}
 	return mgr, nil
 }
@@ -119,7 +122,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	ctrl.Log.Info("starting", "version", version.Version)
+	ctrl.Log.Info("starting", "version", o.Version)
 	return mgr.Start(ctx)
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"d3os.com/d3os-operator/internal/version"
 )
 
 // Options are the settings of the operator's process; the flags' help says what each means.
@@ -34,14 +36,20 @@ type Options struct {
 	Images map[string]string
 	// SkipNameValidation allows several managers in one process, as tests have.
 	SkipNameValidation bool
+	// Version is the operator's own; objects carry that of the operator which wrote them.
+	Version string
 
 	Log zap.Options
 }
 
 // ParseOptions reads the command line and the environment.
 func ParseOptions(args []string) (Options, error) {
-	// OLM tells in WATCH_NAMESPACE which namespaces an installation is for; empty is all of them.
-	o := Options{Images: relatedImages(os.Environ()), WatchNamespaces: names(os.Getenv("WATCH_NAMESPACE"))}
+	o := Options{
+		Images:  relatedImages(os.Environ()),
+		Version: version.Version,
+		// OLM tells in WATCH_NAMESPACE which namespaces an installation is for; empty is all of them.
+		WatchNamespaces: names(os.Getenv("WATCH_NAMESPACE")),
+	}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.Func("watch-namespaces", "comma-separated namespaces to watch (default: $WATCH_NAMESPACE; empty: all)", func(value string) error {
 		o.WatchNamespaces = names(value)

@@ -24,6 +24,9 @@ const (
 	LabelPartOf = "app.kubernetes.io/part-of"
 	// AnnotationDigest holds the digest of an object's desired form.
 	AnnotationDigest = "d3os-product.com.d3os/digest"
+	// AnnotationWriter holds the version of the operator that wrote an object last. It is no part
+	// of a plan: an object is not written because of it alone.
+	AnnotationWriter = "d3os-product.com.d3os/operator-version"
 	// AnnotationPolicy is Helm's: an object with the value keep outlives its release.
 	AnnotationPolicy = "helm.sh/resource-policy"
 	// PolicyKeep is the value of AnnotationPolicy that keeps.

@@ -4,5 +4,23 @@
 // Package version knows which version of the operator this binary is.
 package version
 
+import "k8s.io/apimachinery/pkg/util/version"
+
 // Version is set by the build from the file VERSION.
 var Version = "0.0.0-dev"
+
+// Newer tells whether one version is newer than another by the rules of semantic versioning. A
+// version that has no place in the order is neither: none at all, or 0.0.0, that of a build
+// which was given none.
+func Newer(a, than string) bool {
+	x, y := parse(a), parse(than)
+	return x != nil && y != nil && y.LessThan(x)
+}
+
+func parse(text string) *version.Version {
+	v, err := version.ParseSemantic(text)
+	if err != nil || v.Major() == 0 && v.Minor() == 0 && v.Patch() == 0 {
+		return nil
+	}
+	return v
+}

@@ -19,6 +19,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/version"
 )
 
 // request is one request that an operator sent.
@@ -198,6 +199,7 @@ func (e *env) launch(settings ...func(*rest.Config, *manager.Options)) *operator
 		ProbeBindAddress:        "0",
 		PprofBindAddress:        "0",
 		SkipNameValidation:      true,
+		Version:                 version.Version,
 	}
 	for _, set := range settings {
 		set(cfg, &options)

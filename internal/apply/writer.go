@@ -1,0 +1,57 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/version"
+)
+
+// NewerError says that a newer operator wrote an object, so that this one does not know what
+// it would undo.
+type NewerError struct {
+	Kind, Name string
+	Writer     string // version of the operator that wrote it
+	Version    string // of this operator
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("%s %s was written by version %s of the operator, and this is %s: nothing is changed until %s or a newer one runs",
+		e.Kind, e.Name, e.Writer, e.Version, e.Writer)
+}
+
+// sign notes on an object that is about to be written who writes it.
+func (a *Applier) sign(object *unstructured.Unstructured) {
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[plan.AnnotationWriter] = a.version
+	object.SetAnnotations(annotations)
+}
+
+// checkWriter returns a *NewerError for the newest of the objects that a newer operator wrote;
+// of several the first by name, so that the error stays the same.
+func (a *Applier) checkWriter(objects ...*unstructured.Unstructured) error {
+	var newest *NewerError
+	for _, object := range objects {
+		writer := object.GetAnnotations()[plan.AnnotationWriter]
+		if !version.Newer(writer, a.version) {
+			continue
+		}
+		found := &NewerError{Kind: object.GetKind(), Name: object.GetName(), Writer: writer, Version: a.version}
+		if newest == nil || version.Newer(writer, newest.Writer) ||
+			!version.Newer(newest.Writer, writer) && found.Kind+"/"+found.Name < newest.Kind+"/"+newest.Name {
+			newest = found
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	return newest
+}

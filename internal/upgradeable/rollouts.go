@@ -1,0 +1,92 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upgradeable
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+const (
+	// patience is how long a rollout may hold back an upgrade. One that takes longer may well need it.
+	patience = 30 * time.Minute
+	// namedAtMost bounds the DataServices that a message names.
+	namedAtMost = 3
+
+	reasonRollingOut = "RolloutInProgress"
+	reasonIdle       = "NoRollout"
+)
+
+// inProgress tells whether a DataService is being rolled out, or is about to be. A rollout that
+// does not get on does not count: it may be the very thing that a newer operator puts right. Nor
+// do mere numbers of pods, which autoscalers change all the time.
+func inProgress(ds *dsv1.DataService) bool {
+	switch {
+	case ds.Spec.Paused || ds.DeletionTimestamp != nil:
+		return false
+	case ds.Status.ObservedGeneration < ds.Generation:
+		return true // the operator has not looked at it yet
+	}
+	return ds.Status.Phase != dsv1.PhaseScaling &&
+		meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionProgressing) &&
+		!meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionDegraded)
+}
+
+// rollouts remembers since when each rollout is in progress.
+type rollouts map[types.UID]time.Time
+
+// look returns the names of the DataServices whose rollouts hold back an upgrade, and when the
+// first of these has done so for long enough.
+func (r rollouts) look(all []dsv1.DataService, now time.Time) (names []string, until time.Time) {
+	present := map[types.UID]bool{}
+	for i := range all {
+		ds := &all[i]
+		if !inProgress(ds) {
+			continue
+		}
+		present[ds.UID] = true
+		if r[ds.UID].IsZero() {
+			r[ds.UID] = now
+		}
+		end := r[ds.UID].Add(patience)
+		if !end.After(now) {
+			continue
+		}
+		names = append(names, ds.Namespace+"/"+ds.Name)
+		if until.IsZero() || end.Before(until) {
+			until = end
+		}
+	}
+	for uid := range r {
+		if !present[uid] {
+			delete(r, uid)
+		}
+	}
+	slices.Sort(names)
+	return names, until
+}
+
+// conditionFor is what OLM is to know of the rollouts that hold back an upgrade.
+func conditionFor(names []string) metav1.Condition {
+	if len(names) == 0 {
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonIdle, Message: "no rollout of a DataService stands in the way"}
+	}
+	listed := strings.Join(names[:min(len(names), namedAtMost)], ", ")
+	if more := len(names) - namedAtMost; more > 0 {
+		listed += fmt.Sprintf(" and %d more", more)
+	}
+	subject := "1 DataService is"
+	if len(names) > 1 {
+		subject = fmt.Sprintf("%d DataServices are", len(names))
+	}
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: reasonRollingOut, Message: subject + " being rolled out: " + listed}
+}

@@ -1,0 +1,148 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/plan"
+)
+
+// ofVersion makes an operator one of that version.
+func ofVersion(v string) func(*rest.Config, *manager.Options) {
+	return func(_ *rest.Config, o *manager.Options) { o.Version = v }
+}
+
+// unchanged holds the operator's objects against what they were before.
+func (e *env) unchanged(before map[string]any) {
+	e.Helper()
+	after := versions(e.made())
+	for id, version := range before {
+		if after[id] != version {
+			e.Errorf("%s has changed", id)
+		}
+	}
+}
+
+// identities are what a restart would change: the pods there are, by their UIDs.
+func (e *env) identities() []string {
+	var found []string
+	for _, pod := range every[*corev1.Pod](e.journal) {
+		found = append(found, string(pod.UID))
+	}
+	return found
+}
+
+// writers returns the versions that the operator's objects say they were written by.
+func (e *env) writers() []string {
+	var found []string
+	for _, object := range e.made() {
+		found = append(found, object.GetAnnotations()[plan.AnnotationWriter])
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// An upgrade of the operator, and its way back, write nothing where the charts did not change.
+func TestUpgradeOfTheOperatorWritesNothing(t *testing.T) {
+	e := alone(t)
+	op := e.startOperator(ofVersion("0.3.0"))
+	name := e.createReady(sample())
+	e.equal("written by", e.writers(), []string{"0.3.0"})
+	e.until("every pod is seen", func() error { return unless(len(e.identities()) == 12, "some are not") })
+	before, pods := versions(e.made()), e.identities()
+	for _, next := range []string{"0.3.1", "0.4.0-rc.1", "0.4.0", "1.0.0", "0.0.0-dev", "0.3.0"} {
+		op.stop()
+		seen := e.reconciled()
+		op = e.startOperator(ofVersion(next))
+		e.until("everything is looked at", func() error { return e.reconciledSince(seen, 1) })
+		e.equal("writes of "+next, asText(op.since(0, func(r request) bool { return costs(r) && !r.reads() })), nil)
+	}
+	e.changeReady(name, fields{"auth": fields{"replica": 2}}) // all before it has been worked off
+	delete(before, "Deployment/auth")
+	e.unchanged(before)
+	for _, uid := range pods {
+		if !slices.Contains(e.identities(), uid) {
+			t.Errorf("pod %s was restarted", uid)
+		}
+	}
+}
+
+// An operator changes nothing of a DataService some of whose objects a newer one has written; it
+// says so, and a new enough one goes on.
+func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
+	e := parallel(t)
+	const older, newer = "1.1.7", "1.1.8"
+	op := e.startOperator(ofVersion(older))
+	name := e.createReady(small())
+	neighbour := e.createReady(second("b-"))
+	op.stop()
+	op = e.startOperator(ofVersion(newer))
+	e.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
+	e.equal("written by", e.writers(), []string{older, newer})
+	op.stop()
+
+	op = e.startOperator(ofVersion(older))
+	says := []string{"Deployment auth", newer, older}
+	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonNewerOperator, says...)
+	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonNewerOperator, says...)
+	e.condition(name, dsv1.ConditionProgressing, metav1.ConditionFalse, "")
+	if err := mentions(e.dataService(name).Status.Message, says...); err != nil {
+		t.Errorf("status.message: %v", err)
+	}
+	before := versions(e.made())
+	generation := e.change(name, fields{"proxy": fields{"replica": 3}, "web": nil})
+	e.must(api.Delete(e.ctx, lookup[*corev1.ConfigMap](e.journal, "proxy").DeepCopy()))
+	e.changeReady(neighbour, fields{"auth": fields{"replica": 2}}) // which it may
+	e.until("the change is seen", func() error {
+		return unless(e.dataService(name).Status.ObservedGeneration == generation, "it is not")
+	})
+	e.never("it changed something", func() bool {
+		return slices.ContainsFunc(op.since(0, request.writesObject), func(r request) bool { return r.name != "b-auth" })
+	})
+	delete(before, "ConfigMap/proxy")
+	delete(before, "Deployment/b-auth")
+	e.unchanged(before)
+	if status := e.dataService(name).Status; len(status.Components) != 6 || status.Ready != "6/6" {
+		t.Errorf("the components are forgotten: %s of %v", status.Ready, status.Components)
+	}
+	op.stop()
+
+	e.startOperator(ofVersion(newer))
+	e.until("ready after the change", func() error { return e.isReady(name, generation) })
+	e.until("what was left is made up for", func() error {
+		proxy := lookup[*appsv1.Deployment](e.journal, "proxy")
+		return unless(e.object("ConfigMap/proxy") != nil && e.object("Deployment/web") == nil && proxy.Status.ReadyReplicas == 3, "it is not")
+	})
+}
+
+// Who wants the older operator in spite of that says so on the objects.
+func TestTakingObjectsBackFromANewerOperator(t *testing.T) {
+	e := parallel(t)
+	op := e.startOperator(ofVersion("1.1.0"))
+	name := e.createReady(small())
+	op.stop()
+	op = e.startOperator(ofVersion("1.0.0"))
+	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonNewerOperator)
+	for _, object := range e.made() {
+		object := object.DeepCopyObject().(client.Object)
+		e.must(api.Patch(e.ctx, object, client.RawPatch("application/merge-patch+json",
+			[]byte(`{"metadata":{"annotations":{"`+plan.AnnotationWriter+`":null}}}`))))
+	}
+	e.ready(name)
+	e.equal("object writes", asText(op.since(0, request.writesObject)), nil)
+	e.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
+	if writer := lookup[*appsv1.Deployment](e.journal, "auth").Annotations[plan.AnnotationWriter]; writer != "1.0.0" {
+		t.Errorf("auth was written by %q", writer)
+	}
+}
