@@ -152,9 +152,15 @@ run: install ## Run the operator on this machine against the cluster.
 	go run -ldflags '$(LDFLAGS)' . $(ARGS)
 
 .PHONY: deploy
-deploy: cluster-up $(KUSTOMIZE) ## Install the CRD and run the operator (IMG) in the cluster.
+deploy: cluster-up build-installer ## Install the CRD and run the operator (IMG) in the cluster.
 	@$(if $(USER_CLUSTER),,echo 'note: the embedded cluster only simulates pods; use make run or make demo there')
-	$(KUSTOMIZE) build config/default | sed 's|image: controller:latest|image: $(IMG)|' | $(KUBECTL) apply -f -
+	$(KUBECTL) apply --server-side -f dist/install.yaml
+
+.PHONY: build-installer
+build-installer: $(KUSTOMIZE) ## Write dist/install.yaml: the CRD and the operator (IMG), for kubectl apply.
+	@mkdir -p dist
+	@$(KUSTOMIZE) build config/default | sed 's|image: controller:latest|image: $(IMG)|' >dist/install.yaml
+	@echo 'dist/install.yaml'
 
 .PHONY: undeploy
 undeploy: $(KUBECTL) $(KUSTOMIZE) ## Remove the operator and the CRD, and with it every DataService.
@@ -181,5 +187,13 @@ release: ## Keep bundle/ as the release of VERSION, in releases/ (docs/releasing
 	@VERSION='$(VERSION)' hack/release.sh
 
 .PHONY: scorecard
-scorecard: $(OPERATOR_SDK) $(if $(USER_CLUSTER),$(KUBECTL),node-tools build $(KUSTOMIZE) $(SCORECARD_TEST)) ## Test the bundle and the operator with scorecard, on the cluster of KUBECONFIG or on a real node (ARGS=selector).
-	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/scorecard.sh $(ARGS)
+scorecard: $(if $(USER_CLUSTER),$(OPERATOR_SDK) $(KUBECTL),e2e-tools) ## Scorecard with the built-in and the operator's own tests; without KUBECONFIG on a real node (ARGS=selector).
+	@$(if $(USER_CLUSTER),KUBECTL='$(KUBECTL)' hack/scorecard.sh $(ARGS),USER_CLUSTER= IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/e2e.sh TestScorecard)
+
+.PHONY: e2e-tools
+e2e-tools: node-tools olm-tools $(KUSTOMIZE)
+
+.PHONY: e2e
+e2e: e2e-tools ## Install, upgrade and remove the operator as users do, on real pods: a node of this machine or KUBECONFIG (ARGS=test).
+	@USER_CLUSTER='$(USER_CLUSTER)' IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/e2e.sh $(ARGS)
+

@@ -14,4 +14,4 @@ $(TOOLS)/grpc_health_probe: hack/tools/grpc-health-probe/go.mod
 ##@ Real OLM
 
 .PHONY: olm-tools
-olm-tools: $(OLM_TOOLS) $(TOOLS)/grpc_health_probe $(TOOLS)/opm $(HELM) $(OPERATOR_SDK) ## Build OLM and what it runs (some 6 minutes on two cores, once).
+olm-tools: $(OLM_TOOLS) $(TOOLS)/grpc_health_probe $(OPM) $(CYCLONEDX) $(HELM) $(OPERATOR_SDK) $(SCORECARD_TEST) ## Build OLM and what it runs (some 6 minutes on two cores, once).

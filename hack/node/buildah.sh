@@ -2,20 +2,19 @@
 # Building images with buildah and pushing them to the node's registry. To be sourced; sets
 #   dir        what is built and cached (IMAGES_DIR, default .cluster/images)
 #   node_dir   the node's folder (NODE_DIR, default .cluster/node)
+# REGISTRY (host[:port]) and CERT_DIR (the folder of its ca.crt) lead to another registry.
 
 dir=${IMAGES_DIR:-$root/.cluster/images}
 node_dir=${NODE_DIR:-$root/.cluster/node}
 [[ $dir == /* ]] || dir=$PWD/$dir
-registry=198.18.77.2
+registry=${REGISTRY:-198.18.77.2}
 
 # shellcheck source=hack/image/common.sh
 . "$root/hack/image/common.sh"
 
 prepare() {
 	((EUID == 0)) || die 'the images need root'
-	mkdir -p "$dir/certs"
-	[[ -e $node_dir/pki/ca.crt ]] || die "no node: run 'make node-up' first"
-	cp "$node_dir/pki/ca.crt" "$dir/certs/ca.crt"
+	[[ ${REGISTRY:-} || -e $node_dir/pki/trust ]] || die "no node: run 'make node-up' first"
 	storage
 	packages buildah mmdebstrap
 }
@@ -30,7 +29,7 @@ build_image() {
 
 # push_image NAME IMAGE
 push_image() {
-	logged buildah push --signature-policy "$dir/policy.json" --cert-dir "$dir/certs" "localhost/$1" "docker://$registry/${2#*/}"
+	logged buildah push --signature-policy "$dir/policy.json" --cert-dir "${CERT_DIR:-$node_dir/pki/trust}" "localhost/$1" "docker://$registry/${2#*/}"
 	say "$1: $2"
 }
 

@@ -47,6 +47,9 @@ user() {
 certificates() {
 	authority ca
 	authority front-proxy-ca
+	# For tools that take every file of a folder.
+	mkdir -p "$pki/trust"
+	cp "$pki/ca.crt" "$pki/trust/"
 	certificate apiserver ca /CN=kube-apiserver \
 		"IP:$node_ip,IP:127.0.0.1,IP:$api_ip,DNS:localhost,DNS:$node,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:kubernetes.default.svc.cluster.local"
 	certificate kubelet-client ca /O=system:masters/CN=kube-apiserver-kubelet-client

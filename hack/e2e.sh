@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# make e2e: the operator as its users install it, on real pods (test/e2e).
+#
+#   hack/e2e.sh [PATTERN]     PATTERN: of the tests' names, as in TestCatalog; default: all
+#
+# Without USER_CLUSTER on a node of this machine (hack/node/node.sh; root, Debian 12 or newer), which is
+# started, filled with images of this checkout and taken down again.
+#
+# With USER_CLUSTER (a kubeconfig) on that cluster. If it is the running node, images go to its registry.
+# Otherwise REGISTRY=host[:port] (CERT_DIR: a folder with its ca.crt) gets them, under the path of their
+# names, and the cluster has to look there for every registry; without REGISTRY all images have to be
+# where their names say.
+#
+#   KEEP=1   leave the node running
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+pattern=${1:-}
+tools=${TOOLS:-$PWD/bin/tools}
+node_dir=${NODE_DIR:-$PWD/.cluster/node}
+log=$PWD/.cluster/e2e.log
+: "${IMG:?}" "${SCORECARD_IMG:?}"
+export PATH=$tools:$PATH TOOLS=$tools KUBECTL=$tools/kubectl
+mkdir -p "$(dirname "$log")"
+
+say() { printf '[%4d s] %s\n' "$SECONDS" "$*"; }
+quietly() { "$@" >>"$log" 2>&1 || { tail -n 40 "$log" >&2; echo "e2e.sh: failed: $*; all of it is in $log" >&2; exit 1; }; }
+
+cleanup() {
+	local status=$?
+	trap - EXIT
+	if [[ ${node_started:-} && ! ${KEEP:-} ]]; then
+		hack/node/node.sh down
+	elif [[ ${olm_installed:-} && ! ${KEEP:-} ]]; then
+		quietly hack/olm/olm.sh uninstall
+	fi
+	exit "$status"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+: >"$log"
+if [[ ! ${USER_CLUSTER:-} ]]; then
+	if ! hack/node/node.sh status >/dev/null 2>&1; then
+		node_started=1
+		hack/node/node.sh up
+	fi
+	export KUBECONFIG=$node_dir/kubeconfig
+else
+	export KUBECONFIG=$USER_CLUSTER
+fi
+if [[ $KUBECONFIG -ef $node_dir/kubeconfig ]]; then
+	export REGISTRY=198.18.77.2 CERT_DIR=$node_dir/pki/trust E2E_EXEC='hack/node/node.sh exec --'
+	export E2E_RESTART_KUBELET='hack/node/node.sh restart kubelet'
+	architecture=$(dpkg --print-architecture)
+	export PLATFORMS=linux/$architecture
+fi
+
+if [[ ${REGISTRY:-} ]]; then
+	# Not the default of scorecard, which is a digest that only the original has.
+	export SCORECARD_UNTAR_IMG=quay.io/operator-framework/scorecard-untar:e2e
+	say 'images of the platform'
+	quietly hack/node/images.sh
+	say 'images of OLM and scorecard'
+	quietly hack/olm/images.sh
+	say 'images of the operator, its bundles and its catalog'
+	quietly make --no-print-directory images images-push
+	quietly make --no-print-directory images images-push IMAGES=manager VERSION=0.1.0 IMG="${IMG%:*}:v0.1.0"
+fi
+say 'OLM'
+"$KUBECTL" get crd clusterserviceversions.operators.coreos.com >/dev/null 2>&1 || olm_installed=1
+quietly hack/olm/olm.sh install
+
+[[ $pattern ]] || export E2E_WHOLE=1
+say "tests (${pattern:-all of them})"
+go test -tags e2e -count 1 -timeout 40m -v -run "$pattern" ./test/e2e
+say 'all passed'

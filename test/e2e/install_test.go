@@ -1,0 +1,219 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+// The headings of docs/install.md.
+const (
+	anyWay    = "Installing, upgrading, removing"
+	catalog   = "From a catalog"
+	upgrades  = "Upgrades and channels"
+	oneFile   = "One file"
+	kustomize = "Kustomize"
+	runBundle = "operator-sdk run bundle"
+	uninstall = "Uninstalling"
+	airGap    = "Without internet"
+)
+
+// The blocks below "Uninstalling".
+const (
+	uninstallFromCatalog = iota + 1
+	uninstallCRD
+	uninstallFile
+)
+
+func TestOneFile(t *testing.T) {
+	page.run(t, oneFile)
+	platform(t)
+	page.run(t, uninstall, uninstallFile)
+	gone(t)
+	t.Run("data outlives the resource and the CRD", func(t *testing.T) {
+		for _, kept := range []client.Object{
+			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-mysql-dataservice-0"}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mysql-dataservice-credentials"}},
+		} {
+			if err := api.Get(t.Context(), client.ObjectKey{Namespace: platformNamespace, Name: kept.GetName()}, kept); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestKustomize(t *testing.T) {
+	page.run(t, kustomize)
+	shell(t, "kubectl delete --ignore-not-found --kustomize dist/mine")
+	gone(t)
+}
+
+// A bundle, its upgrade with a platform running, and what can befall one meanwhile.
+func TestRunBundle(t *testing.T) {
+	page.run(t, runBundle, 1)
+	running(t, "0.1.0")
+	platform(t)
+	t.Run("web answers and leads to proxy and gateway-master", testWeb)
+	t.Run("services find one another", testCalls)
+	t.Run("mysql keeps its data", testData)
+	t.Run("another replica takes over", testLeader)
+	t.Run("the kubelet restarts", testKubelet)
+
+	before := snapshot(t)
+	page.run(t, runBundle, 2)
+	running(t, "0.2.0")
+	before.unchanged(t)
+	removePlatform(t)
+	page.run(t, runBundle, 3)
+	gone(t)
+}
+
+// A catalog, with its channel walked by hand: 0.1.0, then 0.2.0 under a running platform.
+func TestCatalog(t *testing.T) {
+	page.run(t, catalog, 1)
+	page.run(t, upgrades, 1, 2)
+	running(t, "0.1.0")
+	blocked := watchUpgradeable(t)
+	platform(t)
+	eventually(t, "OLM is told again that it may upgrade", patience, func(ctx context.Context) error {
+		if status := upgradeable(ctx, "d3os-operator.v0.1.0"); status != metav1.ConditionTrue {
+			return fmt.Errorf("upgradeable is %q", status)
+		}
+		return nil
+	})
+	if !blocked() {
+		t.Error("OLM was never told to wait while the platform was being rolled out")
+	}
+	before := snapshot(t)
+	page.run(t, upgrades, 3)
+	running(t, "0.2.0")
+	before.unchanged(t)
+	removePlatform(t)
+
+	// The same catalog, as most will use it: its newest version, at once.
+	shell(t, "kubectl delete --namespace "+operatorNamespace+" subscription,csv --all; kubectl delete namespace "+operatorNamespace)
+	page.run(t, catalog, 2)
+	running(t, "0.2.0")
+	page.run(t, uninstall, uninstallFromCatalog, uninstallCRD)
+	gone(t)
+}
+
+// The bundle's tests, built-in ones and the operator's own.
+func TestScorecard(t *testing.T) {
+	page.run(t, oneFile)
+	running(t, "0.2.0")
+	shell(t, "hack/scorecard.sh")
+	page.run(t, uninstall, uninstallFile)
+	gone(t)
+}
+
+func TestMirror(t *testing.T) {
+	if os.Getenv("E2E_EXEC") == "" {
+		t.Skip("registry.local, the mirror of docs/install.md, is a name of the node of hack/node only")
+	}
+	page.run(t, airGap)
+}
+
+// platform brings the sample up, as docs/install.md says.
+func platform(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			diagnose(t)
+		}
+	})
+	page.run(t, anyWay)
+	t.Log(shell(t, "kubectl get --namespace "+platformNamespace+" dataservices,pods"))
+}
+
+func removePlatform(t *testing.T) {
+	t.Helper()
+	shell(t, "kubectl delete --ignore-not-found namespace "+platformNamespace+" --timeout 3m")
+}
+
+// running waits until the operator of a version runs, and no other.
+func running(t *testing.T, version string) {
+	t.Helper()
+	eventually(t, "only version "+version+" runs", patience, func(ctx context.Context) error {
+		pods, err := operators(ctx)
+		if err != nil {
+			return err
+		}
+		if len(pods) == 0 {
+			return fmt.Errorf("no pod of the operator in %s", operatorNamespace)
+		}
+		for _, pod := range pods {
+			if image := pod.Spec.Containers[0].Image; !strings.HasSuffix(image, ":v"+version) {
+				return fmt.Errorf("pod %s runs %s", pod.Name, image)
+			}
+			if !ready(&pod) {
+				return fmt.Errorf("pod %s is not ready", pod.Name)
+			}
+		}
+		return nil
+	})
+}
+
+func operators(ctx context.Context) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	err := api.List(ctx, pods, client.InNamespace(operatorNamespace), client.MatchingLabels{"control-plane": "controller-manager"})
+	return pods.Items, err
+}
+
+func ready(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// gone waits until nothing of the operator is left, and removes the namespace of the platform.
+func gone(t *testing.T) {
+	t.Helper()
+	eventually(t, "the operator and its CRD are gone", patience, func(ctx context.Context) error {
+		if err := api.List(ctx, &dsv1.DataServiceList{}); !meta.IsNoMatchError(err) && !errors.IsNotFound(err) {
+			return fmt.Errorf("list DataServices: %w", err)
+		}
+		namespace := &corev1.Namespace{}
+		if err := api.Get(ctx, client.ObjectKey{Name: operatorNamespace}, namespace); !errors.IsNotFound(err) {
+			return fmt.Errorf("namespace %s: %w", operatorNamespace, err)
+		}
+		return nil
+	})
+	t.Cleanup(func() { removePlatform(t) })
+}
+
+// upgradeable is the condition that the operator of a ClusterServiceVersion tells OLM.
+func upgradeable(ctx context.Context, csv string) metav1.ConditionStatus {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("operators.coreos.com/v2")
+	u.SetKind("OperatorCondition")
+	if err := api.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: csv}, u); err != nil {
+		return metav1.ConditionStatus(err.Error())
+	}
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "spec", "conditions")
+	for _, condition := range conditions {
+		if c, _ := condition.(map[string]any); c["type"] == "Upgradeable" {
+			return metav1.ConditionStatus(fmt.Sprint(c["status"]))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,112 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+// Package e2e_test installs the operator in every way that docs/install.md names, by running the
+// commands of that page, and looks at a platform whose pods really run. hack/e2e.sh prepares the
+// cluster and the images.
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+const (
+	// operatorNamespace is where all of docs/install.md puts the operator.
+	operatorNamespace = "d3os-operator-system"
+	// platformNamespace and sample are what docs/install.md brings up.
+	platformNamespace = "dataservice"
+	sample            = "dataservice-sample"
+	// patience is how long a thing may take that has no promise of its own.
+	patience = 3 * time.Minute
+)
+
+var (
+	root string
+	api  client.Client
+	page *document
+)
+
+func TestMain(m *testing.M) {
+	if err := setUp(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	// With a pattern some commands are not meant to be run.
+	if left := page.left(); code == 0 && os.Getenv("E2E_WHOLE") != "" && len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "e2e: commands of %s that no test has run:\n%s\n", page.path, strings.Join(left, "\n--\n"))
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func setUp() error {
+	ctrl.SetLogger(logr.Discard())
+	var err error
+	if root, err = filepath.Abs("../.."); err != nil {
+		return err
+	}
+	if page, err = read(filepath.Join(root, "docs", "install.md")); err != nil {
+		return err
+	}
+	if err := dsv1.AddToScheme(scheme.Scheme); err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("read KUBECONFIG: %w", err)
+	}
+	config.QPS, config.Burst = 50, 100
+	api, err = client.New(config, client.Options{Scheme: scheme.Scheme})
+	return err
+}
+
+// shell runs a script in the repository's folder as a user would, with the tools on PATH, and returns
+// what it printed, also while a test cleans up. E2E_EXEC is a command that runs it where the cluster's registries can be reached.
+func shell(t *testing.T, script string) string {
+	t.Helper()
+	args := append(strings.Fields(os.Getenv("E2E_EXEC")), "bash", "-euo", "pipefail", "-c", script)
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), args[0], args[1:]...) //nolint:gosec // the commands of the documentation are what is tested
+	command.Dir = root
+	var out strings.Builder
+	command.Stdout, command.Stderr = &out, &out
+	began := time.Now()
+	err := command.Run()
+	t.Logf("[%.1f s] %s\n%s", time.Since(began).Seconds(), script, out.String())
+	if err != nil {
+		t.Fatalf("run the commands above: %v", err)
+	}
+	return out.String()
+}
+
+// eventually waits until a check has nothing to say against the state of things any more.
+func eventually(t *testing.T, what string, limit time.Duration, check func(context.Context) error) {
+	t.Helper()
+	began := time.Now()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: not within %s: %v", what, limit, last)
+	}
+	t.Logf("%s: after %.1f s", what, time.Since(began).Seconds())
+}

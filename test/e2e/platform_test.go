@@ -1,0 +1,335 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// get asks the web front end at its node port, as a browser would.
+func get(ctx context.Context, path string) (int, string, error) {
+	service := &corev1.Service{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: platformNamespace, Name: "web"}, service); err != nil {
+		return 0, "", err
+	}
+	nodes := &corev1.NodeList{}
+	if err := api.List(ctx, nodes); err != nil {
+		return 0, "", err
+	}
+	for _, address := range nodes.Items[0].Status.Addresses {
+		if address.Type != corev1.NodeInternalIP {
+			continue
+		}
+		url := fmt.Sprintf("http://%s:%d%s", address.Address, service.Spec.Ports[0].NodePort, path)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return 0, "", err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return 0, "", err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		return response.StatusCode, string(body), err
+	}
+	return 0, "", errors.New("the node has no internal address")
+}
+
+// answers waits until the service that a path leads to is the one that is expected.
+func answers(t *testing.T, path, service string) {
+	t.Helper()
+	eventually(t, path+" leads to "+service, time.Minute, func(ctx context.Context) error {
+		status, body, err := get(ctx, path)
+		if err != nil {
+			return err
+		}
+		var answer struct{ Service string }
+		if err := json.Unmarshal([]byte(body), &answer); status != http.StatusOK || err != nil || answer.Service != service {
+			return fmt.Errorf("status %d: %s", status, body)
+		}
+		return nil
+	})
+}
+
+func testWeb(t *testing.T) {
+	eventually(t, "the front page", time.Minute, func(ctx context.Context) error {
+		status, body, err := get(ctx, "/project-dataservice/")
+		if err == nil && (status != http.StatusOK || !strings.Contains(body, "<html")) {
+			err = fmt.Errorf("status %d: %s", status, body)
+		}
+		return err
+	})
+	answers(t, "/project-dataservice/base-api1/x", "proxy")
+	answers(t, "/project-dataservice/base-api2/x", "gateway-master")
+}
+
+// Through web and proxy to services that proxy found in Eureka, with their databases open.
+func testCalls(t *testing.T) {
+	for _, service := range []string{"auth", "api-manager", "ds-adapter"} {
+		answers(t, "/project-dataservice/base-api1/call/"+service+"/x", service)
+	}
+}
+
+// sql runs a statement in the database's own pod.
+func sql(t *testing.T, statement string) string {
+	t.Helper()
+	return shell(t, fmt.Sprintf(
+		`kubectl exec --namespace %s mysql-dataservice-0 --container mysql -- sh -c 'MYSQL_PWD=$MYSQL_ROOT_PASSWORD mysql --user root --skip-column-names --execute "%s"'`,
+		platformNamespace, statement))
+}
+
+func testData(t *testing.T) {
+	sql(t, "CREATE DATABASE kept; CREATE TABLE kept.words (word TEXT); INSERT INTO kept.words VALUES ('still there')")
+	pod := &corev1.Pod{}
+	key := client.ObjectKey{Namespace: platformNamespace, Name: "mysql-dataservice-0"}
+	if err := api.Get(t.Context(), key, pod); err != nil {
+		t.Fatal(err)
+	}
+	killed := pod.UID
+	if err := api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another mysql pod is ready", patience, func(ctx context.Context) error {
+		next := &corev1.Pod{}
+		if err := api.Get(ctx, key, next); err != nil {
+			return err
+		}
+		if next.UID == killed || !ready(next) {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	if words := sql(t, "SELECT word FROM kept.words"); !strings.Contains(words, "still there") {
+		t.Errorf("the table holds %q", words)
+	}
+	sql(t, "DROP DATABASE kept")
+	shell(t, "kubectl wait --namespace "+platformNamespace+" --for condition=Ready dataservice/"+sample+" --timeout 3m")
+}
+
+// lease is who leads now, and how long until another may when it is silent.
+func lease(ctx context.Context) (holder string, duration time.Duration, err error) {
+	leases := &coordinationv1.LeaseList{}
+	if err := api.List(ctx, leases, client.InNamespace(operatorNamespace)); err != nil {
+		return "", 0, err
+	}
+	if len(leases.Items) != 1 {
+		return "", 0, fmt.Errorf("there are %d leases in %s", len(leases.Items), operatorNamespace)
+	}
+	spec := leases.Items[0].Spec
+	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" {
+		return "", 0, errors.New("nobody holds the lease")
+	}
+	return *spec.HolderIdentity, time.Duration(*spec.LeaseDurationSeconds) * time.Second, nil
+}
+
+func testLeader(t *testing.T) {
+	holder, duration, err := lease(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := strings.Cut(holder, "_")
+	// SIGKILL on the spot: it cannot give the lease back.
+	leader := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: name}}
+	if err := api.Delete(t.Context(), leader, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another replica leads", duration+10*time.Second, func(ctx context.Context) error {
+		next, _, err := lease(ctx)
+		if err == nil && next == holder {
+			err = fmt.Errorf("%s holds the lease", next)
+		}
+		return err
+	})
+	auth := &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: platformNamespace, Name: "auth"}
+	if err := api.Get(t.Context(), key, auth); err != nil {
+		t.Fatal(err)
+	}
+	deleted := auth.UID
+	if err := api.Delete(t.Context(), auth); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a deleted Deployment is back and ready", patience, func(ctx context.Context) error {
+		next := &appsv1.Deployment{}
+		if err := api.Get(ctx, key, next); err != nil {
+			return err
+		}
+		if next.UID == deleted || next.Status.ReadyReplicas != 1 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	running(t, "0.1.0")
+}
+
+func testKubelet(t *testing.T) {
+	command := strings.Fields(os.Getenv("E2E_RESTART_KUBELET"))
+	if len(command) == 0 {
+		t.Skip("E2E_RESTART_KUBELET does not say how the kubelet of this cluster is restarted")
+	}
+	before := snapshot(t)
+	restarted := time.Now()
+	restart := exec.CommandContext(t.Context(), command[0], command[1:]...) //nolint:gosec // hack/e2e.sh says how
+	restart.Dir = root
+	if out, err := restart.CombinedOutput(); err != nil {
+		t.Fatalf("restart the kubelet: %v\n%s", err, out)
+	}
+	eventually(t, "the new kubelet reports", patience, func(ctx context.Context) error {
+		nodes := &corev1.NodeList{}
+		if err := api.List(ctx, nodes); err != nil {
+			return err
+		}
+		for _, condition := range nodes.Items[0].Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue &&
+				condition.LastHeartbeatTime.After(restarted) {
+				return nil
+			}
+		}
+		return errors.New("the node has not reported Ready since")
+	})
+	before.unchanged(t)
+}
+
+// state is which pods there are, and how every workload is written down.
+type state struct {
+	Pods      map[string]string // name: UID and restarts
+	Workloads map[string]string // kind/name: UID and generation
+}
+
+func snapshot(t *testing.T) state {
+	t.Helper()
+	s, err := look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Pods) == 0 || len(s.Workloads) == 0 {
+		t.Fatalf("no platform in %s", platformNamespace)
+	}
+	return s
+}
+
+func look(ctx context.Context) (state, error) {
+	s := state{Pods: map[string]string{}, Workloads: map[string]string{}}
+	pods := &corev1.PodList{}
+	if err := api.List(ctx, pods, client.InNamespace(platformNamespace)); err != nil {
+		return s, err
+	}
+	for _, pod := range pods.Items {
+		restarts := int32(0)
+		for _, container := range pod.Status.ContainerStatuses {
+			restarts += container.RestartCount
+		}
+		s.Pods[pod.Name] = fmt.Sprintf("%s, %d restarts, ready %t", pod.UID, restarts, ready(&pod))
+	}
+	for kind, list := range map[string]client.ObjectList{
+		"Deployment": &appsv1.DeploymentList{}, "StatefulSet": &appsv1.StatefulSetList{}, "ConfigMap": &corev1.ConfigMapList{},
+		"Service": &corev1.ServiceList{}, "Secret": &corev1.SecretList{},
+	} {
+		if err := api.List(ctx, list, client.InNamespace(platformNamespace)); err != nil {
+			return s, err
+		}
+		if err := meta.EachListItem(list, func(item runtime.Object) error {
+			o, err := meta.Accessor(item)
+			if err != nil {
+				return err
+			}
+			// Status writes of workloads raise the resource version, what is declared raises the generation.
+			version := fmt.Sprint(o.GetGeneration())
+			if o.GetGeneration() == 0 {
+				version = "resource version " + o.GetResourceVersion()
+			}
+			s.Workloads[kind+"/"+o.GetName()] = fmt.Sprintf("%s, %s", o.GetUID(), version)
+			return nil
+		}); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// unchanged waits until all is well and holds it against the state before: no pod was restarted or
+// replaced and nothing was written.
+func (s state) unchanged(t *testing.T) {
+	t.Helper()
+	shell(t, "kubectl wait --namespace "+platformNamespace+" --for condition=Ready dataservice/"+sample+" --timeout 3m")
+	var diff string
+	eventually(t, "all is as it was", time.Minute, func(ctx context.Context) error {
+		now, err := look(ctx)
+		if err != nil {
+			return err
+		}
+		if diff = cmp.Diff(s, now); diff != "" {
+			return errors.New("the platform has changed (-before +after):\n" + diff)
+		}
+		return nil
+	})
+}
+
+// watchUpgradeable looks at what OLM is told until it is asked whether that was to wait.
+func watchUpgradeable(t *testing.T) func() bool {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	seen, done := atomic.Bool{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if upgradeable(ctx, "d3os-operator.v0.1.0") == metav1.ConditionFalse {
+					seen.Store(true)
+				}
+			}
+		}
+	}()
+	return func() bool {
+		stop()
+		<-done
+		return seen.Load()
+	}
+}
+
+// diagnose shows what a human would ask for.
+func diagnose(t *testing.T) {
+	t.Helper()
+	for _, command := range []string{
+		"kubectl get pods,dataservices --all-namespaces -o wide",
+		"kubectl describe dataservices --all-namespaces",
+		"kubectl logs --namespace " + operatorNamespace + " --selector control-plane=controller-manager --tail 60",
+		"kubectl get csv,subscription,installplan,catalogsource --all-namespaces",
+		"kubectl get events --all-namespaces --sort-by .lastTimestamp | tail -n 40",
+	} {
+		out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-c", command).CombinedOutput() //nolint:gosec // written above
+		t.Logf("$ %s\n%s", command, out)
+		if err != nil {
+			t.Log(err)
+		}
+	}
+}
