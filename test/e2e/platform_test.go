@@ -44,6 +44,8 @@ func get(ctx context.Context, path string) (int, string, error) {
 			continue
 		}
 		url := fmt.Sprintf("http://%s:%d%s", address.Address, service.Spec.Ports[0].NodePort, path)
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return 0, "", err
@@ -83,13 +85,13 @@ func testWeb(t *testing.T) {
 		}
 		return err
 	})
-	answers(t, "/project-dataservice/base-api1/x", "proxy")
+	answers(t, "/project-dataservice/base-api1/x", "api-proxy-service")
 	answers(t, "/project-dataservice/base-api2/x", "gateway-master")
 }
 
 // Through web and proxy to services that proxy found in Eureka, with their databases open.
 func testCalls(t *testing.T) {
-	for _, service := range []string{"auth", "api-manager", "ds-adapter"} {
+	for _, service := range []string{"auth-service", "api-manager-service", "API-DSADAPTER-SERVICE"} {
 		answers(t, "/project-dataservice/base-api1/call/"+service+"/x", service)
 	}
 }
@@ -98,7 +100,7 @@ func testCalls(t *testing.T) {
 func sql(t *testing.T, statement string) string {
 	t.Helper()
 	return shell(t, fmt.Sprintf(
-		`kubectl exec --namespace %s mysql-dataservice-0 --container mysql -- sh -c 'MYSQL_PWD=$MYSQL_ROOT_PASSWORD mysql --user root --skip-column-names --execute "%s"'`,
+		`kubectl exec --namespace %s mysql-dataservice-0 -- sh -c 'MYSQL_PWD=$MYSQL_ROOT_PASSWORD mysql --user root --skip-column-names --execute "%s"'`,
 		platformNamespace, statement))
 }
 
@@ -192,12 +194,12 @@ func testKubelet(t *testing.T) {
 		t.Skip("E2E_RESTART_KUBELET does not say how the kubelet of this cluster is restarted")
 	}
 	before := snapshot(t)
-	restarted := time.Now()
 	restart := exec.CommandContext(t.Context(), command[0], command[1:]...) //nolint:gosec // hack/e2e.sh says how
 	restart.Dir = root
 	if out, err := restart.CombinedOutput(); err != nil {
 		t.Fatalf("restart the kubelet: %v\n%s", err, out)
 	}
+	restarted := time.Now()
 	eventually(t, "the new kubelet reports", patience, func(ctx context.Context) error {
 		nodes := &corev1.NodeList{}
 		if err := api.List(ctx, nodes); err != nil {
