@@ -34,8 +34,14 @@ func (b batch) String() string {
 	return strings.Join(names, " + ")
 }
 
-// few is how many values a property takes in the short form.
-const few = 2
+// few is how many values a property takes in the short form; one for those of the services, which
+// middleware, cron jobs and services of the user's own have as well.
+func few(p *property) int {
+	if where(p) == "services" && !strings.HasSuffix(p.path[0], "[]") {
+		return 1
+	}
+	return 2
+}
 
 // batches deals the properties of a base into batches: one of each component, but alone what
 // changes other components' objects as well.
@@ -73,8 +79,8 @@ func (s *suite) someOf(p *property) []any {
 	if p.leaf() == "nodePort" {
 		values = []any{s.nodePort(), s.nodePort()}
 	}
-	if !s.full && !p.entry.All && len(values) > few {
-		values = values[:few]
+	if !s.full && !p.entry.All {
+		values = values[:min(len(values), few(p))]
 	}
 	return values
 }
@@ -157,10 +163,13 @@ func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstruct
 		if err != nil {
 			return fmt.Errorf("the change is refused: %w", err)
 		}
-		if after, err = w.planned(ctx); err != nil {
+		if _, err = w.planned(ctx); err != nil {
 			return fmt.Errorf("there is no plan: %w", err)
 		}
 		if err := w.until(func() error { return w.isReady(w.name, generation) }); err != nil {
+			return err
+		}
+		if after, err = w.planned(ctx); err != nil { // with what was generated meanwhile
 			return err
 		}
 		return w.until(func() error { return w.asPlanned(ctx, after, fields.Compare(w.before, after)) })
@@ -180,7 +189,7 @@ func shows(moved []chain, before, after []*unstructured.Unstructured) error {
 		if item, isList := items[c.path[0]]; isList {
 			name = item
 		}
-		shown := concerned[name] || c.entry.Shares && !d.Empty()
+		shown := concerned[name] || reaches(c.property) && !d.Empty()
 		if shown == (c.entry.Silent != "") {
 			return fmt.Errorf("%s: a change of the manifests: %t; the corpus says: %q", c, shown, c.entry.Silent)
 		}

@@ -49,9 +49,24 @@ func load() ([]*property, error) {
 		if len(p.entry.Values) == 0 {
 			p.entry.Values = derived(p.schema)
 		}
+		p.entry.Shares = p.entry.Shares || reaches(p)
 		p.entry.Refused = append(beyond(p.schema), p.entry.Refused...)
 	}
 	return found, nil
+}
+
+// reaches tells whether others' manifests follow a property: it is of the whole, or part of the
+// address of a component that others call.
+func reaches(p *property) bool {
+	switch p.component() {
+	case "defaults", "networkPolicy", "rollout", "paused":
+		return true
+	case "additionalServices", "cronJobs": // by its name, the component is another
+		return len(p.path) == 2 && p.leaf() == "name"
+	case "mysql", "uuc", "eureka", "proxy", "gateway-master":
+		return len(p.path) == 2 && (p.leaf() == "name" || p.leaf() == "port")
+	}
+	return false
 }
 
 // lookup returns a copy of the entry with the longest path that a property ends in.

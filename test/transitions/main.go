@@ -42,8 +42,9 @@ type suite struct {
 	report  *report
 	all     []*property
 	full    bool
-	first   int64 // seed
-	only    bool  // that seed
+	first   int64  // seed
+	only    bool   // that seed
+	jobs    string // only those whose names hold this
 	ports   atomic.Int64
 }
 
@@ -57,6 +58,7 @@ func main() {
 func run() error {
 	which := flag.String("suite", "transitions", "transitions or bad-input")
 	seed := flag.Int64("seed", 0, "replay the random sequence of this seed and do nothing else")
+	jobs := flag.String("jobs", "", "do only the parts whose names hold this")
 	full := flag.Bool("full", os.Getenv("TRANSITIONS") == "full", "try every value, not just some of each property (TRANSITIONS=full)")
 	flag.Parse()
 	parts := map[string]func(context.Context, *suite) error{"transitions": transitions, "bad-input": badInput}[*which]
@@ -65,7 +67,7 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &suite{logs: &logSink{}, report: newReport(os.Stdout), full: *full, first: *seed, only: *seed != 0}
+	s := &suite{logs: &logSink{}, report: newReport(os.Stdout), full: *full, first: *seed, only: *seed != 0, jobs: *jobs}
 	log := zap.New(zap.WriteTo(s.logs), zap.JSONEncoder())
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)

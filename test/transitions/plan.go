@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,7 +25,7 @@ func where(p *property) string {
 		}
 		return "middleware"
 	case "uuc":
-		if slices.Contains(p.path, "thirdParty") {
+		if slices.Contains(p.path, "thirdParty") || p.leaf() == "version" {
 			return "middleware"
 		}
 		return "elsewhere"
@@ -35,6 +37,7 @@ func where(p *property) string {
 
 // job is what one walker does from its start to its end.
 type job struct {
+	name string
 	base string
 	do   func(context.Context, *walker) error
 	seed int64
@@ -49,10 +52,13 @@ func transitions(ctx context.Context, s *suite) error {
 	if !s.only {
 		jobs = slices.Concat(s.chains(), s.wrong(), scenarios(s), jobs)
 	}
+	if s.jobs != "" {
+		jobs = slices.DeleteFunc(jobs, func(j job) bool { return !strings.Contains(j.name, s.jobs) })
+	}
 	if err := s.run(ctx, jobs); err != nil {
 		return err
 	}
-	if s.only {
+	if s.only || s.jobs != "" {
 		return nil
 	}
 	return s.report.coverage(s.all)
@@ -67,7 +73,10 @@ func (s *suite) run(ctx context.Context, jobs []job) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return s.runJob(ctx, j)
+			start := time.Now()
+			err := s.runJob(ctx, j)
+			fmt.Fprintf(os.Stderr, "  %s: %s\n", j.name, time.Since(start).Round(time.Second))
+			return err
 		})
 	}
 	return group.Wait()
@@ -119,7 +128,7 @@ func (s *suite) chains() []job {
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		batches := s.batches(of[name])
 		for share := range shares[name] {
-			jobs = append(jobs, job{base: name, do: func(ctx context.Context, w *walker) error {
+			jobs = append(jobs, job{name: fmt.Sprintf("chains of %s %d", name, share), base: name, do: func(ctx context.Context, w *walker) error {
 				for i := share; i < len(batches); i += shares[name] {
 					if err := w.walkBatch(ctx, batches[i]); err != nil {
 						return err
@@ -137,7 +146,7 @@ var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cro
 
 // wrong tries what the API server refuses, and what the operator has to.
 func (s *suite) wrong() []job {
-	refusing := job{base: "services", do: func(ctx context.Context, w *walker) error {
+	refusing := job{name: "beyond the limits", base: "services", do: func(ctx context.Context, w *walker) error {
 		for _, p := range s.all {
 			if err := w.refuse(ctx, p); err != nil {
 				return err
@@ -148,7 +157,7 @@ func (s *suite) wrong() []job {
 	jobs := []job{refusing}
 	const parts = 3
 	for part := range parts {
-		jobs = append(jobs, job{base: "middleware", do: func(ctx context.Context, w *walker) error {
+		jobs = append(jobs, job{name: fmt.Sprintf("wrong values %d", part), base: "middleware", do: func(ctx context.Context, w *walker) error {
 			for i, p := range s.all {
 				if i%parts != part || !slices.Contains(sorts, p.component()) {
 					continue
@@ -188,7 +197,7 @@ func (s *suite) sequences() []job {
 				of = append(of, p)
 			}
 		}
-		jobs = append(jobs, job{base: name, seed: seed, do: func(ctx context.Context, w *walker) error {
+		jobs = append(jobs, job{name: fmt.Sprintf("seed %d", seed), base: name, seed: seed, do: func(ctx context.Context, w *walker) error {
 			_ = w.sequence(ctx, of, steps) // the report has it
 			return ctx.Err()
 		}})

@@ -94,6 +94,9 @@ func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, bool,
 			}
 			if err := w.isReady(w.name, generation); err == nil {
 				v = carriedOut
+				if planned, err = w.planned(ctx); err != nil { // with what was generated meanwhile
+					return err
+				}
 				return w.asPlanned(ctx, planned, fields.Compare(w.before, planned))
 			}
 			ds, err := w.seenAt(w.name, generation)
