@@ -128,10 +128,14 @@ func trouble(ctx context.Context, w *walker) error {
 			if name == "reports" {
 				changes = on(t.set)
 			}
+			words := t.words
+			if name == "mysql" && strings.HasSuffix(t.what, "does not exist") && t.set["image"] == nil {
+				words = nil // a StatefulSet's status does not say why it has no pods
+			}
 			if t.words == nil && name == "uuc" {
 				continue // the probe of what runs elsewhere is its own
 			}
-			err := w.inTrouble(ctx, changed(w.spec, changes), name, t.words)
+			err := w.inTrouble(ctx, changed(w.spec, changes), name, words)
 			if err == nil {
 				err = w.recovered(ctx)
 			}
@@ -204,6 +208,9 @@ func operatorDown(ctx context.Context, w *walker) error {
 	for _, name := range slices.Sorted(maps.Keys(flips)) {
 		if strings.Contains(name, "(") {
 			continue // they are not carried out
+		}
+		if name == "web" {
+			continue // with the last of the product's services goes what they share, and a new operator generates another
 		}
 		err := w.whileDown(ctx, func() error {
 			_, err := w.change(ctx, changed(w.spec, flips[name]))
