@@ -101,6 +101,10 @@ var mistakes = []struct{ given, field, message string }{
 	{"ports: [{name: a, port: 70000}]", "ports[0].port", "between 1 and 65535"},
 	{"ports: [{name: a}]", "ports[0].port", "between 1 and 65535"},
 	{"ports: [{name: a, port: 1}, {name: a, port: 2}]", "ports[1].name", "a is there already"},
+	{"ports: [{name: a, port: 1}, {name: b, port: 1, protocol: TCP}]", "ports[1].port", "1/TCP is there already"},
+	{"ports: [{name: a, port: 9}, {name: http, port: 1}]", "ports[1].name", "http is the name of the main port"},
+	{"ingress: {host: a, className: a b}", "ingress.className", "a lowercase RFC 1123 subdomain"},
+	{"ingress: {host: a, tlsSecret: A}", "ingress.tlsSecret", "a lowercase RFC 1123 subdomain"},
 	{"ports: [{name: a, port: 1, protocol: HTTP}]", "ports[0].protocol", "TCP, UDP or SCTP"},
 	{"ports: [{name: a, port: 1, targetPort: 0}]", "ports[0].targetPort", "between 1 and 65535"},
 	{"ports: [{name: a, port: 1, targetPort: 'a b'}]", "ports[0].targetPort", "must contain only"},
@@ -319,4 +323,13 @@ func TestTheSpecStaysAsItIs(t *testing.T) {
 	assert.DeepEqual(t, v["probes"], map[string]any{})
 	assert.DeepEqual(t, v["ports"], []any{map[string]any{"name": "a", "port": int64(1)}})
 	assert.DeepEqual(t, ds, before)
+}
+
+// Ports of two protocols may have one number, and the main port may be spelt out.
+func TestPortsTogether(t *testing.T) {
+	t.Parallel()
+	for _, ports := range []string{"[{name: a, port: 1}, {name: b, port: 1, protocol: UDP}]", "[{name: http, port: 80}]", "[{name: web, port: 80}, {name: http, port: 81}]"} {
+		_, err := try(t, "{web: {ports: "+ports+"}}", "web")
+		assert.NilError(t, err, ports)
+	}
 }

@@ -223,11 +223,39 @@ func checkTogether(c *component.Component, v map[string]any) error {
 		if _, err := checks["annotations"](c.Path+".ingress.annotations", ingress["annotations"]); err != nil {
 			return err
 		}
+		for _, name := range []string{"className", "tlsSecret"} {
+			if _, err := subdomain(c.Path+".ingress."+name, ingress[name]); err != nil {
+				return err
+			}
+		}
 	}
 	if c.Service == nil {
 		return nil
 	}
+	if err := checkMainPort(c, v); err != nil {
+		return err
+	}
 	return checkRollout(c, v)
+}
+
+// checkMainPort keeps the name of the main port for it, unless one of the ports takes its place.
+func checkMainPort(c *component.Component, v map[string]any) error {
+	main := int64(port(c))
+	taken := -1
+	ports, _ := v["ports"].([]any)
+	for i := range ports {
+		p, _ := ports[i].(map[string]any)
+		if p["port"] == main && (p["protocol"] == nil || p["protocol"] == "" || p["protocol"] == "TCP") {
+			return nil
+		}
+		if p["name"] == "http" {
+			taken = i
+		}
+	}
+	if main != 0 && taken >= 0 {
+		return mistake(fmt.Sprintf("%s.ports[%d].name", c.Path, taken), "http is the name of the main port, %d", main)
+	}
+	return nil
 }
 
 // checkRollout finds what the kind of a service's workload cannot do.

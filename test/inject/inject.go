@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -106,9 +107,19 @@ func forms(text string) []string {
 	if data, err := json.Marshal(text); err == nil {
 		found = append(found, inner(string(data)))
 	}
-	for _, quoted := range []string{strconv.QuoteToASCII(text), strconv.Quote(text)} {
-		found = append(found, inner(quoted), strings.ReplaceAll(inner(quoted), `\"`, `"`)) // of Java's properties
+	var properties strings.Builder // Java's, as far as they differ from Go's
+	for _, r := range text {
+		switch {
+		case strings.ContainsRune("\t\n\f\r\\", r) || r >= 0x20 && r < 0x7f:
+			properties.WriteString(strings.ReplaceAll(inner(strconv.QuoteToASCII(string(r))), `\"`, `"`))
+		default:
+			for _, code := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&properties, `\u%04x`, code)
+			}
+		}
 	}
+	name := strings.NewReplacer(" ", `\ `, ":", `\:`, "=", `\=`).Replace(properties.String())
+	found = append(found, properties.String(), name)
 	for _, form := range slices.Clone(found) {
 		found = append(found, `\`+form) // which escape a blank at the start
 	}

@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -46,18 +47,23 @@ func nulls(ctx context.Context, w *walker) error {
 		return err
 	}
 	for _, p := range properties(schema, true) {
+		p.entry = &entry{}
+		if i := slices.IndexFunc(w.all, func(leaf *property) bool { return leaf.String() == p.String() }); i >= 0 {
+			p.entry = w.all[i].entry
+		}
 		given, absent := clone(w.spec), clone(w.spec)
-		object(given, p.path)[p.leaf()] = nil
+		p.set(given, nil, p.entry.With)
+		p.set(absent, nil, p.entry.With)
 		delete(object(absent, p.path), p.leaf())
 		c := result{kind: "null", what: p.String(), verdict: carriedOut}
 		stored, err := w.try(ctx, given)
 		without, otherErr := w.try(ctx, absent)
 		switch {
 		case err != nil && otherErr != nil:
-			c.verdict, c.err = refused, mentions(err.Error(), p.leaf())
+			c.verdict = refused // something else of it must be given
 		case err != nil:
 			c.verdict, c.err = refused, namesField(err, p)
-		case otherErr != nil || !reflect.DeepEqual(without, stored):
+		case otherErr != nil || !reflect.DeepEqual(w.meaning(without), w.meaning(stored)):
 			c.err = fmt.Errorf("null is stored otherwise than nothing: %v, not %v", stored, without)
 		}
 		w.report.add(c)
@@ -84,6 +90,15 @@ func (w *walker) try(ctx context.Context, spec map[string]any, options ...client
 	err := w.api.Create(ctx, ds, append(options, client.DryRunAll)...)
 	stored, _ := ds.Object["spec"].(map[string]any)
 	return stored, err
+}
+
+// meaning is a spec as the operator reads it.
+func (w *walker) meaning(spec map[string]any) any {
+	ds, err := w.read(spec)
+	if err != nil {
+		return err
+	}
+	return ds.Spec
 }
 
 // payloads are what a text should not be able to do anything with.
@@ -199,11 +214,15 @@ func (w *walker) stored(ctx context.Context, spec map[string]any) (*dsv1.DataSer
 	if err != nil {
 		return nil, err
 	}
-	data, err := w.resource(w.name, spec).MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return preview.Parse(data)
+	return w.read(spec)
+}
+
+// read reads a stored spec as the operator does.
+func (w *walker) read(spec map[string]any) (*dsv1.DataService, error) {
+	ds := &dsv1.DataService{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(w.resource(w.name, spec).Object, ds)
+	dsv1.SetDefaults(ds)
+	return ds, err
 }
 
 func (w *walker) planOf(ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {

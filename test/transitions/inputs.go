@@ -53,7 +53,7 @@ func wrongInputs() []input {
 		{"a port's name twice", port(fieldsOf{"name": "a", "port": 90}, fieldsOf{"name": "a", "port": 91}), reported, []string{"spec.additionalServices[reports].ports"}},
 		{"the main port's name", port(fieldsOf{"name": "http", "port": 90}), reported, []string{"spec.additionalServices[reports].ports"}},
 		{"nodePort 65536", on(fieldsOf{"nodePort": 65536}), refused, []string{"nodePort"}},
-		{"nodePort outside of the range", on(fieldsOf{"nodePort": 80}), reported, []string{"reports", "nodePort"}},
+		{"nodePort outside of the range", on(fieldsOf{"nodePort": 80}), troubled, []string{"reports", "nodePort"}},
 		{"a value of more than 1 MiB in config", on(fieldsOf{"config": fieldsOf{"a": large}}), reported, []string{"spec.additionalServices[reports].config"}},
 		{"a file of more than 1 MiB", on(fieldsOf{"configFiles": []any{fieldsOf{"path": "/a", "content": large}}}), reported, []string{"spec.additionalServices[reports].configFiles"}},
 		{"an annotation of more than 256 KiB", on(fieldsOf{"annotations": fieldsOf{"a": large[:300_000]}}), reported, []string{"spec.additionalServices[reports].annotations"}},
@@ -121,6 +121,15 @@ func (w *walker) input(ctx context.Context, in input) error {
 		return mentions(err.Error(), in.words...)
 	case reported:
 		return w.mistake(ctx, spec, func(message string) error { return mentions(message, in.words...) })
+	}
+	if in.verdict == troubled { // only the API server knows
+		generation, err := w.change(ctx, spec)
+		if err != nil {
+			return err
+		}
+		return w.until(func() error {
+			return w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonApplyFailed, in.words...)
+		})
 	}
 	_, err := w.carryOut(ctx, spec)
 	return err

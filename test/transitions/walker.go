@@ -30,7 +30,7 @@ import (
 
 const (
 	// patience is how long anything may take; the machine may be busy.
-	patience = 90 * time.Second
+	patience = time.Minute
 	// glance is how long is looked on when nothing may happen; reactions take some 30 ms.
 	glance = 300 * time.Millisecond
 )
