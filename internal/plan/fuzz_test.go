@@ -14,6 +14,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -26,7 +28,8 @@ import (
 	"d3os.com/d3os-operator/test/inject"
 )
 
-// seeds are the specs of the samples and of the table of fields.
+// seeds are the specs of the samples and a part of the table of fields: its own test has all of it,
+// and a plan takes its time.
 func seeds(f *testing.F) []map[string]any {
 	f.Helper()
 	var found []map[string]any
@@ -47,7 +50,7 @@ func seeds(f *testing.F) []map[string]any {
 	}
 	cases, err := fields.Cases()
 	assert.NilError(f, err)
-	for i := range cases {
+	for i := 0; i < len(cases); i += 6 {
 		changed, err := cases[i].Changed()
 		assert.NilError(f, err)
 		add(changed.Object)
@@ -70,19 +73,22 @@ func newFuzzer(f *testing.F) *fuzzer {
 
 // admitted returns a DataService with a spec as the API server would store it, or its answer.
 func (z *fuzzer) admitted(spec any) (*dsv1.DataService, error) {
-	object := map[string]any{
+	data, err := json.Marshal(map[string]any{
 		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind, "spec": spec,
 		"metadata": map[string]any{"name": "platform", "namespace": "data"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	object := map[string]any{}
+	if err := json.Unmarshal(data, &object); err != nil { // whole numbers are int64
+		return nil, err
 	}
 	if err := z.admitter.Admit(object); err != nil {
 		return nil, err
 	}
-	data, err := yaml.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
 	ds := &dsv1.DataService{}
-	return ds, yaml.Unmarshal(data, ds)
+	return ds, runtime.DefaultUnstructuredConverter.FromUnstructured(object, ds)
 }
 
 func (z *fuzzer) plan(ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {
@@ -151,7 +157,7 @@ func FuzzText(f *testing.F) {
 		"{{ .Values }}", `{{ fail "x" }}`, "a\nkind: Secret\nmetadata: {name: injected}", "a\x00b", "a\u202eb", "---\na: b", "a: b # c", `"`, `'`, "\\", "\x7f",
 		"\u0085", "\u2028", "\ufeff", "\uffff", "$(A)", "${A}", "@mysqlUrl@", "@port@", "%s", "true", "1", "~", "", " a", "a ", "\t", "- a", "|", "*a", "&a", "!!binary a", "\U0001f600",
 	} {
-		for n := range 12 {
+		for n := range 3 {
 			f.Add(text, uint16(i*37+n*11), uint16(n*17+i))
 		}
 	}

@@ -5,7 +5,9 @@ package values
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -218,6 +220,14 @@ func checkTogether(c *component.Component, v map[string]any) error {
 				return mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "a setting of mysql has one line")
 			}
 		}
+		if err := checkReferences(c); err != nil {
+			return err
+		}
+	}
+	if c.Kind == component.ThirdParty {
+		if err := checkURL(c); err != nil {
+			return err
+		}
 	}
 	if ingress, ok := v["ingress"].(map[string]any); ok {
 		if _, err := checks["annotations"](c.Path+".ingress.annotations", ingress["annotations"]); err != nil {
@@ -236,6 +246,37 @@ func checkTogether(c *component.Component, v map[string]any) error {
 		return err
 	}
 	return checkRollout(c, v)
+}
+
+// checkURL refuses a port that there is not.
+func checkURL(c *component.Component) error {
+	path := c.Path + ".thirdParty.url"
+	u, err := url.Parse(c.Middleware.ThirdParty.URL)
+	if err != nil {
+		return mistake(path, "it is no url") // the error would repeat all of it
+	}
+	if u.Port() == "" {
+		return nil
+	}
+	number, err := strconv.Atoi(u.Port())
+	if err != nil || number < 1 || number > 65535 {
+		return mistake(path, "a port is a number from 1 to 65535, not %s", u.Port())
+	}
+	return nil
+}
+
+// checkReferences refuses names that no object can have: pods would wait for it for ever.
+func checkReferences(c *component.Component) error {
+	for i, ref := range c.MySQL.InitScripts {
+		if problems := validation.IsDNS1123Subdomain(ref.Name); len(problems) > 0 {
+			return mistake(fmt.Sprintf("%s.initScripts[%d].name", c.Path, i), "%s", problems[0])
+		}
+	}
+	if tp := c.Middleware.ThirdParty; tp != nil && tp.SecretRef != nil {
+		_, err := subdomain(c.Path+".thirdParty.secretRef.name", tp.SecretRef.Name)
+		return err
+	}
+	return nil
 }
 
 // checkMainPort keeps the name of the main port for it, unless one of the ports takes its place.

@@ -53,18 +53,19 @@ func nulls(ctx context.Context, w *walker) error {
 		}
 		given, absent := clone(w.spec), clone(w.spec)
 		p.set(given, nil, p.entry.With)
-		p.set(absent, nil, p.entry.With)
-		delete(object(absent, p.path), p.leaf())
+		without := object(absent, p.path)
+		maps.Copy(without, clone(p.entry.With))
+		delete(without, p.leaf())
 		c := result{kind: "null", what: p.String(), verdict: carriedOut}
 		stored, err := w.try(ctx, given)
-		without, otherErr := w.try(ctx, absent)
+		bare, otherErr := w.try(ctx, absent)
 		switch {
 		case err != nil && otherErr != nil:
 			c.verdict = refused // something else of it must be given
 		case err != nil:
 			c.verdict, c.err = refused, namesField(err, p)
-		case otherErr != nil || !reflect.DeepEqual(w.meaning(without), w.meaning(stored)):
-			c.err = fmt.Errorf("null is stored otherwise than nothing: %v, not %v", stored, without)
+		case otherErr != nil || !reflect.DeepEqual(w.meaning(bare), w.meaning(stored)):
+			c.err = fmt.Errorf("null is stored otherwise than nothing: %v, not %v", stored, bare)
 		}
 		w.report.add(c)
 
@@ -160,12 +161,16 @@ func texts(ctx context.Context, w *walker) error {
 		if !slices.Contains(sorts, p.component()) {
 			continue
 		}
+		spec, err := base(where(p))
+		if err != nil {
+			return err
+		}
 		runs := map[string]any{} // by payload
 		for _, l := range placesOf(p) {
 			for name, payload := range payloads {
-				v, err := w.judgeText(ctx, l, payload)
+				v, err := w.judgeText(ctx, l, spec, payload)
 				w.report.add(result{kind: "text: " + name, what: l.String() + l.of, verdict: v, err: err})
-				if err == nil && v == carriedOut && !p.entry.Shares {
+				if err == nil && v == carriedOut && !p.entry.Shares && where(p) != "elsewhere" {
 					runs[name] = object(l.spec(w.spec, payload), l.path)[l.leaf()]
 				}
 			}
@@ -182,8 +187,8 @@ func texts(ctx context.Context, w *walker) error {
 }
 
 // judgeText tells what becomes of a text, without a change of what runs.
-func (w *walker) judgeText(ctx context.Context, l place, payload string) (verdict, error) {
-	ds, err := w.stored(ctx, l.spec(w.spec, payload))
+func (w *walker) judgeText(ctx context.Context, l place, spec map[string]any, payload string) (verdict, error) {
+	ds, err := w.stored(ctx, l.spec(spec, payload))
 	if err != nil {
 		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 			return refused, mentions(err.Error(), l.leaf())
@@ -198,7 +203,7 @@ func (w *walker) judgeText(ctx context.Context, l place, payload string) (verdic
 		}
 		return reported, mentions(mistake.Field, l.where())
 	}
-	if ds, err = w.stored(ctx, l.spec(w.spec, inject.Neutral)); err != nil {
+	if ds, err = w.stored(ctx, l.spec(spec, inject.Neutral)); err != nil {
 		return "", fmt.Errorf("a neutral text is refused, this one is not: %w", err)
 	}
 	neutral, err := w.planOf(ds)

@@ -114,7 +114,7 @@ func object(spec map[string]any, path []string) map[string]any {
 // set gives a property a value, and its object what else it needs then.
 func (p *property) set(spec map[string]any, value any, with map[string]any) {
 	at := object(spec, p.path)
-	maps.Copy(at, with)
+	maps.Copy(at, clone(with))
 	at[p.leaf()] = value
 }
 

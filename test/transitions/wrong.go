@@ -64,6 +64,9 @@ func (p *property) where() string {
 	if item, isList := items[p.path[0]]; isList {
 		return fmt.Sprintf("spec.%s[%s]", p.component(), item)
 	}
+	if p.component() == "defaults" { // what is wrong with it shows in the pods of some component
+		return "spec."
+	}
 	return "spec." + p.component()
 }
 
