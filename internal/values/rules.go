@@ -214,13 +214,7 @@ func checkTogether(c *component.Component, v map[string]any) error {
 		return mistake(c.Path+".nodePort", "a Service of type %s has none", v["serviceType"])
 	}
 	if c.Name == component.MySQL {
-		settings, _ := v["config"].(map[string]any)
-		for name, value := range settings {
-			if s, _ := value.(string); strings.ContainsAny(name+s, "\n\r") {
-				return mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "a setting of mysql has one line")
-			}
-		}
-		if err := checkReferences(c); err != nil {
+		if err := checkMySQL(c, v); err != nil {
 			return err
 		}
 	}
@@ -265,8 +259,15 @@ func checkURL(c *component.Component) error {
 	return nil
 }
 
-// checkReferences refuses names that no object can have: pods would wait for it for ever.
-func checkReferences(c *component.Component) error {
+// checkMySQL finds settings of several lines, and names that no object can have: pods would wait
+// for it for ever.
+func checkMySQL(c *component.Component, v map[string]any) error {
+	settings, _ := v["config"].(map[string]any)
+	for name, value := range settings {
+		if s, _ := value.(string); strings.ContainsAny(name+s, "\n\r") {
+			return mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "a setting of mysql has one line")
+		}
+	}
 	for i, ref := range c.MySQL.InitScripts {
 		if problems := validation.IsDNS1123Subdomain(ref.Name); len(problems) > 0 {
 			return mistake(fmt.Sprintf("%s.initScripts[%d].name", c.Path, i), "%s", problems[0])

@@ -95,7 +95,7 @@ func derived(schema *apiextensionsv1.JSONSchemaProps) []any {
 	case schema.Type == "integer":
 		least, most := limits(schema)
 		values = append(values, least, most, min(least+2, most))
-		if schema.Default != nil && decode(schema.Default.Raw) == any(values[0]) {
+		if schema.Default != nil && decode(schema.Default.Raw) == values[0] {
 			values = values[1:]
 		}
 	}

@@ -121,8 +121,7 @@ func (w *walker) input(ctx context.Context, in input) error {
 		return mentions(err.Error(), in.words...)
 	case reported:
 		return w.mistake(ctx, spec, func(message string) error { return mentions(message, in.words...) })
-	}
-	if in.verdict == troubled { // only the API server knows
+	case troubled: // only the API server knows
 		generation, err := w.change(ctx, spec)
 		if err != nil {
 			return err
@@ -130,9 +129,10 @@ func (w *walker) input(ctx context.Context, in input) error {
 		return w.until(func() error {
 			return w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonApplyFailed, in.words...)
 		})
+	default:
+		_, err := w.carryOut(ctx, spec)
+		return err
 	}
-	_, err := w.carryOut(ctx, spec)
-	return err
 }
 
 // names tries names of DataServices, and several in one namespace.

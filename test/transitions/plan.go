@@ -50,7 +50,7 @@ const walkersAtOnce = 8
 func transitions(ctx context.Context, s *suite) error {
 	jobs := s.sequences()
 	if !s.only {
-		jobs = slices.Concat(s.chains(), s.wrong(), scenarios(s), jobs)
+		jobs = slices.Concat(s.chains(), s.wrong(), scenarios(), jobs)
 	}
 	if s.jobs != "" {
 		jobs = slices.DeleteFunc(jobs, func(j job) bool { return !strings.Contains(j.name, s.jobs) })

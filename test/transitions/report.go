@@ -130,7 +130,7 @@ func (r *report) table(title string) {
 		fmt.Fprintf(w, "%s\t", v)
 	}
 	fmt.Fprintf(w, "failed\tseeds\n")
-	print := func(name string, l *line) {
+	show := func(name string, l *line) {
 		fmt.Fprintf(w, "%s\t%d\t", name, l.cases)
 		for _, v := range verdicts {
 			fmt.Fprintf(w, "%d\t", l.as[v])
@@ -139,9 +139,9 @@ func (r *report) table(title string) {
 		fmt.Fprintf(w, "%d\t%s\n", l.failed, strings.Join(l.seeds, " "))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(lines)) {
-		print(kind, lines[kind])
+		show(kind, lines[kind])
 	}
-	print("all", total)
+	show("all", total)
 	_ = w.Flush()
 }
 

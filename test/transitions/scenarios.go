@@ -60,7 +60,7 @@ func on(changes fieldsOf) fieldsOf {
 }
 
 // scenarios are transitions that take more than one change of one property.
-func scenarios(s *suite) []job {
+func scenarios() []job {
 	return []job{
 		{name: "scenario: components come and go", base: "services", do: comeAndGo},
 		{name: "scenario: trouble", base: "middleware", do: trouble},
