@@ -5,8 +5,10 @@ package values
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -263,8 +265,8 @@ func checkURL(c *component.Component) error {
 // for it for ever.
 func checkMySQL(c *component.Component, v map[string]any) error {
 	settings, _ := v["config"].(map[string]any)
-	for name, value := range settings {
-		if s, _ := value.(string); strings.ContainsAny(name+s, "\n\r") {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if s, _ := settings[name].(string); strings.ContainsAny(name+s, "\n\r") {
 			return mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "a setting of mysql has one line")
 		}
 	}

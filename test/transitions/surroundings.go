@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -196,6 +197,6 @@ func terminatingNamespace(ctx context.Context, w *walker) error {
 		return w.quiet()
 	})
 	w.report.add(result{kind: "surroundings", what: "a terminating namespace", verdict: carriedOut, err: err})
-	holder.Finalizers = nil
-	return client.IgnoreNotFound(w.api.Update(ctx, holder))
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	return client.IgnoreNotFound(w.api.Patch(ctx, holder, patch))
 }
