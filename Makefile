@@ -115,6 +115,23 @@ test: cluster-tools $(HELM) $(CRDIFY) ## Run all tests; they start clusters of t
 bench: cluster-tools ## Measure the operator with many DataServices (test/bench).
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench $(ARGS)
 
+##@ Reliability
+
+FUZZTIME ?= 20s
+export FUZZTIME TRANSITIONS
+
+.PHONY: transitions
+transitions: cluster-tools ## Change every property on running DataServices and back (ARGS='-seed N' replays, TRANSITIONS=full tries all).
+	KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(TOOLS)' go run ./test/transitions $(ARGS)
+
+.PHONY: bad-input
+bad-input: cluster-tools ## Write into DataServices what nobody should.
+	KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(TOOLS)' go run ./test/transitions -suite bad-input $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (20s).
+	@hack/fuzz.sh
+
 ##@ Build
 
 .PHONY: build

@@ -145,7 +145,11 @@ func foreignKeys(planned, live map[string]any, field string) bool {
 }
 
 func foreignItems(planned, live []map[string]any, by key) bool {
-	return slices.ContainsFunc(live, func(item map[string]any) bool { return find(planned, by, by(item)) == nil })
+	known := make(map[any]bool, len(planned)) // a spec may hold thousands of variables
+	for _, item := range planned {
+		known[by(item)] = true
+	}
+	return slices.ContainsFunc(live, func(item map[string]any) bool { return !known[by(item)] })
 }
 
 // items returns the maps in the list at a path, without copying them.

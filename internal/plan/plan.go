@@ -143,6 +143,9 @@ func (c *Component) finish(ds *dsv1.DataService, declared component.Component, o
 			return fmt.Errorf("%s %s is not in namespace %s: charts may only render objects of the DataService's own namespace",
 				object.GetKind(), object.GetName(), ds.Namespace)
 		}
+		if err := checkSizes(&declared, object); err != nil {
+			return err
+		}
 		revision, err := Finish(object, ds)
 		if err != nil {
 			return err

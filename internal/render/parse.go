@@ -26,7 +26,7 @@ const hookAnnotation = "helm.sh/hook"
 // parse reads the objects of one rendered file.
 func parse(text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(escaped(text))))
 	for {
 		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {
@@ -50,6 +50,27 @@ func parse(text string) ([]*unstructured.Unstructured, error) {
 		}
 		objects = append(objects, object)
 	}
+}
+
+// escaped writes as \uXXXX what JSON, by which charts quote text, has as it is, and YAML refuses
+// or reads as a line break. It stands in quotes only: the charts' own text has none of it.
+func escaped(text string) string {
+	if !strings.ContainsFunc(text, unprintable) {
+		return text
+	}
+	var out strings.Builder
+	for _, r := range text {
+		if unprintable(r) {
+			fmt.Fprintf(&out, `\u%04x`, r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+func unprintable(r rune) bool {
+	return r >= 0x7f && (r <= 0x9f || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff)
 }
 
 // canonical reads one document by way of its Go type, so that it looks as the API server

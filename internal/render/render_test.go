@@ -141,6 +141,20 @@ func TestUserTextIsText(t *testing.T) {
 	assert.DeepEqual(t, env[0], map[string]any{"name": "TEXT", "value": text})
 }
 
+// Characters that JSON has as they are, and YAML refuses or reads as line breaks, are characters.
+func TestUnprintableTextIsText(t *testing.T) {
+	t.Parallel()
+	r, err := New(kubeVersion)
+	assert.NilError(t, err)
+	for _, text := range []string{"a\x7fb", "a\u0085b", "a\u009fb", "a\u2028b", "\ufeffa", "a\uffffb", "a\x00b"} {
+		objects, err := renderOne(r, "eureka", map[string]any{"annotations": map[string]any{"note": text, text: "note"}})
+		assert.NilError(t, err, "%q", text)
+		annotations, _, err := unstructured.NestedStringMap(objects[1].Object, "spec", "template", "metadata", "annotations")
+		assert.NilError(t, err)
+		assert.DeepEqual(t, annotations, map[string]string{"note": text, text: "note"})
+	}
+}
+
 // Parts rendered together are what they are alone, in the order in which they were asked for.
 func TestPartsDoNotMix(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ var checks = map[string]reader{
 	"topologySpreadConstraints": list(anything[corev1.TopologySpreadConstraint]),
 
 	"probes":           probes,
-	"ports":            unique("name", list(servicePort)),
+	"ports":            oneProtocol(unique("name", list(servicePort))),
 	"configFiles":      unique("path", list(configFile)),
 	"rollingUpdate":    rollingUpdate,
 	"disruptionBudget": disruptionBudget,
@@ -170,6 +170,30 @@ func unique(field string, read reader) reader {
 				return nil, mistake(fmt.Sprintf("%s[%d].%s", path, i, field), "%v is there already", id)
 			}
 			seen[id] = true
+		}
+		return values, nil
+	}
+}
+
+// oneProtocol refuses two ports of one number and protocol, which a Service tells its ports apart by.
+func oneProtocol(read reader) reader {
+	return func(path string, value any) (any, error) {
+		values, err := read(path, value)
+		if err != nil {
+			return nil, err
+		}
+		type id struct{ port, protocol any }
+		seen := map[id]bool{}
+		for i, item := range values.([]any) {
+			port := item.(map[string]any)
+			at := id{port["port"], port["protocol"]}
+			if at.protocol == nil || at.protocol == "" {
+				at.protocol = "TCP"
+			}
+			if seen[at] {
+				return nil, mistake(fmt.Sprintf("%s[%d].port", path, i), "%v/%v is there already", at.port, at.protocol)
+			}
+			seen[at] = true
 		}
 		return values, nil
 	}

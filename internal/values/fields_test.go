@@ -101,6 +101,10 @@ var mistakes = []struct{ given, field, message string }{
 	{"ports: [{name: a, port: 70000}]", "ports[0].port", "between 1 and 65535"},
 	{"ports: [{name: a}]", "ports[0].port", "between 1 and 65535"},
 	{"ports: [{name: a, port: 1}, {name: a, port: 2}]", "ports[1].name", "a is there already"},
+	{"ports: [{name: a, port: 1}, {name: b, port: 1, protocol: TCP}]", "ports[1].port", "1/TCP is there already"},
+	{"ports: [{name: a, port: 9}, {name: http, port: 1}]", "ports[1].name", "http is the name of the main port"},
+	{"ingress: {host: a, className: a b}", "ingress.className", "a lowercase RFC 1123 subdomain"},
+	{"ingress: {host: a, tlsSecret: A}", "ingress.tlsSecret", "a lowercase RFC 1123 subdomain"},
 	{"ports: [{name: a, port: 1, protocol: HTTP}]", "ports[0].protocol", "TCP, UDP or SCTP"},
 	{"ports: [{name: a, port: 1, targetPort: 0}]", "ports[0].targetPort", "between 1 and 65535"},
 	{"ports: [{name: a, port: 1, targetPort: 'a b'}]", "ports[0].targetPort", "must contain only"},
@@ -176,6 +180,10 @@ func TestMistakesElsewhere(t *testing.T) {
 		"a cron job":             {"{cronJobs: [{name: a, schedule: b, image: c, volumes: [{nam: x}]}]}", "a", "spec.cronJobs[a].volumes[0].nam"},
 		"middleware":             {"{eureka: {tolerations: [{key: 1}]}}", "eureka", "spec.eureka.tolerations[0]"},
 		"credentials":            {"{mysql: {credentialsSecret: A}}", "mysql", "spec.mysql.credentialsSecret"},
+		"an init script":         {"{mysql: {initScripts: [{name: a}, {name: a b}]}}", "mysql", "spec.mysql.initScripts[1].name"},
+		"a Secret elsewhere":     {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: A}}}}", "mysql", "spec.mysql.thirdParty.secretRef.name"},
+		"a port beyond 65535":    {"{uuc: {thirdParty: {url: 'http://a:65536'}}}", "uuc", "spec.uuc.thirdParty.url"},
+		"port 0":                 {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a:0'}}}", "mysql", "spec.mysql.thirdParty.url"},
 		"lines of my.cnf":        {`{mysql: {config: {a: "b\nc"}}}`, "mysql", "spec.mysql.config[a]"},
 		"defaults":               {"{web: {}, defaults: {nodeSelector: {'a b': c}}}", "web", "spec.defaults.nodeSelector[a b]"},
 		"peers":                  {"{web: {}, networkPolicy: {enabled: true, allowFrom: [{}, {pods: {}}]}}", "web", "spec.networkPolicy.allowFrom[1].pods"},
@@ -319,4 +327,13 @@ func TestTheSpecStaysAsItIs(t *testing.T) {
 	assert.DeepEqual(t, v["probes"], map[string]any{})
 	assert.DeepEqual(t, v["ports"], []any{map[string]any{"name": "a", "port": int64(1)}})
 	assert.DeepEqual(t, ds, before)
+}
+
+// Ports of two protocols may have one number, and the main port may be spelt out.
+func TestPortsTogether(t *testing.T) {
+	t.Parallel()
+	for _, ports := range []string{"[{name: a, port: 1}, {name: b, port: 1, protocol: UDP}]", "[{name: http, port: 80}]", "[{name: web, port: 80}, {name: http, port: 81}]"} {
+		_, err := try(t, "{web: {ports: "+ports+"}}", "web")
+		assert.NilError(t, err, ports)
+	}
 }

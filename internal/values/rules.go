@@ -5,7 +5,11 @@ package values
 
 import (
 	"fmt"
+	"maps"
+	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -212,22 +216,90 @@ func checkTogether(c *component.Component, v map[string]any) error {
 		return mistake(c.Path+".nodePort", "a Service of type %s has none", v["serviceType"])
 	}
 	if c.Name == component.MySQL {
-		settings, _ := v["config"].(map[string]any)
-		for name, value := range settings {
-			if s, _ := value.(string); strings.ContainsAny(name+s, "\n\r") {
-				return mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "a setting of mysql has one line")
-			}
+		if err := checkMySQL(c, v); err != nil {
+			return err
+		}
+	}
+	if c.Kind == component.ThirdParty {
+		if err := checkURL(c); err != nil {
+			return err
 		}
 	}
 	if ingress, ok := v["ingress"].(map[string]any); ok {
 		if _, err := checks["annotations"](c.Path+".ingress.annotations", ingress["annotations"]); err != nil {
 			return err
 		}
+		for _, name := range []string{"className", "tlsSecret"} {
+			if _, err := subdomain(c.Path+".ingress."+name, ingress[name]); err != nil {
+				return err
+			}
+		}
 	}
 	if c.Service == nil {
 		return nil
 	}
+	if err := checkMainPort(c, v); err != nil {
+		return err
+	}
 	return checkRollout(c, v)
+}
+
+// checkURL refuses a port that there is not.
+func checkURL(c *component.Component) error {
+	path := c.Path + ".thirdParty.url"
+	u, err := url.Parse(c.Middleware.ThirdParty.URL)
+	if err != nil {
+		return mistake(path, "it is no url") // the error would repeat all of it
+	}
+	if u.Port() == "" {
+		return nil
+	}
+	number, err := strconv.Atoi(u.Port())
+	if err != nil || number < 1 || number > 65535 {
+		return mistake(path, "a port is a number from 1 to 65535, not %s", u.Port())
+	}
+	return nil
+}
+
+// checkMySQL finds settings of several lines, and names that no object can have: pods would wait
+// for it for ever.
+func checkMySQL(c *component.Component, v map[string]any) error {
+	settings, _ := v["config"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if s, _ := settings[name].(string); strings.ContainsAny(name+s, "\n\r") {
+			return mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "a setting of mysql has one line")
+		}
+	}
+	for i, ref := range c.MySQL.InitScripts {
+		if problems := validation.IsDNS1123Subdomain(ref.Name); len(problems) > 0 {
+			return mistake(fmt.Sprintf("%s.initScripts[%d].name", c.Path, i), "%s", problems[0])
+		}
+	}
+	if tp := c.Middleware.ThirdParty; tp != nil && tp.SecretRef != nil {
+		_, err := subdomain(c.Path+".thirdParty.secretRef.name", tp.SecretRef.Name)
+		return err
+	}
+	return nil
+}
+
+// checkMainPort keeps the name of the main port for it, unless one of the ports takes its place.
+func checkMainPort(c *component.Component, v map[string]any) error {
+	main := int64(port(c))
+	taken := -1
+	ports, _ := v["ports"].([]any)
+	for i := range ports {
+		p, _ := ports[i].(map[string]any)
+		if p["port"] == main && (p["protocol"] == nil || p["protocol"] == "" || p["protocol"] == "TCP") {
+			return nil
+		}
+		if p["name"] == "http" {
+			taken = i
+		}
+	}
+	if main != 0 && taken >= 0 {
+		return mistake(fmt.Sprintf("%s.ports[%d].name", c.Path, taken), "http is the name of the main port, %d", main)
+	}
+	return nil
 }
 
 // checkRollout finds what the kind of a service's workload cannot do.

@@ -13,24 +13,17 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/credentials"
 	"d3os.com/d3os-operator/internal/plan"
-	"d3os.com/d3os-operator/internal/preview"
-	"d3os.com/d3os-operator/internal/render"
 	fieldcases "d3os.com/d3os-operator/test/fields"
+	"d3os.com/d3os-operator/test/live"
 )
 
 // walks is how many DataServices of one base share its cases.
@@ -61,7 +54,7 @@ func TestFields(t *testing.T) {
 	for _, share := range slices.Sorted(maps.Keys(shares)) {
 		t.Run(share, func(t *testing.T) {
 			e := parallel(t)
-			w := &walk{env: e, known: map[string]known{}}
+			w := &walk{env: e}
 			w.startOperator()
 			w.supply()
 			w.start(shares[share])
@@ -116,19 +109,8 @@ func steps(cases []fieldcases.Case) []step {
 type walk struct {
 	*env
 	name   string
-	before []*unstructured.Unstructured          // planned
-	was    map[string]*unstructured.Unstructured // live at the start
-	known  map[string]known                      // what was last found to be as at the start
-}
-
-// known is a version of an object.
-type known struct {
-	uid     types.UID
-	version string
-}
-
-func knownAs(object *unstructured.Unstructured) known {
-	return known{object.GetUID(), object.GetResourceVersion()}
+	before []*unstructured.Unstructured // planned
+	was    *live.Baseline               // live at the start
 }
 
 // supply creates what the cases refer to.
@@ -160,13 +142,12 @@ func (w *walk) start(steps []step) {
 		if w.before, err = w.planned(); err != nil {
 			return err
 		}
-		if w.was, err = w.live(); err != nil {
+		objects, err := w.live()
+		if err != nil {
 			return err
 		}
-		for id, object := range w.was {
-			w.known[id] = knownAs(object)
-		}
-		return w.holds(w.before, w.before, w.was)
+		w.was = live.NewBaseline(objects)
+		return w.holds(w.before, w.before, objects)
 	})
 	for _, s := range steps {
 		spec := w.spec()
@@ -181,7 +162,7 @@ func (w *walk) passes(s step, spec client.Patch) bool {
 	return w.Run(s.name(), func(t *testing.T) {
 		e := *w.env
 		e.T = t
-		w := &walk{env: &e, name: w.name, before: w.before, was: w.was, known: w.known}
+		w := &walk{env: &e, name: w.name, before: w.before, was: w.was}
 		patch, err := fieldcases.Patch(s)
 		w.must(err)
 		w.carriedOut(client.RawPatch(types.MergePatchType, patch))
@@ -209,7 +190,7 @@ func (w *walk) asBefore() error {
 	if err != nil {
 		return err
 	}
-	return w.same(live, func(string) bool { return true })
+	return w.was.Same(live, func(string) bool { return true })
 }
 
 // refused expects the API server to refuse a change of what runs, and a DataService that is
@@ -284,7 +265,7 @@ func (w *walk) check(s step) {
 		if err != nil {
 			return err
 		}
-		if err := w.same(live, func(id string) bool {
+		if err := w.was.Same(live, func(id string) bool {
 			return !slices.Contains(d.Changed, id) && !slices.Contains(d.Removed, id) && !slices.Contains(d.Added, id)
 		}); err != nil {
 			return fmt.Errorf("what nobody changed: %w", err)
@@ -299,9 +280,9 @@ func (w *walk) check(s step) {
 }
 
 // moved expects what goes to be gone, and what changes or comes to be another than before.
-func (w *walk) moved(s step, d fieldcases.Difference, live map[string]*unstructured.Unstructured) error {
+func (w *walk) moved(s step, d fieldcases.Difference, objects map[string]*unstructured.Unstructured) error {
 	for _, id := range d.Removed {
-		if live[id] != nil && !stays(live[id]) {
+		if objects[id] != nil && !live.Stays(objects[id]) {
 			return fmt.Errorf("%s is still there", id)
 		}
 	}
@@ -309,12 +290,12 @@ func (w *walk) moved(s step, d fieldcases.Difference, live map[string]*unstructu
 	replaced := false
 	for _, id := range d.Changed {
 		switch {
-		case live[id] == nil:
+		case objects[id] == nil:
 			return fmt.Errorf("%s is missing", id)
-		case content(live[id]) == content(w.was[id]):
+		case !w.was.Differs(objects[id]):
 			return fmt.Errorf("%s has not changed", id)
 		}
-		if another := live[id].GetUID() != w.known[id].uid; another && !replaces {
+		if another := w.was.IsAnother(objects[id]); another && !replaces {
 			w.Fatalf("%s was deleted and created anew", id)
 		} else if another {
 			replaced = true
@@ -324,7 +305,7 @@ func (w *walk) moved(s step, d fieldcases.Difference, live map[string]*unstructu
 		return errors.New("no object was replaced")
 	}
 	for _, id := range d.Added {
-		if live[id] == nil {
+		if objects[id] == nil {
 			return fmt.Errorf("%s is missing", id)
 		}
 	}
@@ -333,160 +314,23 @@ func (w *walk) moved(s step, d fieldcases.Difference, live map[string]*unstructu
 
 // planned returns the objects of the DataService as it is now. The Secrets have the live values.
 func (w *walk) planned() ([]*unstructured.Unstructured, error) {
-	ds := get(w.env, &dsv1.DataService{}, w.name)
+	return w.space().Planned(w.ctx, get(w.env, &dsv1.DataService{}, w.name))
+}
+
+func (w *walk) live() (map[string]*unstructured.Unstructured, error) {
+	return w.space().Objects(w.ctx)
+}
+
+func (w *walk) holds(all, asked []*unstructured.Unstructured, objects map[string]*unstructured.Unstructured) error {
+	return w.space().Holds(w.ctx, all, asked, objects)
+}
+
+func (w *walk) space() *live.Namespace {
+	w.Helper()
 	planner, err := planner()
-	if err != nil {
-		return nil, err
-	}
-	return preview.Planned(ds, planner, credentials.NewKeeper(), func(kind, name string) (*unstructured.Unstructured, error) {
-		object := apply.Empty(schema.GroupVersionKind{Version: "v1", Kind: kind})
-		err := api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object)
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return object, err
-	})
+	w.must(err)
+	return &live.Namespace{API: api, Planner: planner, Name: w.namespace}
 }
 
 // planner makes plans for the version of the cluster, as the operators do.
-var planner = sync.OnceValues(func() (*plan.Planner, error) {
-	d, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	server, err := d.ServerVersion()
-	if err != nil {
-		return nil, err
-	}
-	renderer, err := render.New(server.GitVersion)
-	if err != nil {
-		return nil, err
-	}
-	return plan.NewPlanner(renderer, nil), nil
-})
-
-// holds asks the API server whether applying planned objects would change anything, and
-// expects nothing to be there that is not planned.
-func (w *walk) holds(all, asked []*unstructured.Unstructured, live map[string]*unstructured.Unstructured) error {
-	for _, planned := range asked {
-		id := fieldcases.ID(planned)
-		if live[id] == nil {
-			return fmt.Errorf("%s is missing", id)
-		}
-		applied := planned.DeepCopy()
-		if err := api.Apply(w.ctx, client.ApplyConfigurationFromUnstructured(applied),
-			client.FieldOwner(apply.FieldManager), client.ForceOwnership, client.DryRunAll); err != nil {
-			return err
-		}
-		if _, ours, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas"); !ours {
-			unstructured.RemoveNestedField(applied.Object, "spec", "replicas")
-		}
-		if was, is := exactly(live[id]), exactly(applied); was != is {
-			return fmt.Errorf("applying %s would change it: %s", id, cmp.Diff(was, is))
-		}
-	}
-	planned := fieldcases.ByID(all)
-	for id, object := range live {
-		if planned[id] == nil && !stays(object) {
-			return fmt.Errorf("%s is there, but not planned", id)
-		}
-	}
-	return nil
-}
-
-// live returns what the operator made, past the journal, without numbers of pods that an
-// autoscaler decides on.
-func (w *walk) live() (map[string]*unstructured.Unstructured, error) {
-	found := map[string]*unstructured.Unstructured{}
-	for _, gvk := range apply.Kinds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		if err := api.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{plan.LabelManagedBy: "d3os-operator"}); err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			found[fieldcases.ID(&list.Items[i])] = &list.Items[i]
-		}
-	}
-	for _, object := range found {
-		if object.GetKind() == "HorizontalPodAutoscaler" {
-			kind, _, _ := unstructured.NestedString(object.Object, "spec", "scaleTargetRef", "kind")
-			if target := found[kind+"/"+object.GetName()]; target != nil {
-				unstructured.RemoveNestedField(target.Object, "spec", "replicas")
-			}
-		}
-	}
-	return found, nil
-}
-
-// same expects objects to be as they were at first. Data that stays may be there besides.
-func (w *walk) same(live map[string]*unstructured.Unstructured, concerns func(id string) bool) error {
-	for id, was := range w.was {
-		if !concerns(id) || was.GetKind() == "PersistentVolumeClaim" {
-			continue
-		}
-		if live[id] == nil {
-			return fmt.Errorf("%s is missing", id)
-		}
-		if knownAs(live[id]) == w.known[id] {
-			continue
-		}
-		if before, now := content(was), content(live[id]); before != now {
-			return fmt.Errorf("%s is another: %s", id, cmp.Diff(before, now))
-		}
-		w.known[id] = knownAs(live[id])
-	}
-	for id, object := range live {
-		if w.was[id] == nil && concerns(id) && !stays(object) {
-			return fmt.Errorf("%s is there", id)
-		}
-	}
-	return nil
-}
-
-// stays tells whether an object outlives its plan: data, and what opens it.
-func stays(object *unstructured.Unstructured) bool {
-	return plan.Kept(object) || object.GetKind() == "PersistentVolumeClaim"
-}
-
-// exactly is an object as text, without what changes when nothing is written to it.
-func exactly(object *unstructured.Unstructured) string {
-	object = object.DeepCopy()
-	for _, field := range []string{"managedFields", "resourceVersion"} {
-		unstructured.RemoveNestedField(object.Object, "metadata", field)
-	}
-	unstructured.RemoveNestedField(object.Object, "status")
-	data, err := yaml.Marshal(object.Object)
-	if err != nil {
-		panic(err)
-	}
-	return string(data)
-}
-
-// content is an object as text, without its identity and without what was chosen for it.
-func content(object *unstructured.Unstructured) string {
-	object = object.DeepCopy()
-	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
-		unstructured.RemoveNestedField(object.Object, "metadata", field)
-	}
-	unstructured.RemoveNestedField(object.Object, "status")
-	for _, annotation := range []string{"deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"} {
-		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", annotation)
-	}
-	if object.GetKind() == "Service" {
-		if address, _, _ := unstructured.NestedString(object.Object, "spec", "clusterIP"); address != corev1.ClusterIPNone {
-			unstructured.RemoveNestedField(object.Object, "spec", "clusterIP")
-			unstructured.RemoveNestedField(object.Object, "spec", "clusterIPs")
-		}
-		ports, _, _ := unstructured.NestedSlice(object.Object, "spec", "ports")
-		for _, port := range ports {
-			if port := port.(map[string]any); port["nodePort"] != nil {
-				port["nodePort"] = "some"
-			}
-		}
-		if ports != nil {
-			object.Object["spec"].(map[string]any)["ports"] = ports
-		}
-	}
-	return fieldcases.Text(object)
-}
+var planner = sync.OnceValues(func() (*plan.Planner, error) { return live.NewPlanner(config) })

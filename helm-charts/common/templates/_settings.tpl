@@ -36,20 +36,24 @@ and changes the file's text.
 {{- end }}
 
 {{- /*
-The escapes of java.util.Properties, which reads ISO 8859-1, are those of Go but for quotes and characters beyond
-U+FFFF, which Java writes as two.
+The escapes of java.util.Properties, which reads ISO 8859-1, are those of Go but for quotes, control characters and
+characters beyond U+FFFF, which Java writes as two.
 */}}
 {{- define "common.properties.escape" -}}
-{{- $text := printf "%+q" . | trimPrefix "\"" | trimSuffix "\"" | replace "\\\"" "\"" }}
+{{- $pairs := dict }}
 {{- range regexFindAll "[\\x{10000}-\\x{10ffff}]" . -1 }}
 {{- $code := printf "%+q" . | trimAll "\"" }}
 {{- $n := sub (trimPrefix "\\U" $code | print "0x" | int) 65536 | int }}
-{{- $pair := printf "\\u%04x\\u%04x" (add 55296 (div $n 1024)) (add 56320 (mod $n 1024)) }}
+{{- $_ := set $pairs $code (printf "\\u%04x\\u%04x" (add 55296 (div $n 1024)) (add 56320 (mod $n 1024))) }}
+{{- end }}
 {{- $parts := list }}
 {{- /* Not in what follows an escaped backslash. */}}
-{{- range splitList "\\\\" $text }}{{ $parts = append $parts (replace $code $pair .) }}{{ end }}
-{{- $text = join "\\\\" $parts }}
+{{- range printf "%+q" . | trimPrefix "\"" | trimSuffix "\"" | replace "\\\"" "\"" | splitList "\\\\" }}
+{{- $part := regexReplaceAll "\\\\x([0-9a-f]{2})" . "\\u00${1}" | replace "\\a" "\\u0007" | replace "\\b" "\\u0008" | replace "\\v" "\\u000b" }}
+{{- range $code, $pair := $pairs }}{{ $part = replace $code $pair $part }}{{ end }}
+{{- $parts = append $parts $part }}
 {{- end }}
+{{- $text := join "\\\\" $parts }}
 {{- if hasPrefix " " $text }}\{{ end }}{{ $text }}
 {{- end }}
 

@@ -1,0 +1,46 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/yaml"
+)
+
+// FuzzDecode: what decodes at all is the same after a round trip and as a copy, and has its
+// defaults once and for all.
+func FuzzDecode(f *testing.F) {
+	samples, err := filepath.Glob("../../config/samples/*.yaml")
+	assert.NilError(f, err)
+	cases, err := filepath.Glob("../../test/fields/bases/*.yaml")
+	assert.NilError(f, err)
+	for _, file := range append(samples, cases...) {
+		data, err := os.ReadFile(file)
+		assert.NilError(f, err)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ds := &DataService{}
+		if len(data) > 1<<16 || yaml.Unmarshal(data, ds) != nil {
+			t.Skip("no DataService, or too much of it")
+		}
+		assert.Assert(t, equality.Semantic.DeepEqual(ds, ds.DeepCopy()), "the copy is another")
+		SetDefaults(ds)
+		once := ds.DeepCopy()
+		SetDefaults(ds)
+		assert.Assert(t, equality.Semantic.DeepEqual(once, ds), "other defaults the second time")
+		text, err := yaml.Marshal(ds)
+		assert.NilError(t, err)
+		again := &DataService{}
+		assert.NilError(t, yaml.Unmarshal(text, again))
+		second, err := yaml.Marshal(again)
+		assert.NilError(t, err)
+		assert.Equal(t, string(text), string(second))
+	})
+}

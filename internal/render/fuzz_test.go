@@ -1,0 +1,59 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/test/inject"
+)
+
+// FuzzRender: a text in the values of a chart is a text in its objects, whatever it is.
+func FuzzRender(f *testing.F) {
+	for _, text := range []string{
+		"{{ .Values }}", `{{ fail "x" }}`, "a\nkind: Secret", "---\na: b", "a\x00b", "\u202e", "\x7f", "\u0085", "\u2028", "\ufeff", `"`, `\`, "'", "$(A)", "${1}",
+		"true", "1", "~", "", " a ", "\t", "a: b # c", "|", "!!binary a", "\r\n", "\U0001f600",
+	} {
+		f.Add(text)
+	}
+	r, err := New("v1.36.0")
+	assert.NilError(f, err)
+	of := func(text string) map[string]any {
+		one := map[string]any{"A": inject.Neutral}
+		v := inject.Set(map[string]any{
+			"name": "own", "image": "registry.example.com/own:v1", "service": "", "kind": "Deployment", "port": int64(80), "replicas": int64(1),
+			"env": one, "annotations": one, "labels": one, "serviceAnnotations": one, "serviceLabels": one, "nodeSelector": one, "config": one,
+			"command": []any{inject.Neutral}, "args": []any{inject.Neutral}, "timeZone": inject.Neutral, "serviceAccountName": inject.Neutral,
+			"configFiles":       []any{map[string]any{"path": "/a", "content": inject.Neutral}},
+			"priorityClassName": inject.Neutral, "imagePullPolicy": "Always",
+			"envs":        []any{map[string]any{"name": "B", "value": inject.Neutral}},
+			"tolerations": []any{map[string]any{"key": inject.Neutral}},
+			"ingress":     map[string]any{"host": inject.Neutral, "path": inject.Neutral, "className": inject.Neutral, "annotations": one},
+		}, text)
+		return v.(map[string]any)
+	}
+	release := Release{Name: "platform", Namespace: "data"}
+	parts := func(text string) []Part {
+		return []Part{{Name: "own", Chart: "microservice", Values: of(text)}}
+	}
+	neutral, err := r.Render(release, parts(inject.Neutral))
+	assert.NilError(f, err)
+	f.Fuzz(func(t *testing.T, text string) {
+		text = strings.ToValidUTF8(text, "?")
+		// An empty text is not given, and one of these is the operator's to refuse (values).
+		if text == "" || len(text) > 1<<12 || strings.Contains(text, inject.Neutral) {
+			t.Skip("no text, or the one that it is compared with")
+		}
+		with, err := r.Render(release, parts(text))
+		assert.NilError(t, err)
+		again, err := r.Render(release, parts(text))
+		assert.NilError(t, err)
+		assert.Assert(t, reflect.DeepEqual(with, again), "another rendering the second time")
+		assert.NilError(t, inject.Same(with[0], neutral[0], text))
+	})
+}

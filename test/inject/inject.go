@@ -1,0 +1,192 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inject shows that a text in a spec is a text in the manifests and nothing else: two
+// specs that differ in one text have manifests that differ in that text alone.
+package inject
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/fields"
+)
+
+// Neutral is a text that means nothing to anyone.
+const Neutral = "NEUTRAL"
+
+// Set returns a copy of a value in which each text that is Neutral is another.
+func Set(value any, text string) any {
+	switch v := value.(type) {
+	case string:
+		if v == Neutral {
+			return text
+		}
+	case map[string]any:
+		copied := make(map[string]any, len(v))
+		for key := range v {
+			copied[key] = Set(v[key], text)
+		}
+		return copied
+	case []any:
+		copied := make([]any, len(v))
+		for i := range v {
+			copied[i] = Set(v[i], text)
+		}
+		return copied
+	}
+	return value
+}
+
+// Texts counts the texts of a value, and At replaces one of them by Neutral.
+func Texts(value any) int {
+	n := 0
+	walk(value, func(string) (string, bool) { n++; return "", false })
+	return n
+}
+
+// At returns a copy of a value in which the n-th text is Neutral.
+func At(value any, n int) any {
+	return walk(value, func(string) (string, bool) { n--; return Neutral, n == -1 })
+}
+
+func walk(value any, each func(string) (string, bool)) any {
+	switch v := value.(type) {
+	case string:
+		if text, replaced := each(v); replaced {
+			return text
+		}
+	case map[string]any:
+		copied := make(map[string]any, len(v))
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			copied[key] = walk(v[key], each)
+		}
+		return copied
+	case []any:
+		copied := make([]any, len(v))
+		for i := range v {
+			copied[i] = walk(v[i], each)
+		}
+		return copied
+	}
+	return value
+}
+
+// Same compares the manifests of a spec with a text and with Neutral in its place.
+func Same(with, neutral []*unstructured.Unstructured, text string) error {
+	was, is := fields.ByID(neutral), fields.ByID(with)
+	for id := range is {
+		if was[id] == nil {
+			return fmt.Errorf("the text makes another object: %s", id)
+		}
+	}
+	for id := range was {
+		if is[id] == nil {
+			return fmt.Errorf("the text takes an object away: %s", id)
+		}
+		if err := same(was[id].Object, is[id].Object, forms(text)); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// forms are those that the formats of files give a text.
+func forms(text string) []string {
+	found := []string{text}
+	if data, err := json.Marshal(text); err == nil {
+		found = append(found, inner(string(data)))
+	}
+	var properties strings.Builder // Java's, as far as they differ from Go's
+	for _, r := range text {
+		switch {
+		case strings.ContainsRune("\t\n\f\r\\", r) || r >= 0x20 && r < 0x7f:
+			properties.WriteString(strings.ReplaceAll(inner(strconv.QuoteToASCII(string(r))), `\"`, `"`))
+		default:
+			for _, code := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&properties, `\u%04x`, code)
+			}
+		}
+	}
+	name := strings.NewReplacer(" ", `\ `, ":", `\:`, "=", `\=`).Replace(properties.String())
+	found = append(found, properties.String(), name)
+	for _, form := range slices.Clone(found) {
+		found = append(found, `\`+form) // which escape a blank at the start
+	}
+	return append(found, strings.TrimRight(text, "/")) // of a url
+}
+
+func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
+
+// same expects a value with the text to be the one with Neutral, but for the text.
+func same(neutral, with any, forms []string) error {
+	switch n := neutral.(type) {
+	case string:
+		w, ok := with.(string)
+		if !ok || !sameText(n, w, forms) {
+			return fmt.Errorf("%q is not %q with the text in its place", with, n)
+		}
+	case map[string]any:
+		w, ok := with.(map[string]any)
+		if !ok || len(w) != len(n) {
+			return fmt.Errorf("%v is not %v with the text in its place", with, neutral)
+		}
+		for key := range n {
+			if strings.HasPrefix(key, "checksum/") || strings.HasSuffix(key, "/digest") {
+				continue // they sum up the object
+			}
+			value, ok := w[key]
+			for _, form := range forms {
+				if !ok {
+					value, ok = w[strings.ReplaceAll(key, Neutral, form)]
+				}
+			}
+			if !ok {
+				return fmt.Errorf("%q is missing", key)
+			}
+			if err := same(n[key], value, forms); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	case []any:
+		w, ok := with.([]any)
+		if !ok || len(w) != len(n) {
+			return fmt.Errorf("%v is not %v with the text in its place", with, neutral)
+		}
+		for i := range n {
+			if err := same(n[i], w[i], forms); err != nil {
+				return fmt.Errorf("[%d]: %w", i, err)
+			}
+		}
+	default:
+		if !reflect.DeepEqual(neutral, with) {
+			return fmt.Errorf("%v is not %v", with, neutral)
+		}
+	}
+	return nil
+}
+
+func sameText(neutral, with string, forms []string) bool {
+	if neutral == with {
+		return true
+	}
+	for _, form := range forms {
+		if with == strings.ReplaceAll(neutral, Neutral, form) || with == base64.StdEncoding.EncodeToString([]byte(form)) {
+			return true
+		}
+	}
+	// Where a file is YAML, what it says counts and not how it is written.
+	n, w := map[string]any{}, map[string]any{}
+	return strings.Contains(neutral, "\n") && yaml.Unmarshal([]byte(neutral), &n) == nil && yaml.Unmarshal([]byte(with), &w) == nil &&
+		same(n, w, forms) == nil
+}

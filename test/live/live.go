@@ -1,0 +1,227 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package live holds what is in a namespace of a running cluster against what the operator
+// plans for it.
+package live
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/credentials"
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/preview"
+	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/test/fields"
+)
+
+// NewPlanner makes plans for the version of a cluster, as the operators do.
+func NewPlanner(config *rest.Config) (*plan.Planner, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	server, err := d.ServerVersion()
+	if err != nil {
+		return nil, err
+	}
+	renderer, err := render.New(server.GitVersion)
+	if err != nil {
+		return nil, err
+	}
+	return plan.NewPlanner(renderer, nil), nil
+}
+
+// Namespace is where a DataService runs.
+type Namespace struct {
+	API     client.Client
+	Planner *plan.Planner
+	Name    string
+}
+
+// Planned returns the objects that a DataService should have. The Secrets have the live values.
+func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {
+	return preview.Planned(ds, n.Planner, credentials.NewKeeper(), func(kind, name string) (*unstructured.Unstructured, error) {
+		object := apply.Empty(schema.GroupVersionKind{Version: "v1", Kind: kind})
+		err := n.API.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: name}, object)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return object, err
+	})
+}
+
+// Objects returns what operators made, past any cache, by kind and name, without numbers of
+// pods that an autoscaler decides on.
+func (n *Namespace) Objects(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
+	found := map[string]*unstructured.Unstructured{}
+	for _, gvk := range apply.Kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if err := n.API.List(ctx, list, client.InNamespace(n.Name), client.MatchingLabels{plan.LabelManagedBy: "d3os-operator"}); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			found[fields.ID(&list.Items[i])] = &list.Items[i]
+		}
+	}
+	for _, object := range found {
+		if object.GetKind() == "HorizontalPodAutoscaler" {
+			kind, _, _ := unstructured.NestedString(object.Object, "spec", "scaleTargetRef", "kind")
+			if target := found[kind+"/"+object.GetName()]; target != nil {
+				unstructured.RemoveNestedField(target.Object, "spec", "replicas")
+			}
+		}
+	}
+	return found, nil
+}
+
+// Holds asks the API server whether applying planned objects would change anything, and
+// expects nothing to be there that is not planned.
+func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstructured, objects map[string]*unstructured.Unstructured) error {
+	for _, planned := range asked {
+		id := fields.ID(planned)
+		if objects[id] == nil {
+			return fmt.Errorf("%s is missing", id)
+		}
+		applied := planned.DeepCopy()
+		if err := n.API.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied),
+			client.FieldOwner(apply.FieldManager), client.ForceOwnership, client.DryRunAll); err != nil {
+			return err
+		}
+		if _, ours, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas"); !ours {
+			unstructured.RemoveNestedField(applied.Object, "spec", "replicas")
+		}
+		if was, is := exactly(objects[id]), exactly(applied); was != is {
+			return fmt.Errorf("applying %s would change it: %s", id, cmp.Diff(was, is))
+		}
+	}
+	planned := fields.ByID(all)
+	for id, object := range objects {
+		if planned[id] == nil && !Stays(object) {
+			return fmt.Errorf("%s is there, but not planned", id)
+		}
+	}
+	return nil
+}
+
+// Stays tells whether an object outlives its plan: data, and what opens it.
+func Stays(object *unstructured.Unstructured) bool {
+	return plan.Kept(object) || object.GetKind() == "PersistentVolumeClaim"
+}
+
+// Baseline is what was there at a time.
+type Baseline struct {
+	Was   map[string]*unstructured.Unstructured
+	known map[string]version // what was last found to be as it was
+}
+
+// version is a version of an object.
+type version struct {
+	uid     types.UID
+	version string
+}
+
+func versionOf(object *unstructured.Unstructured) version {
+	return version{object.GetUID(), object.GetResourceVersion()}
+}
+
+// NewBaseline remembers objects.
+func NewBaseline(objects map[string]*unstructured.Unstructured) *Baseline {
+	b := &Baseline{Was: objects, known: map[string]version{}}
+	for id, object := range objects {
+		b.known[id] = versionOf(object)
+	}
+	return b
+}
+
+// IsAnother tells whether an object was deleted and created anew since it was last as it was.
+func (b *Baseline) IsAnother(object *unstructured.Unstructured) bool {
+	return object.GetUID() != b.known[fields.ID(object)].uid
+}
+
+// Differs tells whether an object has other content than it had.
+func (b *Baseline) Differs(object *unstructured.Unstructured) bool {
+	return content(object) != content(b.Was[fields.ID(object)])
+}
+
+// Same expects the objects of concern to be as they were. Data that stays may be there besides.
+func (b *Baseline) Same(objects map[string]*unstructured.Unstructured, concerns func(id string) bool) error {
+	for id, was := range b.Was {
+		if !concerns(id) || was.GetKind() == "PersistentVolumeClaim" {
+			continue
+		}
+		if objects[id] == nil {
+			return fmt.Errorf("%s is missing", id)
+		}
+		if versionOf(objects[id]) == b.known[id] {
+			continue
+		}
+		if before, now := content(was), content(objects[id]); before != now {
+			return fmt.Errorf("%s is another: %s", id, cmp.Diff(before, now))
+		}
+		b.known[id] = versionOf(objects[id])
+	}
+	for id, object := range objects {
+		if b.Was[id] == nil && concerns(id) && !Stays(object) {
+			return fmt.Errorf("%s is there", id)
+		}
+	}
+	return nil
+}
+
+// exactly is an object as text, without what changes when nothing is written to it.
+func exactly(object *unstructured.Unstructured) string {
+	object = object.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(object.Object, "status")
+	data, err := yaml.Marshal(object.Object)
+	if err != nil {
+		panic(err) // no unstructured object is without a YAML form
+	}
+	return string(data)
+}
+
+// content is an object as text, without its identity and without what was chosen for it.
+func content(object *unstructured.Unstructured) string {
+	object = object.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(object.Object, "status")
+	for _, annotation := range []string{"deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", annotation)
+	}
+	if object.GetKind() == "Service" {
+		if address, _, _ := unstructured.NestedString(object.Object, "spec", "clusterIP"); address != corev1.ClusterIPNone {
+			unstructured.RemoveNestedField(object.Object, "spec", "clusterIP")
+			unstructured.RemoveNestedField(object.Object, "spec", "clusterIPs")
+		}
+		ports, _, _ := unstructured.NestedSlice(object.Object, "spec", "ports")
+		for _, port := range ports {
+			if port := port.(map[string]any); port["nodePort"] != nil {
+				port["nodePort"] = "some"
+			}
+		}
+		if ports != nil {
+			object.Object["spec"].(map[string]any)["ports"] = ports
+		}
+	}
+	return fields.Text(object)
+}

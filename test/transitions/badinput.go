@@ -1,0 +1,267 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/component"
+	"d3os.com/d3os-operator/internal/credentials"
+	"d3os.com/d3os-operator/internal/preview"
+	"d3os.com/d3os-operator/test/inject"
+)
+
+// badInput is the whole suite of what nobody should write into a DataService.
+func badInput(ctx context.Context, s *suite) error {
+	jobs := []job{
+		{name: "nulls and unknown fields", base: "services", do: nulls},
+		{name: "inputs", base: "middleware", do: inputs},
+		{name: "names", do: names},
+	}
+	const parts = 4
+	for part := range parts {
+		jobs = append(jobs, job{name: fmt.Sprintf("texts %d", part), base: "middleware", do: func(ctx context.Context, w *walker) error {
+			return texts(ctx, w, part, parts)
+		}})
+	}
+	jobs = append(jobs, surroundings()...)
+	if s.jobs != "" {
+		jobs = slices.DeleteFunc(jobs, func(j job) bool { return !strings.Contains(j.name, s.jobs) })
+	}
+	return s.run(ctx, jobs)
+}
+
+// nulls: null means not given for every property, those with properties of their own as well;
+// where it cannot, the API server says so. A field that does not exist is refused by its name.
+func nulls(ctx context.Context, w *walker) error {
+	schema, err := specSchema()
+	if err != nil {
+		return err
+	}
+	for _, p := range properties(schema, true) {
+		p.entry = &entry{}
+		if i := slices.IndexFunc(w.all, func(leaf *property) bool { return leaf.String() == p.String() }); i >= 0 {
+			p.entry = w.all[i].entry
+		}
+		given, absent := clone(w.spec), clone(w.spec)
+		p.set(given, nil, p.entry.With)
+		without := object(absent, p.path)
+		maps.Copy(without, clone(p.entry.With))
+		delete(without, p.leaf())
+		c := result{kind: "null", what: p.String(), verdict: carriedOut}
+		stored, err := w.try(ctx, given)
+		bare, otherErr := w.try(ctx, absent)
+		switch {
+		case err != nil && otherErr != nil:
+			c.verdict = refused // something else of it must be given
+		case err != nil:
+			c.verdict, c.err = refused, namesField(err, p)
+		case otherErr != nil || !reflect.DeepEqual(w.meaning(bare), w.meaning(stored)):
+			c.err = fmt.Errorf("null is stored otherwise than nothing: %v, not %v", stored, bare)
+		}
+		w.report.add(c)
+
+		unknown := clone(w.spec)
+		object(unknown, p.path)[p.leaf()+"X"] = "a"
+		c = result{kind: "unknown field", what: p.String() + "X", verdict: refused}
+		_, err = w.try(ctx, unknown, client.FieldValidation("Strict"))
+		c.err = mentions(fmt.Sprint(err), "unknown field", p.leaf()+"X")
+		if stored, err := w.try(ctx, unknown); c.err == nil && err == nil && strings.Contains(fmt.Sprint(stored), p.leaf()+"X") {
+			c.err = errors.New("it is stored")
+		}
+		w.report.add(c)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return w.quiet()
+}
+
+// try asks the API server which spec it would store.
+func (w *walker) try(ctx context.Context, spec map[string]any, options ...client.CreateOption) (map[string]any, error) {
+	ds := w.resource("another", spec)
+	err := w.api.Create(ctx, ds, append(options, client.DryRunAll)...)
+	stored, _ := ds.Object["spec"].(map[string]any)
+	return stored, err
+}
+
+// meaning is a spec as the operator reads it.
+func (w *walker) meaning(spec map[string]any) any {
+	ds, err := w.read(spec)
+	if err != nil {
+		return err
+	}
+	return ds.Spec
+}
+
+// payloads are what a text should not be able to do anything with.
+var payloads = map[string]string{
+	"template": `{{ fail "injected" }}{{ .Values }}`, "YAML": "a\nkind: Secret\nmetadata: {name: injected}\n---\n- x",
+	"NUL": "a\x00b", "right-to-left": "a\u202eb", "delete": "a\x7fb", "next line": "a\u0085b",
+}
+
+// place is where a text is given.
+type place struct {
+	*property
+	of    string
+	value any // with the neutral text
+}
+
+// placesOf are the texts of a property: its own, the names and values of a map, the items of a list,
+// and those in the parts of Kubernetes' own API.
+func placesOf(p *property) []place {
+	if p.entry.Elsewhere != "" {
+		return nil
+	}
+	switch {
+	case p.schema.Type == "string", p.schema.XIntOrString:
+		return []place{{p, "", inject.Neutral}}
+	case p.schema.Type == "object" && p.schema.AdditionalProperties != nil:
+		return []place{{p, " (value)", map[string]any{"NAME": inject.Neutral}}, {p, " (name)", map[string]any{inject.Neutral: "value"}}}
+	case p.schema.Type == "array" && p.schema.Items.Schema.Type == "string":
+		return []place{{p, "", []any{inject.Neutral}}}
+	case p.schema.Type == "array" || p.schema.Type == "object":
+		value := plain(p.entry.Values[0])
+		var found []place
+		for i := range inject.Texts(value) {
+			found = append(found, place{p, fmt.Sprintf(" (text %d)", i+1), inject.At(value, i)})
+		}
+		return found
+	}
+	return nil
+}
+
+// spec returns the base with a text in the place.
+func (l place) spec(base map[string]any, text string) map[string]any {
+	spec := clone(base)
+	value := inject.Set(l.value, text)
+	if named, isMap := value.(map[string]any); isMap {
+		if v, ok := named[inject.Neutral]; ok {
+			delete(named, inject.Neutral)
+			named[text] = v
+		}
+	}
+	l.set(spec, value, l.entry.With)
+	return spec
+}
+
+// texts puts each text into every place of a part of the properties: it is refused or named as a
+// mistake, or it is in the manifests as it is and nothing else is. What is accepted then runs.
+func texts(ctx context.Context, w *walker, part, parts int) error {
+	accepted := map[string][]chain{}
+	for i, p := range w.all {
+		if i%parts != part || !slices.Contains(sorts, p.component()) {
+			continue
+		}
+		spec, err := base(where(p))
+		if err != nil {
+			return err
+		}
+		runs := map[string]any{} // by payload
+		for _, l := range placesOf(p) {
+			for name, payload := range payloads {
+				v, err := w.judgeText(ctx, l, spec, payload)
+				w.report.add(result{kind: "text: " + name, what: l.String() + l.of, verdict: v, err: err})
+				if err == nil && v == carriedOut && !p.entry.Shares && where(p) != "elsewhere" {
+					runs[name] = object(l.spec(w.spec, payload), l.path)[l.leaf()]
+				}
+			}
+		}
+		if names := slices.Sorted(maps.Keys(runs)); len(names) > 0 { // one each, by turns
+			value := runs[names[i%len(names)]]
+			accepted[p.component()] = append(accepted[p.component()], chain{property: p, values: []any{value}})
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return w.runTexts(ctx, accepted)
+}
+
+// judgeText tells what becomes of a text, without a change of what runs.
+func (w *walker) judgeText(ctx context.Context, l place, spec map[string]any, payload string) (verdict, error) {
+	ds, err := w.stored(ctx, l.spec(spec, payload))
+	if err != nil {
+		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+			return refused, mentions(err.Error(), l.leaf())
+		}
+		return "", err
+	}
+	with, err := w.planOf(ds)
+	if err != nil {
+		var mistake *component.FieldError
+		if !errors.As(err, &mistake) {
+			return "", fmt.Errorf("no field is named: %w", err)
+		}
+		return reported, mentions(mistake.Field, l.where())
+	}
+	if ds, err = w.stored(ctx, l.spec(spec, inject.Neutral)); err != nil {
+		return "", fmt.Errorf("a neutral text is refused, this one is not: %w", err)
+	}
+	neutral, err := w.planOf(ds)
+	if err != nil {
+		return "", fmt.Errorf("a neutral text is a mistake, this one is not: %w", err)
+	}
+	return carriedOut, inject.Same(with, neutral, payload)
+}
+
+// stored returns the DataService as the API server would store it.
+func (w *walker) stored(ctx context.Context, spec map[string]any) (*dsv1.DataService, error) {
+	spec, err := w.try(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return w.read(spec)
+}
+
+// read reads a stored spec as the operator does.
+func (w *walker) read(spec map[string]any) (*dsv1.DataService, error) {
+	ds := &dsv1.DataService{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(w.resource(w.name, spec).Object, ds)
+	dsv1.SetDefaults(ds)
+	return ds, err
+}
+
+func (w *walker) planOf(ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {
+	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
+	return preview.Planned(ds, w.planner, credentials.NewPreview(), none)
+}
+
+// runTexts gives what runs a text in every property that takes one, a property of each component
+// at once, and takes all of it back.
+func (w *walker) runTexts(ctx context.Context, accepted map[string][]chain) error {
+	for i := 0; ; i++ {
+		spec := clone(w.spec)
+		var what []string
+		for _, name := range slices.Sorted(maps.Keys(accepted)) {
+			if i < len(accepted[name]) {
+				c := accepted[name][i]
+				c.set(spec, c.values[0], c.entry.With)
+				what = append(what, fmt.Sprintf("%s = %q", c, text(c.values[0])))
+			}
+		}
+		if what == nil {
+			break
+		}
+		v, _, err := w.judge(ctx, spec)
+		w.report.add(result{kind: "texts on what runs", what: strings.Join(what, ", "), verdict: v, err: err})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	w.report.add(result{kind: "texts on what runs", what: fmt.Sprintf("all of %s taken back", w.space.Name), verdict: carriedOut, err: w.recovered(ctx)})
+	return ctx.Err()
+}

@@ -1,0 +1,28 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+// Every property of the CRD has values, or the corpus says where it is varied; and its base has
+// its component.
+func TestEveryPropertyHasValues(t *testing.T) {
+	t.Parallel()
+	all, err := load()
+	assert.NilError(t, err)
+	assert.Assert(t, len(all) > 600, "the schema is incomplete")
+	for _, p := range all {
+		assert.Check(t, len(p.entry.Values) > 0 || p.leaf() == "nodePort", "%s has no values", p)
+		assert.Check(t, len(p.entry.Refused) > 0, "%s: nothing is refused", p)
+		spec, err := base(where(p))
+		assert.NilError(t, err)
+		whole := []string{"defaults", "networkPolicy", "rollout", "paused"}
+		assert.Check(t, spec[p.component()] != nil || slices.Contains(whole, p.component()), "%s: its base has no such component", p)
+	}
+}

@@ -1,0 +1,124 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command transitions changes every property of the CRD on running DataServices, each value
+// that the schema or corpus.yaml has for it and back, and holds the operator against it: every
+// change shows, what is wrong is refused or named, and taken back, all is as it was. With -suite
+// bad-input it tries what nobody should write into a DataService.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/live"
+)
+
+// suite is what all walkers share.
+type suite struct {
+	config  *rest.Config
+	api     client.WithWatch // as the cluster's administrator
+	planner *plan.Planner
+	logs    *logSink
+	report  *report
+	all     []*property
+	full    bool
+	first   int64  // seed
+	only    bool   // that seed
+	jobs    string // only those whose names hold this
+	ports   atomic.Int64
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	which := flag.String("suite", "transitions", "transitions or bad-input")
+	seed := flag.Int64("seed", 0, "replay the random sequence of this seed and do nothing else")
+	jobs := flag.String("jobs", "", "do only the parts whose names hold this")
+	full := flag.Bool("full", os.Getenv("TRANSITIONS") == "full", "try every value, not just some of each property (TRANSITIONS=full)")
+	flag.Parse()
+	parts := map[string]func(context.Context, *suite) error{"transitions": transitions, "bad-input": badInput}[*which]
+	if parts == nil {
+		return fmt.Errorf("there is no suite %q", *which)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := &suite{logs: &logSink{}, report: newReport(os.Stdout), full: *full, first: *seed, only: *seed != 0, jobs: *jobs}
+	log := zap.New(zap.WriteTo(s.logs), zap.JSONEncoder())
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	var err error
+	if s.all, err = load(); err != nil {
+		return err
+	}
+	c, err := cluster.Start(ctx, cluster.Options{Name: "transitions"})
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	err = s.prepare(ctx, c.Config)
+	if err == nil {
+		err = parts(ctx, s)
+	}
+	s.report.table(*which)
+	fmt.Printf("\n%s without the cluster's start\n", time.Since(start).Round(time.Second))
+	if panics := s.logs.panics(); len(panics) > 0 {
+		err = errors.Join(err, fmt.Errorf("the operator panicked: %s", shorten(panics[0], 2000)))
+	}
+	if n := s.report.failures(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d cases failed", n))
+	}
+	return errors.Join(err, c.Stop())
+}
+
+// prepare connects, installs the CRD and waits until it is served.
+func (s *suite) prepare(ctx context.Context, config *rest.Config) error {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return err
+	}
+	s.config = config
+	if s.api, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("connect to the cluster: %w", err)
+	}
+	if s.planner, err = live.NewPlanner(config); err != nil {
+		return err
+	}
+	crd := &unstructured.Unstructured{}
+	if err := readYAML(crdFile, &crd.Object); err != nil {
+		return err
+	}
+	if err := s.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("transitions"), client.ForceOwnership); err != nil {
+		return fmt.Errorf("install the CRD: %w", err)
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("d3os-product.com.d3os/v1")
+	list.SetKind("DataServiceList")
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return s.api.List(ctx, list, client.InNamespace(corev1.NamespaceDefault)) == nil, nil
+	})
+}

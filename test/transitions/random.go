@@ -1,0 +1,136 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/fields"
+)
+
+// sequence changes properties at random, good values and wrong ones, each on top of those
+// before, and takes all of them back at the end.
+func (w *walker) sequence(ctx context.Context, of []*property, steps int) error {
+	random := rand.New(rand.NewPCG(uint64(w.seed), 0))
+	spec := clone(w.spec)
+	var trail []string
+	for range steps {
+		next, what := w.mutate(random, of, spec)
+		trail = append(trail, what)
+		c := result{kind: "random sequence", what: fmt.Sprintf("seed %d: %s", w.seed, strings.Join(trail, "; then ")), seed: w.seed}
+		var kept bool
+		c.verdict, kept, c.err = w.judge(ctx, next)
+		w.report.add(c)
+		if ctx.Err() != nil || c.err != nil {
+			break
+		}
+		if kept {
+			spec = next
+		}
+	}
+	c := result{kind: "random sequence taken back", what: fmt.Sprintf("seed %d", w.seed), seed: w.seed, verdict: carriedOut}
+	c.err = w.recovered(ctx)
+	if c.err == nil {
+		c.err = w.quiet()
+	}
+	w.report.add(c)
+	return c.err
+}
+
+// mutate changes one property at random, or takes it or its component away.
+func (w *walker) mutate(random *rand.Rand, of []*property, spec map[string]any) (map[string]any, string) {
+	next := clone(spec)
+	p := of[random.IntN(len(of))]
+	values := p.entry.Values
+	if p.leaf() == "nodePort" {
+		values = []any{w.nodePort()}
+	}
+	switch draw := random.IntN(20); {
+	case draw < 2:
+		delete(next, p.component())
+		return next, "without " + p.component()
+	case draw < 5:
+		delete(object(next, p.path), p.leaf())
+		return next, "without " + p.String()
+	case draw < 8 && len(p.entry.Bad) > 0:
+		values = p.entry.Bad
+	case draw < 10 && len(p.entry.Refused) > 0:
+		values = p.entry.Refused
+	case draw < 11:
+		values = []any{nil}
+	}
+	value := values[random.IntN(len(values))]
+	p.set(next, plain(value), p.entry.With)
+	return next, fmt.Sprintf("%s = %s", p, text(value))
+}
+
+// judge changes the spec and expects what the API server and the operator promise for whatever
+// it is. kept tells whether it is the spec now.
+func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, bool, error) {
+	generation, err := w.change(ctx, spec)
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return refused, false, mentions(err.Error(), "spec")
+	case err != nil:
+		return "", false, err
+	}
+	planned, planErr := w.planned(ctx)
+	v := carriedOut
+	err = w.calm(3*int64(len(w.before))+20, 60, func() error {
+		return w.until(func() error {
+			if planErr != nil {
+				v = reported
+				return w.isWrong(generation, planErr.Error())
+			}
+			if err := w.isReady(w.name, generation); err == nil {
+				v = carriedOut
+				if planned, err = w.planned(ctx); err != nil { // with what was generated meanwhile
+					return err
+				}
+				return w.asPlanned(ctx, planned, fields.Compare(w.before, planned))
+			}
+			ds, err := w.seenAt(w.name, generation)
+			if err != nil {
+				return err
+			}
+			if ds.Spec.Paused && meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionPaused) {
+				v = carriedOut
+				return nil
+			}
+			if err := w.isWrong(generation, "spec."); err == nil {
+				v = reported
+				return nil
+			}
+			c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDegraded)
+			if c == nil || c.Status != metav1.ConditionTrue || c.Reason != dsv1.ReasonComponentFailing {
+				return fmt.Errorf("neither ready nor a word why: phase %s: %s", ds.Status.Phase, ds.Status.Message)
+			}
+			v = troubled
+			return nil
+		})
+	})
+	return v, true, err
+}
+
+// isWrong expects the spec to be named as wrong, in these words.
+func (w *walker) isWrong(generation int64, words ...string) error {
+	ds, err := w.seenAt(w.name, generation)
+	if err != nil {
+		return err
+	}
+	c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDegraded)
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != dsv1.ReasonInvalidSpec {
+		return errors.Join(errors.New("it is not named as wrong"), fmt.Errorf("phase %s: %s", ds.Status.Phase, ds.Status.Message))
+	}
+	return mentions(c.Message, words...)
+}

@@ -1,0 +1,125 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+const crdFile = "config/crd/bases/d3os-product.com.d3os_dataservices.yaml"
+
+// property is one property of the spec without properties of its own in the schema.
+type property struct {
+	path   []string // the parts of lists of named things end in []
+	schema *apiextensionsv1.JSONSchemaProps
+	entry  *entry // of the corpus
+}
+
+func (p *property) String() string { return strings.Join(p.path, ".") }
+
+// leaf is the property's own name.
+func (p *property) leaf() string { return strings.TrimSuffix(p.path[len(p.path)-1], "[]") }
+
+// component is the part of the spec that the property belongs to.
+func (p *property) component() string { return strings.TrimSuffix(p.path[0], "[]") }
+
+// readYAML reads a file of the repository.
+func readYAML(path string, into any) error {
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), path))
+	if err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// specSchema reads the schema of the spec from the CRD.
+func specSchema() (*apiextensionsv1.JSONSchemaProps, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := readYAML(crdFile, crd); err != nil {
+		return nil, err
+	}
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	return &spec, nil
+}
+
+// properties returns every property of a schema, sorted. With inner, those that have
+// properties of their own as well.
+func properties(schema *apiextensionsv1.JSONSchemaProps, inner bool, at ...string) []*property {
+	var found []*property
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		next := schema.Properties[name]
+		path := append(slices.Clone(at), name)
+		within := &next
+		if next.Items != nil && len(next.Items.Schema.Properties) > 0 {
+			within = next.Items.Schema
+		}
+		if len(within.Properties) == 0 || inner {
+			found = append(found, &property{path: path, schema: &next})
+		}
+		if len(within.Properties) > 0 {
+			if within != &next {
+				path = append(slices.Clone(at), name+"[]")
+			}
+			found = append(found, properties(within, inner, path...)...)
+		}
+	}
+	return found
+}
+
+// items names the item of each list of named things that is changed.
+var items = map[string]string{
+	"additionalServices[]": "reports", "cronJobs[]": "clean-up", "users[]": "reporter", "initScripts[]": "more-tables",
+}
+
+// object finds the object that holds a property, and makes what is missing on the way.
+func object(spec map[string]any, path []string) map[string]any {
+	at := spec
+	for _, part := range path[:len(path)-1] {
+		item, isList := items[part]
+		name := strings.TrimSuffix(part, "[]")
+		if !isList {
+			next, _ := at[name].(map[string]any)
+			if next == nil {
+				next = map[string]any{}
+				at[name] = next
+			}
+			at = next
+			continue
+		}
+		list, _ := at[name].([]any)
+		i := slices.IndexFunc(list, func(v any) bool { return v.(map[string]any)["name"] == item })
+		if i < 0 {
+			list, i = append(list, map[string]any{"name": item}), len(list)
+			at[name] = list
+		}
+		at = list[i].(map[string]any)
+	}
+	return at
+}
+
+// set gives a property a value, and its object what else it needs then.
+func (p *property) set(spec map[string]any, value any, with map[string]any) {
+	at := object(spec, p.path)
+	maps.Copy(at, clone(with))
+	at[p.leaf()] = value
+}
+
+// isSet tells whether a spec has the property.
+func (p *property) isSet(spec map[string]any) bool {
+	_, ok := object(clone(spec), p.path)[p.leaf()]
+	return ok
+}

@@ -1,0 +1,358 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/test/fields"
+	"d3os.com/d3os-operator/test/live"
+)
+
+const (
+	// patience is how long anything may take; the machine may be busy.
+	patience = time.Minute
+	// glance is how long is looked on when nothing may happen; reactions take some 30 ms.
+	glance = 300 * time.Millisecond
+)
+
+// walker is a DataService in a namespace of its own, with an operator of its own.
+type walker struct {
+	*suite
+	space live.Namespace
+	name  string
+	op    *operator
+	wrote *counter
+	seed  int64 // of what it does, where that is random
+
+	spec   map[string]any               // it was created with
+	before []*unstructured.Unstructured // planned then
+	was    *live.Baseline               // there then
+
+	mu    sync.Mutex
+	now   map[string]*dsv1.DataService // as last seen
+	moved chan struct{}                // closed at the next change
+	done  context.CancelFunc
+	ended sync.WaitGroup
+}
+
+// walk makes a namespace with what specs refer to, and starts an operator for it.
+func (s *suite) walk(ctx context.Context) (*walker, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "transitions-"}}
+	if err := s.api.Create(ctx, namespace); err != nil {
+		return nil, fmt.Errorf("create a namespace: %w", err)
+	}
+	w := &walker{suite: s, name: "platform", wrote: &counter{}, now: map[string]*dsv1.DataService{}, moved: make(chan struct{})}
+	w.space = live.Namespace{API: s.api, Planner: s.planner, Name: namespace.Name}
+	objects, err := fields.Objects()
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if object.GetKind() != "PriorityClass" {
+			object.SetNamespace(namespace.Name)
+		}
+		if err := s.api.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, err
+		}
+	}
+	watching, cancel := context.WithCancel(ctx)
+	w.done = cancel
+	events, err := s.api.Watch(watching, &dsv1.DataServiceList{}, client.InNamespace(namespace.Name))
+	if err != nil {
+		return nil, err
+	}
+	w.ended.Go(func() { w.follow(watching, events) })
+	w.op, err = startOperator(ctx, s.config, namespace.Name, w.wrote)
+	return w, err
+}
+
+// end stops the operator and takes the namespace's objects away.
+func (w *walker) end(ctx context.Context) error {
+	var err error
+	if w.op != nil {
+		err = w.op.stop()
+	}
+	w.done()
+	w.ended.Wait()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.space.Name}}
+	return errors.Join(err, client.IgnoreNotFound(w.api.Delete(ctx, namespace)))
+}
+
+// follow keeps the DataServices as last seen.
+func (w *walker) follow(ctx context.Context, events watch.Interface) {
+	for ctx.Err() == nil {
+		stop := context.AfterFunc(ctx, events.Stop)
+		version := ""
+		for event := range events.ResultChan() {
+			ds, ok := event.Object.(*dsv1.DataService)
+			if !ok || event.Type == watch.Bookmark {
+				continue
+			}
+			version = ds.ResourceVersion
+			w.mu.Lock()
+			if event.Type == watch.Deleted {
+				delete(w.now, ds.Name)
+			} else {
+				w.now[ds.Name] = ds
+			}
+			close(w.moved)
+			w.moved = make(chan struct{})
+			w.mu.Unlock()
+		}
+		stop()
+		again, err := w.api.Watch(ctx, &dsv1.DataServiceList{}, client.InNamespace(w.space.Name),
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+		if err != nil {
+			return
+		}
+		events = again
+	}
+}
+
+func (w *walker) get(name string) (*dsv1.DataService, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now[name], w.moved
+}
+
+// until waits until a condition holds; it returns what is missing when time is up.
+func (w *walker) until(holds func() error) error { return w.within(patience, holds) }
+
+func (w *walker) within(limit time.Duration, holds func() error) error {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	again := time.NewTicker(100 * time.Millisecond) // for conditions that look beyond the DataServices
+	defer again.Stop()
+	for {
+		_, moved := w.get("")
+		err := holds()
+		if err == nil {
+			return nil
+		}
+		var now *finalError
+		if errors.As(err, &now) {
+			return err
+		}
+		select {
+		case <-moved:
+		case <-again.C:
+		case <-deadline.C:
+			return fmt.Errorf("not within %s: %w", limit, err)
+		}
+	}
+}
+
+// finalError is what no waiting heals.
+type finalError struct{ error }
+
+func (e *finalError) Unwrap() error { return e.error }
+
+// start creates the DataService and remembers what there is once it is ready.
+func (w *walker) start(ctx context.Context, spec map[string]any) error {
+	w.spec = clone(spec)
+	generation, err := w.create(ctx, w.name, spec)
+	if err != nil {
+		return err
+	}
+	if err := w.until(func() error { return w.isReady(w.name, generation) }); err != nil {
+		return fmt.Errorf("the start: %w", err)
+	}
+	return w.until(func() error {
+		var err error
+		if w.before, err = w.planned(ctx); err != nil {
+			return err
+		}
+		objects, err := w.space.Objects(ctx)
+		if err != nil {
+			return err
+		}
+		w.was = live.NewBaseline(objects)
+		return w.space.Holds(ctx, w.before, w.before, objects)
+	})
+}
+
+// create creates a DataService and returns its generation.
+func (w *walker) create(ctx context.Context, name string, spec map[string]any) (int64, error) {
+	ds := w.resource(name, spec)
+	err := w.api.Create(ctx, ds)
+	return ds.GetGeneration(), err
+}
+
+func (w *walker) resource(name string, spec map[string]any) *unstructured.Unstructured {
+	ds := &unstructured.Unstructured{Object: map[string]any{"spec": clone(spec)}}
+	ds.SetGroupVersionKind(dsv1.GroupVersion.WithKind(dsv1.Kind))
+	ds.SetName(name)
+	ds.SetNamespace(w.space.Name)
+	return ds
+}
+
+// change replaces the spec and returns the generation that it has then.
+func (w *walker) change(ctx context.Context, spec map[string]any, options ...client.PatchOption) (int64, error) {
+	patch, err := json.Marshal([]any{map[string]any{"op": "replace", "path": "/spec", "value": spec}})
+	if err != nil {
+		return 0, err
+	}
+	ds := w.resource(w.name, map[string]any{})
+	err = w.api.Patch(ctx, ds, client.RawPatch(types.JSONPatchType, patch), options...)
+	return ds.GetGeneration(), err
+}
+
+// planned returns the objects of the DataService as it is now.
+func (w *walker) planned(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	ds := &dsv1.DataService{}
+	if err := w.api.Get(ctx, client.ObjectKey{Namespace: w.space.Name, Name: w.name}, ds); err != nil {
+		return nil, err
+	}
+	return w.space.Planned(ctx, ds)
+}
+
+// seenAt returns the DataService once the operator has seen a generation of it.
+func (w *walker) seenAt(name string, generation int64) (*dsv1.DataService, error) {
+	ds, _ := w.get(name)
+	if ds == nil || ds.Generation < generation || ds.Status.ObservedGeneration < generation {
+		return nil, fmt.Errorf("%s has not observed generation %d", name, generation)
+	}
+	return ds, nil
+}
+
+// isReady returns why a DataService is not ready in a generation, or nil.
+func (w *walker) isReady(name string, generation int64) error {
+	ds, err := w.seenAt(name, generation)
+	if err != nil {
+		return err
+	}
+	if !meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionReady) || ds.Status.Phase != dsv1.PhaseRunning {
+		return fmt.Errorf("phase %s: %s", ds.Status.Phase, ds.Status.Message)
+	}
+	for _, c := range ds.Status.Components {
+		if c.Ready < c.Desired {
+			return fmt.Errorf("ready, but %s has %d of %d pods", c.Name, c.Ready, c.Desired)
+		}
+	}
+	return nil
+}
+
+// says returns how a condition differs from what is asked for, or nil.
+func (w *walker) says(name string, generation int64, kind, reason string, words ...string) error {
+	ds, err := w.seenAt(name, generation)
+	if err != nil {
+		return err
+	}
+	c := meta.FindStatusCondition(ds.Status.Conditions, kind)
+	if c == nil || c.Status != metav1.ConditionTrue || reason != "" && c.Reason != reason {
+		return fmt.Errorf("phase %s, condition %s is %+v", ds.Status.Phase, kind, c)
+	}
+	return mentions(c.Message, words...)
+}
+
+// mentions returns which of the words a text lacks, or nil.
+func mentions(text string, words ...string) error {
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			return fmt.Errorf("it does not mention %q: %s", word, shorten(text, 600))
+		}
+	}
+	return nil
+}
+
+// asPlanned returns how what is there differs from the plan, or nil; what is not planned
+// otherwise than before must be as before.
+func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstructured, d fields.Difference) error {
+	objects, err := w.space.Objects(ctx)
+	if err != nil {
+		return err
+	}
+	concerned := slices.Concat(d.Added, d.Changed, d.Removed)
+	if err := w.was.Same(objects, func(id string) bool { return !slices.Contains(concerned, id) }); err != nil {
+		return fmt.Errorf("what nobody changed: %w", err)
+	}
+	for _, id := range d.Changed {
+		if objects[id] != nil && !w.was.Differs(objects[id]) {
+			return fmt.Errorf("%s has not changed", id)
+		}
+	}
+	asked := slices.DeleteFunc(slices.Clone(planned), func(object *unstructured.Unstructured) bool {
+		return !slices.Contains(d.Added, fields.ID(object)) && !slices.Contains(d.Changed, fields.ID(object))
+	})
+	return w.space.Holds(ctx, planned, asked, objects)
+}
+
+// recovered puts the spec back and waits until all is as at the start.
+func (w *walker) recovered(ctx context.Context) error {
+	generation, err := w.change(ctx, w.spec)
+	if err != nil {
+		return fmt.Errorf("taking it back: %w", err)
+	}
+	if err := w.until(func() error { return w.isReady(w.name, generation) }); err != nil {
+		return fmt.Errorf("taken back: %w", err)
+	}
+	if err := w.until(func() error { return w.asBefore(ctx) }); err != nil {
+		return fmt.Errorf("taken back, but not as before: %w", err)
+	}
+	return nil
+}
+
+func (w *walker) asBefore(ctx context.Context) error {
+	objects, err := w.space.Objects(ctx)
+	if err != nil {
+		return err
+	}
+	return w.was.Same(objects, func(string) bool { return true })
+}
+
+// calm runs something and bounds what the operator writes and complains about meanwhile.
+func (w *walker) calm(objects, status int64, do func() error) error {
+	wroteObjects, wroteStatus, mark := w.wrote.objects.Load(), w.wrote.status.Load(), w.logs.mark()
+	if err := do(); err != nil {
+		return err
+	}
+	if n := w.wrote.objects.Load() - wroteObjects; n > objects {
+		return fmt.Errorf("a storm: %d writes of objects, %d expected at most", n, objects)
+	}
+	if n := w.wrote.status.Load() - wroteStatus; n > status {
+		return fmt.Errorf("a storm: %d writes of the status, %d expected at most", n, status)
+	}
+	if lines := w.logs.since(mark, w.space.Name); len(lines) > 20 {
+		return fmt.Errorf("a storm: %d errors in the log, such as %s", len(lines), shorten(lines[0], 600))
+	}
+	return nil
+}
+
+// quiet expects the operator to write nothing while it looks on.
+func (w *walker) quiet() error {
+	objects, status := w.wrote.objects.Load(), w.wrote.status.Load()
+	if w.within(glance, func() error {
+		if w.wrote.objects.Load() > objects || w.wrote.status.Load() > status {
+			return nil
+		}
+		return errors.New("nothing is written")
+	}) == nil {
+		return errors.New("the operator goes on writing though nothing changes")
+	}
+	return nil
+}
+
+// labelOf is the component that an object belongs to.
+func labelOf(object *unstructured.Unstructured) string {
+	return object.GetLabels()[plan.LabelComponent]
+}

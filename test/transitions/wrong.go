@@ -1,0 +1,107 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+// refuse expects the API server to refuse values of a property, with its name.
+func (w *walker) refuse(ctx context.Context, p *property) error {
+	for _, value := range p.entry.Refused {
+		spec := clone(w.spec)
+		p.set(spec, plain(value), p.entry.With)
+		c := result{kind: "beyond the limits", what: fmt.Sprintf("%s: %s", p, text(value)), verdict: refused}
+		_, err := w.change(ctx, spec, client.DryRunAll)
+		c.err = namesField(err, p)
+		w.report.add(c)
+	}
+	return ctx.Err()
+}
+
+// namesField expects an answer of the API server to refuse a value and to name its property.
+func namesField(err error, p *property) error {
+	switch {
+	case err == nil:
+		return errors.New("it is accepted")
+	case !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err):
+		return fmt.Errorf("refused for another reason: %w", err)
+	}
+	return mentions(err.Error(), p.leaf())
+}
+
+// mistakes expects the operator to name a property whose value is wrong, to change nothing
+// meanwhile, and to be as before when it is taken back.
+func (w *walker) mistakes(ctx context.Context, p *property, values []any) error {
+	if len(values) == 0 {
+		return nil
+	}
+	for _, value := range values {
+		c := result{kind: "wrong value", what: fmt.Sprintf("%s: %s", p, text(value)), verdict: reported}
+		spec := clone(w.spec)
+		p.set(spec, plain(value), p.entry.With)
+		c.err = w.mistake(ctx, spec, p.named)
+		w.report.add(c)
+	}
+	if err := w.recovered(ctx); err != nil {
+		w.report.add(result{kind: "wrong value", what: p.String() + " taken back", err: err})
+		return err
+	}
+	return nil
+}
+
+// where is the property's component as conditions write it.
+func (p *property) where() string {
+	if item, isList := items[p.path[0]]; isList {
+		return fmt.Sprintf("spec.%s[%s]", p.component(), item)
+	}
+	if p.component() == "defaults" { // what is wrong with it shows in the pods of some component
+		return "spec."
+	}
+	return "spec." + p.component()
+}
+
+// named expects a message to name the property, or the place of a pod where the API server found it.
+func (p *property) named(message string) error {
+	if err := mentions(message, p.where()); err != nil {
+		return err
+	}
+	for _, word := range []string{p.leaf(), "spec.template.", "spec.jobTemplate.", "its pods have"} {
+		if strings.Contains(message, word) {
+			return nil
+		}
+	}
+	return fmt.Errorf("it does not name %s: %s", p.leaf(), shorten(message, 600))
+}
+
+// mistake expects a spec to be named as wrong and not carried out.
+func (w *walker) mistake(ctx context.Context, spec map[string]any, named func(message string) error) error {
+	return w.calm(0, 4, func() error {
+		generation, err := w.change(ctx, spec)
+		if err != nil {
+			return fmt.Errorf("refused already: %w", err)
+		}
+		return w.until(func() error {
+			if err := w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec); err != nil {
+				if w.isReady(w.name, generation) == nil {
+					return &finalError{errors.New("it is carried out")}
+				}
+				return err
+			}
+			ds, _ := w.get(w.name)
+			if err := named(ds.Status.Message); err != nil {
+				return &finalError{err}
+			}
+			return w.says(w.name, generation, dsv1.ConditionStalled, dsv1.ReasonInvalidSpec)
+		})
+	})
+}
