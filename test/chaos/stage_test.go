@@ -180,10 +180,15 @@ type operator struct {
 }
 
 // start starts an operator for the namespace; it ends with the case, or when it crashes.
-func (s *stage) start(rules ...*fault.Rule) *operator {
+func (s *stage) start() *operator {
 	s.Helper()
-	op := &operator{Process: fault.New(), stopped: make(chan struct{})}
-	op.Add(rules...)
+	return s.run(fault.New())
+}
+
+// run starts an operator as a process that something happens to.
+func (s *stage) run(process *fault.Process) *operator {
+	s.Helper()
+	op := &operator{Process: process, stopped: make(chan struct{})}
 	cfg := rest.CopyConfig(config)
 	if s.token != "" {
 		cfg = rest.AnonymousClientConfig(config)
