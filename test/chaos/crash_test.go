@@ -138,16 +138,16 @@ func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p point) {
 		return sc.ended(s)
 	})
 	switch {
-	case op.Hits(rule) == 0 && p.status():
-		missed() // the status is written as often as the moment asks for
+	case op.Hits(rule) == 0 && (p.status() || p.nth > 1):
+		missed() // the status is written, and a refused write repeated, as often as the moment asks for
 	case op.Hits(rule) == 0:
 		s.Fatalf("the write %s, which a run without faults has, did not happen", p)
 	case m.crash:
 		<-op.Crashed()
 		op = s.start()
 	}
-	if err := s.ends(op, base.end, !sc.again); err != nil {
-		s.Error(err)
+	if err := s.ends(op, base.end, true); err != nil {
+		s.Errorf("%v\nthe last operator wrote: %v", err, op.Since(0, writes))
 	}
 }
 
@@ -160,7 +160,7 @@ func (sc *scenario) down(t *testing.T, base *baseline) {
 	op.Crash()
 	sc.act(s)
 	op = s.start()
-	if err := s.ends(op, base.end, !sc.again); err != nil {
+	if err := s.ends(op, base.end, true); err != nil {
 		s.Error(err)
 	}
 	if made := op.Since(0, objects); len(made) > 0 && sc.gone {

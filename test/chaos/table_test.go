@@ -80,9 +80,9 @@ func (t *table) failures() int {
 	return n
 }
 
-// String is the table for people. "Not met" are fault-free runs: the status was written fewer
-// times than in the recorded one, so that there was no such write to crash at; what came of them
-// was compared all the same.
+// String is the table for people. "Not met" are runs in which the status was written, or a write
+// that another made void repeated, fewer times than in the recorded one, so that there was no such
+// write to crash at; what came of them was compared all the same.
 func (t *table) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
