@@ -113,6 +113,12 @@ test: cluster-tools $(HELM) ## Run all tests; they start clusters of their own u
 bench: cluster-tools ## Measure the operator with many DataServices (test/bench).
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench $(ARGS)
 
+##@ Reliability
+
+.PHONY: chaos
+chaos: cluster-tools ## Crash the operator at every write and let all else fail (CHAOS=full: every sample; ARGS='-run X').
+	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' CHAOS='$(CHAOS)' go test -C test/chaos -count 1 -tags chaos -timeout 2h $(ARGS)
+
 ##@ Build
 
 .PHONY: build
