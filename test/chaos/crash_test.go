@@ -137,6 +137,7 @@ func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p point) {
 		}
 		return sc.ended(s)
 	})
+	op.Clear() // or it could meet the write later, with nobody to take over
 	switch {
 	case op.Hits(rule) == 0 && (p.status() || p.nth > 1):
 		missed() // the status is written, and a refused write repeated, as often as the moment asks for
