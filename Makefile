@@ -117,6 +117,10 @@ bench: cluster-tools ## Measure the operator with many DataServices (test/bench)
 
 ##@ Reliability
 
+.PHONY: chaos
+chaos: cluster-tools ## Crash the operator at every write and let all else fail (CHAOS=full: every sample; ARGS='-run X').
+	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' CHAOS='$(CHAOS)' go test -C test/chaos -count 1 -tags chaos -timeout 2h $(ARGS)
+
 FUZZTIME ?= 20s
 export FUZZTIME TRANSITIONS
 

@@ -67,6 +67,14 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s %s exists and belongs to %s; it is left alone: rename the component or remove that object", e.Kind, e.Name, e.Holder)
 }
 
+// UnseenError says that a Secret that the cache does not show exists and is the owner's, with other
+// values than the planned ones. Who generated those must not replace the ones in use.
+type UnseenError struct{ Live *unstructured.Unstructured }
+
+func (e *UnseenError) Error() string {
+	return describe(e.Live) + " exists with other values, which the cache has not shown yet"
+}
+
 // Applier applies objects. It is safe for concurrent use.
 type Applier struct {
 	client   client.Client // reads come from the cache and see this client's own writes
@@ -136,12 +144,38 @@ func (a *Applier) create(ctx context.Context, owner Owner, planned *unstructured
 		if live == nil {
 			return Result{}, fmt.Errorf("create %s: it appeared and vanished meanwhile", describe(planned))
 		}
+		if err := checkOwner(owner, planned, live); err != nil {
+			return Result{}, err
+		}
+		if otherValues(planned, live) {
+			return Result{}, &UnseenError{Live: live}
+		}
 		return a.update(ctx, owner, planned, live)
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("create %s: %w", describe(planned), err)
 	}
 	return a.wrote(object, Created), nil
+}
+
+// Update is Apply over an object that the cache does not show.
+func (a *Applier) Update(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
+	return a.update(ctx, owner, planned, live)
+}
+
+// otherValues tells whether a Secret has another value than the planned one for any key.
+func otherValues(planned, live *unstructured.Unstructured) bool {
+	if planned.GetKind() != "Secret" {
+		return false
+	}
+	want, _ := planned.Object["data"].(map[string]any)
+	has, _ := live.Object["data"].(map[string]any)
+	for key, value := range want {
+		if there, ok := has[key]; ok && there != value {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {

@@ -6,6 +6,7 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -528,6 +529,35 @@ func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 			assert.Equal(t, len(traffic.take(namespace)), 0)
 		})
 	}
+}
+
+// Values of a Secret that the cache does not show are not written over: they may have been generated.
+func TestUnseenValuesStay(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	ds, objects := oneOfEach(t, namespace)
+	planned := objects["Secret"]
+	a := New(operator, apiReader, ownVersion)
+	mustApply(t, a, ownerOf(ds), planned)
+	edit(t, planned, func(o map[string]any) {
+		unstructured.RemoveNestedField(o, "metadata", "labels", plan.LabelManagedBy)
+	})
+	before := fetch(t, planned)
+	other := planned.DeepCopy()
+	data, _, err := unstructured.NestedStringMap(other.Object, "data")
+	assert.NilError(t, err)
+	for key := range data {
+		data[key] = "b3RoZXI="
+	}
+	assert.NilError(t, unstructured.SetNestedStringMap(other.Object, data, "data"))
+	_, err = a.Apply(t.Context(), ownerOf(ds), other)
+	var unseen *UnseenError
+	assert.Assert(t, errors.As(err, &unseen), "%v", err)
+	assert.DeepEqual(t, unseen.Live.Object["data"], before.Object["data"])
+	assert.DeepEqual(t, fetch(t, planned), before)
+	_, err = a.Update(t.Context(), ownerOf(ds), other, unseen.Live)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, fetch(t, planned).Object["data"], other.Object["data"])
 }
 
 // Retained data and the credentials that open it are taken up by a DataService of the same name.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/health"
 )
 
@@ -30,6 +31,23 @@ func ownedChanged() predicate.Predicate {
 			}
 			return declaredChanged(before, after) || stateOf(before) != stateOf(after)
 		},
+	}
+}
+
+// statusChanged lets through a DataService whose status is not what it was. Most of these are the
+// operator's own writes and come to nothing. The others are what an operator that has just started
+// did not see yet when it looked, such as the last words of its predecessor: compared with the
+// status before those, there may have been nothing to write.
+func statusChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*dsv1.DataService)
+			after, ok2 := e.ObjectNew.(*dsv1.DataService)
+			return ok1 && ok2 && !equality.Semantic.DeepEqual(before.Status, after.Status)
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 

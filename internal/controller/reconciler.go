@@ -131,13 +131,20 @@ func (r *Reconciler) carryOut(ctx context.Context, ds *dsv1.DataService) (status
 	if err := r.preflight(ctx, p); err != nil {
 		return seen, err
 	}
-	return r.rollout(ctx, ds, secrets, p, owned, seen)
+	seen, err = r.rollout(ctx, ds, secrets, p, owned, seen)
+	if errors.Is(err, errAdopted) {
+		return r.carryOut(ctx, ds) // with the values in use
+	}
+	return seen, err
 }
+
+// errAdopted says that a Secret which the cache did not show was found, and its values are known now.
+var errAdopted = errors.New("a Secret with values in use was found")
 
 // rollout applies secrets, then components wave by wave, then prunes of what was owned before.
 func (r *Reconciler) rollout(ctx context.Context, ds *dsv1.DataService, secrets *credentials.Plan, p *plan.Plan, owned []*unstructured.Unstructured, seen status.Observation) (status.Observation, error) {
 	for _, secret := range secrets.Secrets {
-		if err := r.applyOne(ctx, ds, secret); err != nil {
+		if err := r.applySecret(ctx, ds, secret); err != nil {
 			return seen, failure(dsv1.ReasonCredentialsFailed, err)
 		}
 	}

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -224,9 +225,17 @@ func note(c *plan.Component) string {
 
 func owner(ds *dsv1.DataService) apply.Owner { return apply.Owner{Name: ds.Name, UID: ds.UID} }
 
-// applyOne applies an object that is not part of a component's rollout.
-func (r *Reconciler) applyOne(ctx context.Context, ds *dsv1.DataService, planned *unstructured.Unstructured) error {
+// applySecret applies a Secret with credentials. One that the cache of an operator that has just
+// started does not show yet keeps the values that were generated for it.
+func (r *Reconciler) applySecret(ctx context.Context, ds *dsv1.DataService, planned *unstructured.Unstructured) error {
 	result, err := r.applier.Apply(ctx, owner(ds), planned)
+	var unseen *apply.UnseenError
+	if errors.As(err, &unseen) {
+		if r.credentials.Adopt(ds, unseen.Live) {
+			return errAdopted
+		}
+		result, err = r.applier.Update(ctx, owner(ds), planned, unseen.Live) // the spec's own values
+	}
 	if err == nil {
 		r.reporter.applied(ctx, ds, nil, planned, result, false)
 	}

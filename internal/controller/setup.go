@@ -61,7 +61,7 @@ type Options struct {
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("dataservice").
 		Watches(&dsv1.DataService{}, &libhandler.InstrumentedEnqueueRequestForObject[client.Object]{},
-			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, resynced()))).
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged(), resynced()))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: options.MaxConcurrentReconciles,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest),

@@ -83,6 +83,24 @@ func (k *Keeper) Forget(namespace, name string) {
 	delete(k.known, namespace+"/"+name)
 }
 
+// Adopt remembers the values of a live Secret in place of those generated because it had not been
+// seen. It tells whether that changes what is to be planned.
+func (k *Keeper) Adopt(ds *dsv1.DataService, live *unstructured.Unstructured) bool {
+	known := k.recall(ds, live.GetName())
+	values := decode(live)
+	adopted, changed := data{}, false
+	for key, value := range known {
+		if current := values[key]; current != "" && current != value {
+			value, changed = current, true
+		}
+		adopted[key] = value
+	}
+	if changed {
+		k.remember(ds, live.GetName(), adopted)
+	}
+	return changed
+}
+
 // Plan returns the Secrets that a DataService should have.
 func (k *Keeper) Plan(ds *dsv1.DataService, graph *component.Graph, lookup Lookup) (*Plan, error) {
 	p := &planner{keeper: k, ds: ds, lookup: lookup, plan: &Plan{}}
@@ -205,15 +223,7 @@ func (p *planner) fill(name string, fixed data, keys ...string) (data, error) {
 	if err != nil {
 		return nil, err
 	}
-	current := data{}
-	if live != nil {
-		encoded, _, _ := unstructured.NestedStringMap(live.Object, "data")
-		for key, value := range encoded {
-			if decoded, err := base64.StdEncoding.DecodeString(value); err == nil {
-				current[key] = string(decoded)
-			}
-		}
-	}
+	current := decode(live)
 	remembered := p.keeper.recall(p.ds, name)
 	filled := fixed
 	for _, key := range keys {
@@ -230,6 +240,20 @@ func (p *planner) fill(name string, fixed data, keys ...string) (data, error) {
 	}
 	p.keeper.remember(p.ds, name, filled)
 	return filled, nil
+}
+
+func decode(secret *unstructured.Unstructured) data {
+	decoded := data{}
+	if secret == nil {
+		return decoded
+	}
+	encoded, _, _ := unstructured.NestedStringMap(secret.Object, "data")
+	for key, value := range encoded {
+		if text, err := base64.StdEncoding.DecodeString(value); err == nil {
+			decoded[key] = string(text)
+		}
+	}
+	return decoded
 }
 
 func (p *planner) add(name, componentName string, d data, keep bool) error {

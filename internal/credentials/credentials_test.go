@@ -412,3 +412,21 @@ func TestErrorsAreReported(t *testing.T) {
 		assert.Equal(t, *generated, 0, "nothing is generated while nobody knows whether there is something")
 	}
 }
+
+// An operator that has just started may not see a Secret yet. What it generates then gives way to
+// the values in use; a Secret with the spec's own values is not its business.
+func TestValuesInUseAreAdopted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, inCluster)
+	first := f.plan(NewKeeper())
+	k := NewKeeper()
+	assert.Assert(t, valuesOf(t, f.plan(k), mysqlSecret)["password"] != valuesOf(t, first, mysqlSecret)["password"])
+	for _, live := range first.Secrets {
+		assert.Assert(t, k.Adopt(f.ds, live))
+		assert.Assert(t, !k.Adopt(f.ds, live), "there is nothing left to adopt")
+	}
+	assert.DeepEqual(t, f.plan(k), first)
+	foreign := first.Secrets[0].DeepCopy()
+	foreign.SetName("mysql-dataservice-third-party")
+	assert.Assert(t, !k.Adopt(f.ds, foreign))
+}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 	// glance is how long a test looks on when nothing may happen; reactions take some 30 ms.
 	glance = 400 * time.Millisecond
 
-	sampleFile = "config/samples/d3os-product.com_v1_dataservice.yaml"
+	sampleFile = harness.SampleFile
 	sampleName = "dataservice-sample"
 )
 
@@ -153,57 +153,16 @@ func (e *env) remove(name string) {
 }
 
 // fields are parts of a resource, as in a patch.
-type fields = map[string]any
+type fields = harness.Fields
 
-// sample returns the sample with changes: a merge patch of its spec. The node port goes,
-// because it is one for the whole cluster.
-func sample(changes ...fields) *unstructured.Unstructured {
-	ds := &unstructured.Unstructured{}
-	if err := readYAML(sampleFile, &ds.Object); err != nil {
-		panic(err)
-	}
-	merge(ds.Object, fields{"spec": fields{"web": fields{"nodePort": nil}}})
-	for _, c := range changes {
-		merge(ds.Object, fields{"spec": c})
-	}
-	data, err := json.Marshal(ds) // leaves only the types that an unstructured object may hold
-	if err == nil {
-		err = json.Unmarshal(data, ds)
-	}
-	if err != nil {
-		panic(err)
-	}
-	return ds
-}
+// sample returns the sample with changes, see harness.Sample.
+func sample(changes ...fields) *unstructured.Unstructured { return harness.Sample(changes...) }
 
 // small returns a DataService with the middleware, auth, proxy and web.
-func small(changes ...fields) *unstructured.Unstructured {
-	none := fields{}
-	for _, name := range []string{"api-manager", "ds-adapter", "es-adapter", "trd-adapter", "gateway-master", "gateway-web"} {
-		none[name] = nil
-	}
-	return sample(append([]fields{none}, changes...)...)
-}
+func small(changes ...fields) *unstructured.Unstructured { return harness.Small(changes...) }
 
 // merge applies a JSON merge patch.
-func merge(to, from fields) {
-	for key, value := range from {
-		change, isMap := value.(fields)
-		old, wasMap := to[key].(fields)
-		switch {
-		case value == nil:
-			delete(to, key)
-		case isMap && wasMap:
-			merge(old, change)
-		case isMap:
-			old = fields{}
-			merge(old, change)
-			to[key] = old
-		default:
-			to[key] = value
-		}
-	}
-}
+func merge(to, from fields) { harness.Merge(to, from) }
 
 // create creates a DataService and returns its name.
 func (e *env) create(ds *unstructured.Unstructured) string {
@@ -333,28 +292,7 @@ func (e *env) equal(what string, got, want []string) {
 }
 
 // difference says how two lists differ, whatever their order.
-func difference(got, want []string) string {
-	count := map[string]int{}
-	for _, s := range got {
-		count[s]++
-	}
-	for _, s := range want {
-		count[s]--
-	}
-	var missing, extra []string
-	for _, s := range slices.Sorted(maps.Keys(count)) {
-		switch {
-		case count[s] < 0:
-			missing = append(missing, s)
-		case count[s] > 0:
-			extra = append(extra, s)
-		}
-	}
-	if missing == nil && extra == nil {
-		return ""
-	}
-	return fmt.Sprintf("missing %v, unexpected %v", missing, extra)
-}
+func difference(got, want []string) string { return harness.Difference(got, want) }
 
 // unless returns an error unless something holds.
 func unless(holds bool, otherwise string) error {

@@ -8,27 +8,20 @@
 package behaviour_test
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // What all tests share.
@@ -36,7 +29,7 @@ var (
 	config *rest.Config
 	api    client.WithWatch // as the cluster's administrator
 	own    bool             // nobody else uses the cluster
-	logs   = &logBuffer{}
+	logs   = &harness.LogBuffer{}
 )
 
 func TestMain(m *testing.M) {
@@ -62,7 +55,7 @@ func run(m *testing.M) int {
 		}
 	}()
 	config, own = c.Config, c.Own
-	if err := prepare(ctx); err != nil {
+	if api, err = harness.Connect(ctx, config, "behaviour"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -75,56 +68,5 @@ func parallelGiven() bool {
 	return given
 }
 
-// prepare connects, installs the CRD and waits until it is served.
-func prepare(ctx context.Context) error {
-	scheme, err := manager.Scheme()
-	if err != nil {
-		return err
-	}
-	if api, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
-		return fmt.Errorf("connect to the cluster: %w", err)
-	}
-	crd := &unstructured.Unstructured{}
-	if err := readYAML("config/crd/bases/d3os-product.com.d3os_dataservices.yaml", &crd.Object); err != nil {
-		return err
-	}
-	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("behaviour"), client.ForceOwnership); err != nil {
-		return fmt.Errorf("install the CRD: %w", err)
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("d3os-product.com.d3os/v1")
-	list.SetKind("DataServiceList")
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return api.List(ctx, list, client.InNamespace(corev1.NamespaceDefault)) == nil, nil
-	})
-}
-
 // readYAML reads a file of the repository.
-func readYAML(path string, into any) error {
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), path))
-	if err != nil {
-		return err
-	}
-	if err := yaml.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
-}
-
-// logBuffer keeps the operators' log.
-type logBuffer struct {
-	mu   sync.Mutex
-	data bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.String()
-}
+func readYAML(path string, into any) error { return harness.ReadYAML(path, into) }

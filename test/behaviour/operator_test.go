@@ -7,9 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +17,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/manager"
-	"d3os.com/d3os-operator/internal/version"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // request is one request that an operator sent.
@@ -36,16 +34,14 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s/%s/%s -> %d", r.verb, r.namespace, r.resource, r.name, r.code)
 }
 
-func (r request) reads() bool { return r.verb == "get" || r.verb == "list" }
-
-// writes tells whether it is to change something that users care for; events and leases are not.
-func (r request) writes() bool {
-	return !r.reads() && r.verb != "watch" && r.verb != "try" && r.resource != "events" && r.resource != "leases" &&
-		!strings.HasSuffix(r.resource, "reviews")
+func (r request) plain() harness.Request {
+	return harness.Request{Verb: r.verb, Resource: r.resource, Namespace: r.namespace, Name: r.name}
 }
 
-func (r request) writesStatus() bool { return r.writes() && strings.HasSuffix(r.resource, "/status") }
-func (r request) writesObject() bool { return r.writes() && !strings.Contains(r.resource, "/") }
+func (r request) reads() bool        { return r.plain().Reads() }
+func (r request) writes() bool       { return r.plain().Writes() }
+func (r request) writesStatus() bool { return r.plain().WritesStatus() }
+func (r request) writesObject() bool { return r.plain().WritesObject() }
 
 // recorder remembers requests.
 type recorder struct {
@@ -55,9 +51,9 @@ type recorder struct {
 
 // before returns a transport that records what it hands on.
 func (r *recorder) before(next http.RoundTripper) http.RoundTripper {
-	return transport(func(req *http.Request) (*http.Response, error) {
-		entry := parse(req.Method, req.URL, req.Header.Get("Content-Type"))
-		entry.at = time.Now()
+	return harness.Transport(func(req *http.Request) (*http.Response, error) {
+		sent := harness.Parse(req.Method, req.URL, req.Header.Get("Content-Type"))
+		entry := request{at: time.Now(), verb: sent.Verb, resource: sent.Resource, namespace: sent.Namespace, name: sent.Name}
 		r.mu.Lock()
 		i := len(r.requests)
 		r.requests = append(r.requests, entry)
@@ -70,62 +66,6 @@ func (r *recorder) before(next http.RoundTripper) http.RoundTripper {
 		}
 		return response, err
 	})
-}
-
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
-
-// parse reads the API server's paths: /api/v1/namespaces/ns/configmaps/name and
-// /apis/group/version/..., with a subresource at the end at times.
-func parse(method string, u *url.URL, contentType string) request {
-	r := request{}
-	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
-	switch {
-	case parts[0] == "api" && len(parts) > 2:
-		parts = parts[2:]
-	case parts[0] == "apis" && len(parts) > 3:
-		parts = parts[3:]
-	default:
-		r.resource, parts = u.Path, nil // discovery
-	}
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		r.namespace, parts = parts[1], parts[2:]
-	}
-	if len(parts) > 0 {
-		r.resource = parts[0]
-	}
-	if len(parts) > 1 {
-		r.name = parts[1]
-	}
-	if len(parts) > 2 {
-		r.resource += "/" + parts[2]
-	}
-	switch method {
-	case http.MethodGet:
-		r.verb = "get"
-		if r.name == "" {
-			r.verb = "list"
-		}
-		if u.Query().Get("watch") != "" {
-			r.verb = "watch"
-		}
-	case http.MethodPost:
-		r.verb = "create"
-	case http.MethodPut:
-		r.verb = "update"
-	case http.MethodPatch:
-		r.verb = "patch"
-		if strings.HasPrefix(contentType, "application/apply-patch") {
-			r.verb = "apply"
-		}
-	default:
-		r.verb = strings.ToLower(method)
-	}
-	if u.Query().Get("dryRun") != "" {
-		r.verb = "try"
-	}
-	return r
 }
 
 // mark is a place in the record: now.
@@ -191,16 +131,7 @@ func (e *env) startOperator(settings ...func(*rest.Config, *manager.Options)) *o
 func (e *env) launch(settings ...func(*rest.Config, *manager.Options)) *operator {
 	e.Helper()
 	cfg := rest.CopyConfig(config)
-	options := manager.Options{
-		WatchNamespaces:         []string{e.namespace},
-		MaxConcurrentReconciles: 8,
-		ResyncPeriod:            10 * time.Hour,
-		MetricsBindAddress:      "0",
-		ProbeBindAddress:        "0",
-		PprofBindAddress:        "0",
-		SkipNameValidation:      true,
-		Version:                 version.Version,
-	}
+	options := harness.ManagerOptions(e.namespace)
 	for _, set := range settings {
 		set(cfg, &options)
 	}

@@ -80,7 +80,7 @@ func answers(t *testing.T, path, service string) {
 func testWeb(t *testing.T) {
 	eventually(t, "the front page", time.Minute, func(ctx context.Context) error {
 		status, body, err := get(ctx, "/project-dataservice/")
-		if err == nil && (status != http.StatusOK || !strings.Contains(body, "<html")) {
+		if err == nil && (status != http.StatusOK || !strings.Contains(body, "<h1>DataService</h1>")) {
 			err = fmt.Errorf("status %d: %s", status, body)
 		}
 		return err
@@ -99,9 +99,10 @@ func testCalls(t *testing.T) {
 // sql runs a statement in the database's own pod.
 func sql(t *testing.T, statement string) string {
 	t.Helper()
-	return shell(t, fmt.Sprintf(
-		`kubectl exec --namespace %s mysql-dataservice-0 -- sh -c 'MYSQL_PWD=$MYSQL_ROOT_PASSWORD mysql --user root --skip-column-names --execute "%s"'`,
-		platformNamespace, statement))
+	return shell(t, fmt.Sprintf(`kubectl exec --stdin --namespace %s mysql-dataservice-0 -- \
+  sh -c 'MYSQL_PWD=$MYSQL_ROOT_PASSWORD mysql --user root --skip-column-names' <<'SQL'
+%s
+SQL`, platformNamespace, statement))
 }
 
 func testData(t *testing.T) {

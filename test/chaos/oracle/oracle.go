@@ -1,0 +1,270 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package oracle tells whether two namespaces are in the same state, but for what differs between
+// any two: names of the namespaces, UIDs, versions, times, addresses, generated passwords.
+package oracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/values"
+)
+
+// State is a namespace: kind/name -> what counts of the object.
+type State map[string]any
+
+// Of returns the state that objects of a namespace are in. Pods, whose names are made up, are
+// summed up by component.
+func Of(namespace string, objects []*unstructured.Unstructured) (State, error) {
+	known := map[types.UID]string{}
+	for _, object := range objects {
+		known[object.GetUID()] = id(object)
+	}
+	state, pods := State{}, map[string]int{}
+	for _, object := range objects {
+		switch {
+		case foreign(object):
+		case object.GetKind() == "Pod":
+			pods[podLine(object)]++
+		default:
+			plain, err := plainly(namespace, known, normal(object, known))
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", id(object), err)
+			}
+			state[id(object)] = plain
+		}
+	}
+	for line, n := range pods {
+		state["Pods/"+line] = n
+	}
+	return state, nil
+}
+
+// Diff says how a state differs from the one that is expected; empty if it does not.
+func Diff(want, got State) string {
+	r := &reporter{}
+	cmp.Equal(want, got, cmp.Reporter(r))
+	return strings.Join(r.lines, "\n")
+}
+
+// reporter notes where values differ, and nothing else.
+type reporter struct {
+	path  cmp.Path
+	lines []string
+}
+
+// PushStep is part of what go-cmp asks for.
+func (r *reporter) PushStep(step cmp.PathStep) { r.path = append(r.path, step) }
+
+// PopStep is part of what go-cmp asks for.
+func (r *reporter) PopStep() { r.path = r.path[:len(r.path)-1] }
+
+// Report is part of what go-cmp asks for.
+func (r *reporter) Report(result cmp.Result) {
+	if !result.Equal() {
+		want, got := r.path.Last().Values()
+		r.lines = append(r.lines, fmt.Sprintf("%s\n\t- %v\n\t+ %v", r.path.GoString(), want, got))
+	}
+}
+
+// IDs returns kind and name of every object, sorted.
+func (s State) IDs() []string { return slices.Sorted(maps.Keys(s)) }
+
+// foreign tells whether an object is Kubernetes' own business.
+func foreign(object *unstructured.Unstructured) bool {
+	return object.GetKind() == "ConfigMap" && object.GetName() == "kube-root-ca.crt"
+}
+
+func id(object *unstructured.Unstructured) string { return object.GetKind() + "/" + object.GetName() }
+
+func podLine(pod *unstructured.Unstructured) string {
+	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
+	containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
+	var images []string
+	for _, c := range containers {
+		if c, ok := c.(map[string]any); ok {
+			images = append(images, fmt.Sprint(c["image"]))
+		}
+	}
+	if pod.GetDeletionTimestamp() != nil {
+		phase = "being deleted"
+	}
+	return fmt.Sprintf("%s: %s %s", pod.GetLabels()[plan.LabelComponent], strings.Join(images, ","), phase)
+}
+
+// plainly brings all values into the types that JSON has, without the namespace's name and with
+// names for UIDs.
+func plainly(namespace string, known map[types.UID]string, value any) (any, error) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	text := uid.ReplaceAllStringFunc(string(data), func(found string) string {
+		if name, ok := known[types.UID(found)]; ok {
+			return "<" + name + ">"
+		}
+		return "<unknown>"
+	})
+	var plain any
+	err = json.Unmarshal([]byte(strings.ReplaceAll(text, namespace, "<namespace>")), &plain)
+	return plain, err
+}
+
+var uid = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+
+// normal returns what counts of an object.
+func normal(object *unstructured.Unstructured, known map[types.UID]string) map[string]any {
+	content := object.DeepCopy().Object
+	counts := map[string]any{
+		"labels":      object.GetLabels(),
+		"annotations": annotations(object.GetAnnotations()),
+		"owners":      owners(object, known),
+		"finalizers":  object.GetFinalizers(),
+		"deleted":     object.GetDeletionTimestamp() != nil,
+	}
+	for field, value := range content {
+		switch field {
+		case "metadata", "status", "apiVersion", "kind":
+		default:
+			counts[field] = value
+		}
+	}
+	if spec, ok := content["spec"].(map[string]any); ok {
+		normalSpec(object.GetKind(), spec)
+	}
+	switch object.GetKind() {
+	case "Secret":
+		hide(counts["data"])
+	case "DataService":
+		counts["status"] = status(content["status"])
+		return counts
+	}
+	counts["fields"] = fields(object.GetManagedFields())
+	return counts
+}
+
+// annotations leaves out what is different for every namespace or password: digests by value,
+// and what storage notes for itself.
+func annotations(all map[string]string) map[string]string {
+	counts := map[string]string{}
+	for key, value := range all {
+		switch {
+		case key == plan.AnnotationDigest, strings.HasPrefix(key, "checksum/"):
+			counts[key] = "<digest>"
+		case strings.HasPrefix(key, "volume."), strings.HasPrefix(key, "pv.kubernetes.io/"):
+		default:
+			counts[key] = value
+		}
+	}
+	return counts
+}
+
+// owners names the owners that are there, and notes those that are not.
+func owners(object *unstructured.Unstructured, known map[types.UID]string) []string {
+	var found []string
+	for _, ref := range object.GetOwnerReferences() {
+		text := "gone: " + ref.Kind + "/" + ref.Name
+		if name, ok := known[ref.UID]; ok {
+			text = name
+		}
+		if ref.Controller != nil && *ref.Controller {
+			text += " (controller)"
+		}
+		found = append(found, text)
+	}
+	slices.Sort(found)
+	return found
+}
+
+func normalSpec(kind string, spec map[string]any) {
+	switch kind {
+	case "Service":
+		normalService(spec)
+	case "PersistentVolumeClaim":
+		delete(spec, "volumeName")
+	}
+	for _, path := range [][]string{{"template", "metadata", "annotations"}, {"jobTemplate", "spec", "template", "metadata", "annotations"}} {
+		if found, ok, _ := unstructured.NestedStringMap(spec, path...); ok {
+			masked := map[string]any{}
+			for key, value := range annotations(found) {
+				masked[key] = value
+			}
+			_ = unstructured.SetNestedMap(spec, masked, path...) // the path exists
+		}
+	}
+}
+
+// normalService hides what the API server chose.
+func normalService(spec map[string]any) {
+	if ip, ok := spec["clusterIP"].(string); ok && ip != "None" && ip != "" {
+		spec["clusterIP"], spec["clusterIPs"] = "<address>", "<address>"
+	}
+	ports, _ := spec["ports"].([]any)
+	for _, port := range ports {
+		if port, ok := port.(map[string]any); ok && port["nodePort"] != nil {
+			port["nodePort"] = "<port>"
+		}
+	}
+}
+
+// hide leaves the keys.
+func hide(data any) {
+	values, _ := data.(map[string]any)
+	for key, value := range values {
+		if value != "" {
+			values[key] = "<value>"
+		}
+	}
+}
+
+// status leaves out times and revisions, which are digests; conditions come in any order.
+func status(value any) any {
+	status, ok := value.(map[string]any)
+	if !ok {
+		return value
+	}
+	conditions, _ := status["conditions"].([]any)
+	byType := map[string]any{}
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok {
+			delete(c, "lastTransitionTime")
+			byType[fmt.Sprint(c["type"])] = c
+		}
+	}
+	status["conditions"] = byType
+	components, _ := status["components"].([]any)
+	for _, c := range components {
+		if c, ok := c.(map[string]any); ok && c["revision"] != nil {
+			c["revision"] = "<digest>"
+		}
+	}
+	return status
+}
+
+// fields returns which fields the operator owns: what it owns it removes when the spec does.
+func fields(managers []metav1.ManagedFieldsEntry) map[string]any {
+	owned := map[string]any{}
+	for _, m := range managers {
+		if !strings.HasPrefix(m.Manager, values.ManagedBy) || m.FieldsV1 == nil {
+			continue
+		}
+		var set any
+		if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &set); err != nil {
+			set = err.Error()
+		}
+		owned[fmt.Sprintf("%s %s %s", m.Manager, m.Operation, m.Subresource)] = set
+	}
+	return owned
+}

@@ -1,0 +1,65 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build chaos
+
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/test/chaos/oracle"
+)
+
+// The oracle is no rubber stamp: it finds a state that is wrong, a password that was replaced, and
+// an operator that goes on writing.
+func TestOracleFinds(t *testing.T) {
+	t.Parallel()
+	sc := scenarioOf("create")
+	base := sc.without(t)
+	s := newStage(t)
+	op := s.start()
+	sc.act(s)
+	if err := s.ends(op, base.end, true); err != nil {
+		t.Fatal(err)
+	}
+
+	// Somebody who always undoes what the operator does makes it write without end.
+	fight, give := context.WithCancel(s.ctx)
+	var fighter sync.WaitGroup
+	fighter.Go(func() {
+		for fight.Err() == nil {
+			_ = api.Delete(fight, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.namespace}})
+		}
+	})
+	if _, err := s.quiet(op, stare, true); err == nil || !strings.Contains(err.Error(), "goes on writing") {
+		t.Errorf("an endless writer: %v", err)
+	}
+	give()
+	fighter.Wait()
+	s.until("all is back", s.isReady)
+
+	s.stop(op)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.namespace}}
+	s.must(api.Patch(s.ctx, config, client.RawPatch(types.MergePatchType, []byte(`{"data":{"stray":"x"}}`))))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mysql-dataservice-credentials", Namespace: s.namespace}}
+	s.must(api.Patch(s.ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"password":"b3RoZXI="}}`))))
+	s.until("the broken end state is found", func() error {
+		diff := oracle.Diff(base.end, s.state(true))
+		for _, part := range []string{"ConfigMap/proxy", "stray", "a generated value was replaced"} {
+			if !strings.Contains(diff, part) {
+				return fmt.Errorf("%q is missing in %q", part, diff)
+			}
+		}
+		return nil
+	})
+}

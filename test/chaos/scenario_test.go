@@ -1,0 +1,238 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build chaos
+
+package chaos_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/chaos/fault"
+	"d3os.com/d3os-operator/test/chaos/oracle"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+type fields = harness.Fields
+
+// compact returns a DataService of a few components of different sorts.
+func compact(changes ...fields) *unstructured.Unstructured {
+	only := fields{
+		"uuc": nil, "web": nil, "auth": nil,
+		"additionalServices": []any{fields{"name": "hello", "image": "registry.example/hello:v1", "port": 8080}},
+	}
+	return harness.Small(append([]fields{only}, changes...)...)
+}
+
+// scenario is something that the operator has to carry out.
+type scenario struct {
+	name   string
+	before *unstructured.Unstructured // the DataService that is there and ready; nil for none
+	then   func(*stage)               // what else happens before, with an operator
+	act    func(*stage)
+	gone   bool                     // in the end there is no DataService
+	check  func(oracle.State) error // whether the run without faults did what it should
+	wide   bool                     // large: some of its writes are chosen at random unless CHAOS=full
+	full   bool                     // only with CHAOS=full
+
+	once sync.Once
+	base *baseline
+	err  error
+}
+
+// baseline is a run without faults.
+type baseline struct {
+	end    oracle.State
+	writes []fault.Request // of the act
+}
+
+// changes makes a scenario of a patch of a compact DataService's spec.
+func changes(name string, spec fields, has ...string) *scenario {
+	return &scenario{
+		name: name, before: compact(), act: func(s *stage) { s.change(spec) }, check: contains(has...),
+	}
+}
+
+// contains expects words in the state, or their absence where they begin with an exclamation mark.
+func contains(words ...string) func(oracle.State) error {
+	return func(state oracle.State) error {
+		text := fmt.Sprint(map[string]any(state))
+		for _, word := range words {
+			word, absent := strings.CutPrefix(word, "!")
+			if strings.Contains(text, word) == absent {
+				return fmt.Errorf("%q: absent is to be %t, in %s", word, absent, text)
+			}
+		}
+		return nil
+	}
+}
+
+func leaves(ids ...string) func(oracle.State) error {
+	return func(state oracle.State) error {
+		var left []string
+		for _, id := range state.IDs() {
+			if !strings.HasPrefix(id, "Lives/") {
+				left = append(left, id)
+			}
+		}
+		if diff := harness.Difference(left, ids); diff != "" {
+			return fmt.Errorf("left: %s", diff)
+		}
+		return nil
+	}
+}
+
+var retained = []string{"PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"}
+
+func remove(s *stage) {
+	s.Helper()
+	s.must(api.Delete(s.ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}))
+}
+
+func removeForeground(s *stage) {
+	s.Helper()
+	s.must(api.Delete(s.ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}},
+		client.PropagationPolicy(metav1.DeletePropagationForeground)))
+}
+
+// drift changes what runs, in ways that take the operator several writes to undo.
+func drift(s *stage) {
+	s.Helper()
+	patch := func(object client.Object, name, body string) {
+		object.SetNamespace(s.namespace)
+		object.SetName(name)
+		s.must(api.Patch(s.ctx, object, client.RawPatch(types.StrategicMergePatchType, []byte(body))))
+	}
+	patch(&corev1.ConfigMap{}, "proxy", `{"data":{"stray":"x"}}`)
+	patch(&appsv1.Deployment{}, "hello", `{"spec":{"template":{"spec":{"containers":[{"name":"hello","env":[{"name":"STRAY","value":"x"}]}]}}}}`)
+	s.must(api.Delete(s.ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hello"}}))
+}
+
+// undrifted waits until the operator has undone that.
+func undrifted(s *stage) error {
+	state := fmt.Sprint(map[string]any(s.state(true)))
+	if strings.Contains(strings.ToLower(state), "stray") || !strings.Contains(state, "Lives/Service/hello:2") {
+		return fmt.Errorf("what others changed is still there")
+	}
+	return nil
+}
+
+// scenarios is what the operator carries out while everything fails around it.
+var scenarios = []*scenario{
+	{name: "create", act: func(s *stage) { s.create(compact()) }, check: contains("Deployment/hello", "StatefulSet/mysql-dataservice", "4/4")},
+	changes("image", fields{"proxy": fields{"image": "registry.example/proxy:v2"}}, "registry.example/proxy:v2"),
+	changes("config", fields{"eureka": fields{"port": 8762}, "defaults": fields{"timeZone": "Europe/Berlin"}}, "8762", "Europe/Berlin"),
+	changes("removed", fields{"additionalServices": nil, "proxy": nil}, "!Deployment/hello", "!Service/proxy", "Deployment/eureka"),
+	changes("third-party", fields{"mysql": fields{"kind": "ThirdParty", "thirdParty": fields{
+		"url": "mysql://db.example.com:3306", "username": "app", "password": "hush"}}}, "!StatefulSet/", "ExternalName", "PersistentVolumeClaim/"),
+	changes("kind", fields{"mysql": fields{"kind": "Deployment"}}, "!StatefulSet/", "Deployment/mysql-dataservice"),
+	changes("volume", fields{"mysql": fields{"storage": fields{"size": "20Gi"}}}, "20Gi", "Lives/StatefulSet/mysql-dataservice:2", "Lives/PersistentVolumeClaim/data-mysql-dataservice-0:1"),
+	changes("headless", fields{"proxy": fields{"serviceType": "Headless"}}, "clusterIP:None", "Lives/Service/proxy:2"),
+	changes("users", fields{"mysql": fields{"users": []any{fields{"name": "reporter"}}}}, "Secret/mysql-dataservice-users"),
+	changes("credentials", fields{"mysql": fields{"credentialsSecret": "my-account"}}, "my-account"),
+	changes("autoscaling", fields{"additionalServices": []any{fields{"name": "hello", "image": "registry.example/hello:v1", "port": 8080,
+		"autoscaling": fields{"min": 1, "max": 3}}}}, "HorizontalPodAutoscaler/hello"),
+	{name: "drift", before: compact(), act: drift},
+	{name: "delete", before: compact(), act: remove, gone: true, check: leaves(retained...)},
+	{name: "delete-data", before: compact(fields{"mysql": fields{"storage": fields{"retention": "Delete"}}}), act: remove, gone: true, check: leaves()},
+	{name: "delete-foreground", before: compact(), act: removeForeground, gone: true, check: leaves(retained...)},
+	{name: "recreate", before: compact(), act: func(s *stage) { s.create(compact()) },
+		then: func(s *stage) { remove(s); s.until("all goes", s.isGone) }, check: contains("Lives/Secret/mysql-dataservice-credentials:1", "Lives/PersistentVolumeClaim/data-mysql-dataservice-0:1")},
+	{name: "sample", act: func(s *stage) { s.create(harness.Sample()) }, wide: true, check: contains("12/12")},
+	{name: "everything", wide: true, full: true, act: func(s *stage) {
+		s.must(harness.Prerequisites(s.ctx, api, s.namespace))
+		s.create(everything())
+	}},
+}
+
+// everything returns the sample that uses every field, without node ports: they are one for the
+// whole cluster.
+func everything() *unstructured.Unstructured {
+	ds := harness.Read("config/samples/everything.yaml", fields{"web": fields{"nodePort": nil}})
+	services, _, _ := unstructured.NestedSlice(ds.Object, "spec", "additionalServices")
+	for _, service := range services {
+		service := service.(fields)
+		delete(service, "nodePort")
+		ports, _ := service["ports"].([]any)
+		for _, port := range ports {
+			delete(port.(fields), "nodePort")
+		}
+	}
+	if err := unstructured.SetNestedSlice(ds.Object, services, "spec", "additionalServices"); err != nil {
+		panic(err)
+	}
+	return ds
+}
+
+// scenarioOf finds a scenario by name.
+func scenarioOf(name string) *scenario {
+	for _, sc := range scenarios {
+		if sc.name == name {
+			return sc
+		}
+	}
+	panic("no scenario " + name)
+}
+
+// prepare brings the stage to where the scenario begins, with an operator that lives.
+func (sc *scenario) prepare(s *stage) {
+	s.Helper()
+	if sc.before != nil {
+		s.create(sc.before)
+		s.until("ready before anything happens", s.isReady)
+	}
+	if sc.then != nil {
+		sc.then(s)
+	}
+}
+
+// ended returns what the scenario still lacks, as far as that can be told without a comparison.
+func (sc *scenario) ended(s *stage) error {
+	switch {
+	case sc.gone:
+		return s.isGone()
+	case sc.name == "drift":
+		return undrifted(s)
+	default:
+		return s.isReady()
+	}
+}
+
+// without runs the scenario without faults, once.
+func (sc *scenario) without(t *testing.T) *baseline {
+	t.Helper()
+	sc.once.Do(func() {
+		sc.err = fmt.Errorf("the run without faults has failed")
+		s := newStage(t)
+		op := s.start()
+		sc.prepare(s)
+		mark := op.Mark()
+		sc.act(s)
+		s.until("it is carried out", func() error { return sc.ended(s) })
+		var end oracle.State
+		s.until("it comes to rest", func() (err error) {
+			end, err = s.quiet(op, stare, true)
+			return err
+		})
+		if sc.check != nil {
+			s.must(sc.check(end))
+		}
+		s.stop(op)
+		sc.base, sc.err = &baseline{end: end, writes: op.Since(mark, writes)}, nil
+	})
+	if sc.err != nil {
+		t.Fatal(sc.err)
+	}
+	return sc.base
+}

@@ -1,0 +1,122 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package harness holds what the suites on a simulated cluster share.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/version"
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+// Connect returns a client as the configuration's user, installs the CRD in that owner's name
+// and waits until it is served.
+func Connect(ctx context.Context, config *rest.Config, owner string) (client.WithWatch, error) {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	api, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	crd := &unstructured.Unstructured{}
+	if err := ReadYAML("config/crd/bases/d3os-product.com.d3os_dataservices.yaml", &crd.Object); err != nil {
+		return nil, err
+	}
+	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner(owner), client.ForceOwnership); err != nil {
+		return nil, fmt.Errorf("install the CRD: %w", err)
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("d3os-product.com.d3os/v1")
+	list.SetKind("DataServiceList")
+	return api, wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return api.List(ctx, list, client.InNamespace(corev1.NamespaceDefault)) == nil, nil
+	})
+}
+
+// ReadYAML reads a file of the repository.
+func ReadYAML(path string, into any) error {
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), path))
+	if err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// ManagerOptions are those of an operator that runs in this process beside others, for one namespace.
+func ManagerOptions(namespace string) manager.Options {
+	return manager.Options{
+		WatchNamespaces:         []string{namespace},
+		MaxConcurrentReconciles: 8,
+		ResyncPeriod:            10 * time.Hour,
+		MetricsBindAddress:      "0",
+		ProbeBindAddress:        "0",
+		PprofBindAddress:        "0",
+		SkipNameValidation:      true,
+		Version:                 version.Version,
+	}
+}
+
+// LogBuffer keeps the operators' log.
+type LogBuffer struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+func (b *LogBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.Write(p)
+}
+
+func (b *LogBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.String()
+}
+
+// Difference says how two lists differ, whatever their order.
+func Difference(got, want []string) string {
+	count := map[string]int{}
+	for _, s := range got {
+		count[s]++
+	}
+	for _, s := range want {
+		count[s]--
+	}
+	var missing, extra []string
+	for _, s := range slices.Sorted(maps.Keys(count)) {
+		switch {
+		case count[s] < 0:
+			missing = append(missing, s)
+		case count[s] > 0:
+			extra = append(extra, s)
+		}
+	}
+	if missing == nil && extra == nil {
+		return ""
+	}
+	return fmt.Sprintf("missing %v, unexpected %v", missing, extra)
+}

@@ -1,0 +1,94 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Request is one request to the API server.
+type Request struct {
+	Verb      string // get, list, watch, create, update, patch, apply, delete, try (a dry run)
+	Resource  string // deployments, dataservices/status
+	Namespace string
+	Name      string
+}
+
+func (r Request) String() string {
+	return fmt.Sprintf("%s %s/%s/%s", r.Verb, r.Namespace, r.Resource, r.Name)
+}
+
+// Reads tells whether it only asks.
+func (r Request) Reads() bool { return r.Verb == "get" || r.Verb == "list" }
+
+// Writes tells whether it is to change something that users care for; events and leases are not.
+func (r Request) Writes() bool {
+	return !r.Reads() && r.Verb != "watch" && r.Verb != "try" && r.Resource != "events" && r.Resource != "leases" &&
+		!strings.HasSuffix(r.Resource, "reviews")
+}
+
+// WritesStatus tells whether it is to change a status.
+func (r Request) WritesStatus() bool { return r.Writes() && strings.HasSuffix(r.Resource, "/status") }
+
+// WritesObject tells whether it is to change an object.
+func (r Request) WritesObject() bool { return r.Writes() && !strings.Contains(r.Resource, "/") }
+
+// Parse reads the API server's paths: /api/v1/namespaces/ns/configmaps/name and
+// /apis/group/version/..., with a subresource at the end at times.
+func Parse(method string, u *url.URL, contentType string) Request {
+	r := Request{}
+	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		parts = parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		parts = parts[3:]
+	default:
+		r.Resource, parts = u.Path, nil // discovery
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		r.Namespace, parts = parts[1], parts[2:]
+	}
+	if len(parts) > 0 {
+		r.Resource = parts[0]
+	}
+	if len(parts) > 1 {
+		r.Name = parts[1]
+	}
+	if len(parts) > 2 {
+		r.Resource += "/" + parts[2]
+	}
+	r.Verb = verb(method, u.Query(), contentType, r.Name != "")
+	return r
+}
+
+func verb(method string, query url.Values, contentType string, named bool) string {
+	switch {
+	case query.Get("dryRun") != "":
+		return "try"
+	case method == http.MethodGet && query.Get("watch") != "":
+		return "watch"
+	case method == http.MethodGet && named:
+		return "get"
+	case method == http.MethodGet:
+		return "list"
+	case method == http.MethodPost:
+		return "create"
+	case method == http.MethodPut:
+		return "update"
+	case method == http.MethodPatch && strings.HasPrefix(contentType, "application/apply-patch"):
+		return "apply"
+	default:
+		return strings.ToLower(method)
+	}
+}
+
+// Transport is a function that is a http.RoundTripper.
+type Transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
