@@ -117,7 +117,7 @@ until_ready() {
 packages() {
 	local command missing=()
 	for command in containerd:containerd runc:runc iptables:iptables conntrack:conntrack ip:iproute2 \
-		/usr/lib/cni/ptp:containernetworking-plugins nsenter:util-linux setsid:util-linux mount:mount \
+		/usr/lib/cni/ptp:containernetworking-plugins pkill:procps nsenter:util-linux setsid:util-linux mount:mount \
 		openssl:openssl; do
 		command -v "${command%%:*}" >/dev/null || missing+=("${command##*:}")
 	done
@@ -363,7 +363,8 @@ restart() {
 	running || die 'the node is not running'
 	[[ -f $dir/commands/$name ]] || die "the node has no process $name; it has $(ls "$dir/commands" | xargs)"
 	mapfile -d '' -t command <"$dir/commands/$name"
-	kill -KILL "$(cat "$dir/pids/$name")"
+	# The one inside; what is known here is only the way into the namespaces, and ends with it.
+	pkill -KILL -P "$(cat "$dir/pids/$name")" || die "$name has ended already"
 	while alive "$name"; do sleep 0.05; done
 	begin "$name" "${command[@]}"
 	echo "restarted $name"
