@@ -56,7 +56,13 @@ certificates() {
 	certificate kubelet-server ca "/O=system:nodes/CN=system:node:$node" "IP:$node_ip,DNS:$node"
 	certificate front-proxy front-proxy-ca /CN=front-proxy
 	certificate registry ca /CN=registry "IP:$node_ip,$(printf 'DNS:%s,' "${registries[@]}" | sed 's/,$//')"
-	certificate outside ca /CN=outside "$(printf ',DNS:%s' "${outside[@]}" | cut -c 2-)"
+	# Images that trust it outlive the node, so it does, too.
+	if ! openssl x509 -checkend 86400 -in "$registry_dir/pki/outside-ca.crt"; then
+		mkdir -p "$registry_dir/pki"
+		pki=$registry_dir/pki authority outside-ca
+	fi
+	cp "$registry_dir"/pki/outside-ca.{crt,key} "$pki"
+	certificate outside outside-ca /CN=outside "$(printf ',DNS:%s' "${outside[@]}" | cut -c 2-)"
 	openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$pki/service-account.key"
 	user admin /O=system:masters/CN=admin "$KUBECONFIG"
 	user kube-controller-manager /CN=system:kube-controller-manager "$conf/kube-controller-manager"

@@ -54,7 +54,7 @@ build() {
 	cp -r "$root/test/images/$1/." "$context"
 	case $1 in
 	debian) ln "$debian" "$context/debian.tar" ;;
-	probe) cat /etc/ssl/certs/ca-certificates.crt "$node_dir/pki/ca.crt" >"$context/bundle.crt" 2>/dev/null || true ;;
+	probe) cat /etc/ssl/certs/ca-certificates.crt "$node_dir/pki/outside-ca.crt" >"$context/bundle.crt" 2>/dev/null || true ;;
 	service | eureka | orders)
 		GOWORK=off CGO_ENABLED=0 go build -C "$root/test/images" -trimpath -ldflags '-s -w' -o "$context/$1" "./$1"
 		rm "$context"/*.go
