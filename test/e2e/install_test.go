@@ -42,6 +42,7 @@ const (
 )
 
 func TestOneFile(t *testing.T) {
+	diagnosed(t)
 	page.run(t, oneFile)
 	platform(t)
 	page.run(t, uninstall, uninstallFile)
@@ -66,6 +67,7 @@ func TestKustomize(t *testing.T) {
 
 // A bundle, its upgrade with a platform running, and what can befall one meanwhile.
 func TestRunBundle(t *testing.T) {
+	diagnosed(t)
 	page.run(t, runBundle, 1)
 	running(t, "0.1.0")
 	platform(t)
@@ -86,6 +88,7 @@ func TestRunBundle(t *testing.T) {
 
 // A catalog, with its channel walked by hand: 0.1.0, then 0.2.0 under a running platform.
 func TestCatalog(t *testing.T) {
+	diagnosed(t)
 	page.run(t, catalog, 1)
 	page.run(t, upgrades, 1, 2)
 	running(t, "0.1.0")
@@ -116,6 +119,7 @@ func TestCatalog(t *testing.T) {
 
 // The bundle's tests, built-in ones and the operator's own.
 func TestScorecard(t *testing.T) {
+	diagnosed(t)
 	page.run(t, oneFile)
 	running(t, "0.2.0")
 	shell(t, "hack/scorecard.sh")
@@ -133,11 +137,6 @@ func TestMirror(t *testing.T) {
 // platform brings the sample up, as docs/install.md says.
 func platform(t *testing.T) {
 	t.Helper()
-	t.Cleanup(func() {
-		if t.Failed() {
-			diagnose(t)
-		}
-	})
 	page.run(t, anyWay)
 	t.Log(shell(t, "kubectl get --namespace "+platformNamespace+" dataservices,pods"))
 }

@@ -319,13 +319,22 @@ func watchUpgradeable(t *testing.T) func() bool {
 	}
 }
 
-// diagnose shows what a human would ask for.
+// diagnosed has a test that fails show what a human would ask for.
+func diagnosed(t *testing.T) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			diagnose(t)
+		}
+	})
+}
+
 func diagnose(t *testing.T) {
 	t.Helper()
 	for _, command := range []string{
 		"kubectl get pods,dataservices --all-namespaces -o wide",
 		"kubectl describe dataservices --all-namespaces",
 		"kubectl logs --namespace " + operatorNamespace + " --selector control-plane=controller-manager --tail 60",
+		"kubectl get subscription --all-namespaces -o yaml | grep -A40 '^  status:'",
 		"kubectl get csv,subscription,installplan,catalogsource --all-namespaces",
 		"kubectl get events --all-namespaces --sort-by .lastTimestamp | tail -n 40",
 	} {
