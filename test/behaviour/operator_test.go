@@ -26,6 +26,7 @@ import (
 type request struct {
 	at        time.Time
 	verb      string // get, list, watch, create, update, patch, apply, delete, try (a dry run)
+	group     string // apps; empty for the core group
 	resource  string // deployments, dataservices/status
 	namespace string
 	name      string
@@ -85,7 +86,7 @@ func parse(method string, u *url.URL, contentType string) request {
 	case parts[0] == "api" && len(parts) > 2:
 		parts = parts[2:]
 	case parts[0] == "apis" && len(parts) > 3:
-		parts = parts[3:]
+		r.group, parts = parts[1], parts[3:]
 	default:
 		r.resource, parts = u.Path, nil // discovery
 	}
