@@ -176,6 +176,8 @@ func TestMistakesElsewhere(t *testing.T) {
 		"a cron job":             {"{cronJobs: [{name: a, schedule: b, image: c, volumes: [{nam: x}]}]}", "a", "spec.cronJobs[a].volumes[0].nam"},
 		"middleware":             {"{eureka: {tolerations: [{key: 1}]}}", "eureka", "spec.eureka.tolerations[0]"},
 		"credentials":            {"{mysql: {credentialsSecret: A}}", "mysql", "spec.mysql.credentialsSecret"},
+		"scripts":                {"{mysql: {initScripts: [{name: a}, {name: ../b}]}}", "mysql", "spec.mysql.initScripts[1].name"},
+		"an account":             {"{mysql: {kind: ThirdParty, thirdParty: {url: 'mysql://a:1', secretRef: {name: b/c}}}}", "mysql", "spec.mysql.thirdParty.secretRef.name"},
 		"lines of my.cnf":        {`{mysql: {config: {a: "b\nc"}}}`, "mysql", "spec.mysql.config[a]"},
 		"defaults":               {"{web: {}, defaults: {nodeSelector: {'a b': c}}}", "web", "spec.defaults.nodeSelector[a b]"},
 		"peers":                  {"{web: {}, networkPolicy: {enabled: true, allowFrom: [{}, {pods: {}}]}}", "web", "spec.networkPolicy.allowFrom[1].pods"},

@@ -5,7 +5,9 @@ package values
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -218,6 +220,9 @@ func checkTogether(c *component.Component, v map[string]any) error {
 				return mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "a setting of mysql has one line")
 			}
 		}
+		if err := checkReferences(c); err != nil {
+			return err
+		}
 	}
 	if ingress, ok := v["ingress"].(map[string]any); ok {
 		if _, err := checks["annotations"](c.Path+".ingress.annotations", ingress["annotations"]); err != nil {
@@ -228,6 +233,27 @@ func checkTogether(c *component.Component, v map[string]any) error {
 		return nil
 	}
 	return checkRollout(c, v)
+}
+
+// checkReferences finds names that no object has, such as one with the path to another. An empty one
+// is as if it were not given.
+func checkReferences(c *component.Component) error {
+	refs := map[string]string{}
+	if c.Kind == component.ThirdParty {
+		if ref := c.Middleware.ThirdParty.SecretRef; ref != nil {
+			refs["thirdParty.secretRef"] = ref.Name
+		}
+	} else {
+		for i, ref := range c.MySQL.InitScripts {
+			refs[fmt.Sprintf("initScripts[%d]", i)] = ref.Name
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(refs)) {
+		if _, err := subdomain(c.Path+"."+field+".name", refs[field]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkRollout finds what the kind of a service's workload cannot do.
