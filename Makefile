@@ -107,6 +107,13 @@ lint: $(GOLANGCI_LINT) $(HELM) crd-safety ## Run golangci-lint (.golangci.yml), 
 helm-lint: $(HELM) ## Lint and render every chart with each of its ci/ values.
 	@hack/helm-lint.sh
 
+.PHONY: security
+security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) ## Judge pods, manifests, code and dependencies (SECURITY.md); needs no cluster.
+	go test ./test/security
+	$(GOLANGCI_LINT) run --enable-only gosec
+	@hack/kube-score.sh
+	@hack/govulncheck.sh
+
 .PHONY: test
 test: cluster-tools $(HELM) $(CRDIFY) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go test -p 2 -timeout 20m $(or $(ARGS),./...)

@@ -8,6 +8,8 @@
 #   CLUSTER_DIR    everything the cluster writes, its kubeconfig among it; default .cluster/$CLUSTER_NAME
 #   CLUSTER_PODS   fast: a scheduled pod is ready at once (default); general: it takes some seconds
 #   CLUSTER_NODES  nodes of 64 CPU, 256Gi and 1000 pods each; default 4
+#   CLUSTER_AUDIT  not empty: requests of service accounts are in the API server's audit log, and owner
+#                  references need rights (OwnerReferencesPermissionEnforcement, as on OpenShift)
 #   TOOLS          folder of the binaries; default bin/tools
 #
 # `up` leaves a running cluster as it is, but for missing nodes. How a pod can be made to fail is in
@@ -20,6 +22,7 @@ name=${CLUSTER_NAME:-d3os}
 dir=${CLUSTER_DIR:-$root/.cluster/$name}
 pods=${CLUSTER_PODS:-fast}
 nodes=${CLUSTER_NODES:-4}
+audit=${CLUSTER_AUDIT:-}
 tools=${TOOLS:-$root/bin/tools}
 
 [[ $dir == /* ]] || dir=$PWD/$dir
@@ -34,6 +37,9 @@ kubectl() { "$tools/kubectl" "$@"; }
 running() { [[ -f $KUBECONFIG ]] && kubectl get --raw /readyz --request-timeout 5s >/dev/null 2>&1; }
 
 create() {
+	local checks=()
+	[[ ! $audit ]] || checks=(--kube-audit-policy "$root/hack/cluster/audit.yaml"
+		--extra-args kube-apiserver=enable-admission-plugins=OwnerReferencesPermissionEnforcement)
 	# Limits are off for tests with thousands of objects: the control plane must not be what they measure.
 	kwokctl create cluster --runtime binary --wait 120s --kubeconfig "$KUBECONFIG" \
 		--etcd-binary "$tools/etcd" \
@@ -54,7 +60,8 @@ create() {
 		--extra-args kube-controller-manager=concurrent-endpoint-syncs=20 \
 		--extra-args kube-controller-manager=concurrent-service-endpoint-syncs=20 \
 		--extra-args kube-controller-manager=concurrent-gc-syncs=40 \
-		--extra-args kube-controller-manager=concurrent-namespace-syncs=20
+		--extra-args kube-controller-manager=concurrent-namespace-syncs=20 \
+		"${checks[@]}" # last: kwokctl loses count when a component comes again before a new one
 }
 
 node() {

@@ -50,6 +50,8 @@ CRDIFY         := $(TOOLS)/crdify
 SCORECARD_TEST := $(TOOLS)/scorecard-test
 OPM            := $(TOOLS)/opm
 CYCLONEDX      := $(TOOLS)/cyclonedx-gomod
+KUBE_SCORE     := $(TOOLS)/kube-score
+GOVULNCHECK    := $(TOOLS)/govulncheck
 
 $(KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
 	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(KUBE_LDFLAGS))
@@ -77,3 +79,7 @@ $(OPM): hack/tools/opm/go.mod
 	$(call build_tools,opm,github.com/operator-framework/operator-registry/cmd/opm,opm $(OPM_VERSION),$(OPM_LDFLAGS),json1 containers_image_openpgp)
 $(CYCLONEDX): hack/tools/cyclonedx-gomod/go.mod
 	$(call build_tools,cyclonedx-gomod,github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod,cyclonedx-gomod)
+$(KUBE_SCORE): hack/tools/kube-score/go.mod
+	$(call build_tools,kube-score,github.com/zegl/kube-score/cmd/kube-score,kube-score)
+$(GOVULNCHECK): hack/tools/govulncheck/go.mod
+	$(call build_tools,govulncheck,golang.org/x/vuln/cmd/govulncheck,govulncheck)

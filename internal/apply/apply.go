@@ -237,7 +237,7 @@ func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Uns
 	object := planned.DeepCopy()
 	object.SetUID(live.GetUID()) // never re-create, never touch a namesake
 	err := a.apply(ctx, object)
-	inTheWay := apierrors.IsInvalid(err) || hasForeign(planned, live)
+	inTheWay := apierrors.IsInvalid(err) && mayRestore(planned.GetKind()) || hasForeign(planned, live)
 	if err == nil || immutable(err) || !inTheWay {
 		return object, err
 	}

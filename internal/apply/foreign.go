@@ -19,7 +19,8 @@ import (
 // Server-side apply leaves entries that others added to a map or list. Most of them are
 // welcome: labels, annotations, a sidecar that a webhook injects. Some change what runs though
 // nobody declared it: another variable in a component's container, another file in its
-// configuration, another port of its Service, a paused rollout. Those are the plan's alone.
+// configuration, another port of its Service, a paused rollout. Others stand in the way: of a
+// disruption budget's two limits only one may be set. Those are the plan's alone.
 
 // hasForeign tells whether the live object has such entries.
 func hasForeign(planned, live *unstructured.Unstructured) bool {
@@ -28,6 +29,8 @@ func hasForeign(planned, live *unstructured.Unstructured) bool {
 		return foreignKeys(planned.Object, live.Object, "data") || foreignKeys(planned.Object, live.Object, "binaryData")
 	case "Service":
 		return foreignItems(items(planned.Object, "spec", "ports"), items(live.Object, "spec", "ports"), portKey)
+	case "PodDisruptionBudget":
+		return slices.ContainsFunc(limits, func(limit string) bool { return isSet(live, limit) && !isSet(planned, limit) })
 	}
 	if paused, _, _ := unstructured.NestedBool(live.Object, "spec", "paused"); paused {
 		return true
@@ -91,6 +94,12 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 			}
 		}
 		setField(spec, "ports", list(ports))
+	case "PodDisruptionBudget":
+		for _, limit := range limits {
+			if !isSet(planned, limit) {
+				unstructured.RemoveNestedField(object.Object, "spec", limit)
+			}
+		}
 	default:
 		unstructured.RemoveNestedField(object.Object, "spec", "paused")
 		for _, path := range containerLists {
@@ -102,6 +111,23 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 		}
 	}
 	return object
+}
+
+// mayRestore tells whether objects of a kind have what is the plan's alone.
+func mayRestore(kind string) bool {
+	switch kind {
+	case "PersistentVolumeClaim", "HorizontalPodAutoscaler", "Ingress", "NetworkPolicy":
+		return false
+	}
+	return true
+}
+
+// limits of a disruption budget.
+var limits = []string{"minAvailable", "maxUnavailable"}
+
+func isSet(object *unstructured.Unstructured, field string) bool {
+	_, set, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", field)
+	return set
 }
 
 var containerLists = [][]string{

@@ -184,6 +184,8 @@ func TestMistakesElsewhere(t *testing.T) {
 		"a Secret elsewhere":     {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: A}}}}", "mysql", "spec.mysql.thirdParty.secretRef.name"},
 		"a port beyond 65535":    {"{uuc: {thirdParty: {url: 'http://a:65536'}}}", "uuc", "spec.uuc.thirdParty.url"},
 		"port 0":                 {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a:0'}}}", "mysql", "spec.mysql.thirdParty.url"},
+		"scripts":                {"{mysql: {initScripts: [{name: a}, {name: ../b}]}}", "mysql", "spec.mysql.initScripts[1].name"},
+		"an account":             {"{mysql: {kind: ThirdParty, thirdParty: {url: 'mysql://a:1', secretRef: {name: b/c}}}}", "mysql", "spec.mysql.thirdParty.secretRef.name"},
 		"lines of my.cnf":        {`{mysql: {config: {a: "b\nc"}}}`, "mysql", "spec.mysql.config[a]"},
 		"defaults":               {"{web: {}, defaults: {nodeSelector: {'a b': c}}}", "web", "spec.defaults.nodeSelector[a b]"},
 		"peers":                  {"{web: {}, networkPolicy: {enabled: true, allowFrom: [{}, {pods: {}}]}}", "web", "spec.networkPolicy.allowFrom[1].pods"},

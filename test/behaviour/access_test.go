@@ -13,11 +13,9 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,46 +69,6 @@ func (e *env) role(file string) []rbacv1.PolicyRule {
 func as(cfg *rest.Config, token string) {
 	*cfg = *rest.AnonymousClientConfig(cfg)
 	cfg.BearerToken = token
-}
-
-// The operator's role is enough for all that it does.
-func TestRoleIsEnough(t *testing.T) {
-	e := parallel(t)
-	rules := append(e.role("role.yaml"), e.role("leader_election_role.yaml")...)
-	token := e.account("operator", rules...)
-	limited := rest.CopyConfig(config)
-	as(limited, token)
-	nobody, err := client.New(limited, client.Options{Scheme: api.Scheme()})
-	e.must(err)
-	if err := nobody.List(e.ctx, &corev1.NodeList{}); !apierrors.IsForbidden(err) {
-		t.Fatalf("the account may do more than its rules say: %v", err)
-	}
-	op := e.startOperator(func(cfg *rest.Config, o *manager.Options) {
-		as(cfg, token)
-		o.LeaderElection, o.LeaderElectionNamespace = true, e.namespace
-		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 10*time.Second, 500*time.Millisecond
-	})
-	name := e.createReady(sample())
-	e.changeReady(name, fields{"web": nil, "mysql": fields{"storage": fields{"size": "20Gi"}}})
-	added := get(e, &corev1.ConfigMap{}, "auth")
-	added.Data["more"] = "x"
-	e.must(api.Update(e.ctx, added))
-	e.until("the added key goes", func() error {
-		return unless(len(lookup[*corev1.ConfigMap](e.journal, "auth").Data) == 1, "it is still there")
-	})
-	e.changeReady(name, fields{"eureka": fields{"kind": "DaemonSet"}, "mysql": fields{"kind": "Deployment"}})
-	e.until("the old kind goes", func() error {
-		return unless(lookup[*appsv1.Deployment](e.journal, "eureka") == nil && lookup[*appsv1.StatefulSet](e.journal, "mysql-dataservice") == nil, "it is still there")
-	})
-	e.until("an event is there", func() error {
-		for _, id := range ids(e.all()) {
-			if strings.HasPrefix(id, "Event/"+name) {
-				return nil
-			}
-		}
-		return unless(false, "there is none")
-	})
-	e.equal("refused", asText(op.since(0, func(r request) bool { return r.code == http.StatusForbidden || r.code == http.StatusUnauthorized })), nil)
 }
 
 // Probes answer anyone; metrics only those who may read them.

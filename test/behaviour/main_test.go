@@ -29,6 +29,7 @@ var (
 	config *rest.Config
 	api    client.WithWatch // as the cluster's administrator
 	own    bool             // nobody else uses the cluster
+	audit  string           // the API server's audit log; empty when the cluster is not ours
 	logs   = &harness.LogBuffer{}
 )
 
@@ -44,7 +45,7 @@ func run(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	ctrl.SetLogger(zap.New(zap.WriteTo(logs), zap.UseDevMode(true)))
-	c, err := cluster.Start(ctx, cluster.Options{Name: "behaviour", Nodes: 40})
+	c, err := cluster.Start(ctx, cluster.Options{Name: "behaviour", Nodes: 40, Audit: true})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -54,7 +55,7 @@ func run(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "stop the cluster:", err)
 		}
 	}()
-	config, own = c.Config, c.Own
+	config, own, audit = c.Config, c.Own, c.AuditLog
 	if api, err = harness.Connect(ctx, config, "behaviour"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

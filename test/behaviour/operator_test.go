@@ -24,6 +24,7 @@ import (
 type request struct {
 	at        time.Time
 	verb      string // get, list, watch, create, update, patch, apply, delete, try (a dry run)
+	group     string // apps; empty for the core group
 	resource  string // deployments, dataservices/status
 	namespace string
 	name      string
@@ -34,8 +35,12 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s/%s/%s -> %d", r.verb, r.namespace, r.resource, r.name, r.code)
 }
 
+func requestOf(r harness.Request) request {
+	return request{verb: r.Verb, group: r.Group, resource: r.Resource, namespace: r.Namespace, name: r.Name}
+}
+
 func (r request) plain() harness.Request {
-	return harness.Request{Verb: r.verb, Resource: r.resource, Namespace: r.namespace, Name: r.name}
+	return harness.Request{Verb: r.verb, Group: r.group, Resource: r.resource, Namespace: r.namespace, Name: r.name}
 }
 
 func (r request) reads() bool        { return r.plain().Reads() }
@@ -53,7 +58,8 @@ type recorder struct {
 func (r *recorder) before(next http.RoundTripper) http.RoundTripper {
 	return harness.Transport(func(req *http.Request) (*http.Response, error) {
 		sent := harness.Parse(req.Method, req.URL, req.Header.Get("Content-Type"))
-		entry := request{at: time.Now(), verb: sent.Verb, resource: sent.Resource, namespace: sent.Namespace, name: sent.Name}
+		entry := requestOf(sent)
+		entry.at = time.Now()
 		r.mu.Lock()
 		i := len(r.requests)
 		r.requests = append(r.requests, entry)

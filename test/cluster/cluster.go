@@ -29,6 +29,8 @@ type Options struct {
 	Pods string
 	// Nodes is how many nodes there are. Default: 4.
 	Nodes int
+	// Audit keeps the API server's audit log, see hack/cluster.sh.
+	Audit bool
 }
 
 // Cluster is a running cluster.
@@ -36,6 +38,7 @@ type Cluster struct {
 	Config     *rest.Config // without client-side limits
 	Kubeconfig string       // path
 	Own        bool         // started by Start, so that nobody else uses it
+	AuditLog   string       // path; empty for none
 
 	guard    *exec.Cmd
 	lifeline io.WriteCloser
@@ -68,12 +71,17 @@ func (c *Cluster) up(ctx context.Context, o Options) error {
 	}
 	c.dir, c.Own, c.Kubeconfig = dir, true, filepath.Join(dir, "kubeconfig")
 	script := filepath.Join(Root(), "hack", "cluster.sh")
+	name := fmt.Sprintf("%s-%d", orElse(o.Name, "test"), os.Getpid())
 	env := append(os.Environ(),
-		fmt.Sprintf("CLUSTER_NAME=%s-%d", orElse(o.Name, "test"), os.Getpid()),
+		"CLUSTER_NAME="+name,
 		"CLUSTER_DIR="+dir,
 		"CLUSTER_PODS="+orElse(o.Pods, "fast"),
 		"CLUSTER_NODES="+strconv.Itoa(max(o.Nodes, 4)),
 	)
+	if o.Audit {
+		env = append(env, "CLUSTER_AUDIT=1")
+		c.AuditLog = filepath.Join(dir, "kwok", "clusters", name, "logs", "audit.log")
+	}
 	guard := exec.Command("sh", "-c", `cat >/dev/null; exec "$0" down >/dev/null 2>&1`, script)
 	guard.Env = env
 	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is not for it

@@ -13,6 +13,7 @@ import (
 // Request is one request to the API server.
 type Request struct {
 	Verb      string // get, list, watch, create, update, patch, apply, delete, try (a dry run)
+	Group     string // apps; empty for the core group
 	Resource  string // deployments, dataservices/status
 	Namespace string
 	Name      string
@@ -46,7 +47,7 @@ func Parse(method string, u *url.URL, contentType string) Request {
 	case parts[0] == "api" && len(parts) > 2:
 		parts = parts[2:]
 	case parts[0] == "apis" && len(parts) > 3:
-		parts = parts[3:]
+		r.Group, parts = parts[1], parts[3:]
 	default:
 		r.Resource, parts = u.Path, nil // discovery
 	}

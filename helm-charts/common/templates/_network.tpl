@@ -90,7 +90,7 @@ spec:
   type: ClusterIP
   clusterIP: None
   {{- else }}
-  type: {{ $type | default ($published | ternary "NodePort" "ClusterIP") }}
+  type: {{ $type | default ($published | ternary "NodePort" "ClusterIP") | quote }}
   {{- end }}
   selector: {{ .selector }}
   {{- if eq (get $v "sessionAffinity") "ClientIP" }}

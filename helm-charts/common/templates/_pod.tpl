@@ -134,7 +134,7 @@ spec:
   containers:
     - name: {{ quote .name }}
       image: {{ quote .image }}
-      imagePullPolicy: {{ $v.imagePullPolicy }}
+      imagePullPolicy: {{ quote $v.imagePullPolicy }}
       {{- /* The user's arguments are not for the component's own command. */}}
       {{- with get $v "command" | default (get $v "args" | empty | ternary (get . "command") "") }}
       command: {{ toJson . }}

@@ -17,7 +17,7 @@ spec:
   timeZone: {{ quote . }}
   {{- end }}
   suspend: {{ $v.suspend }}
-  concurrencyPolicy: {{ $v.concurrencyPolicy }}
+  concurrencyPolicy: {{ quote $v.concurrencyPolicy }}
   successfulJobsHistoryLimit: {{ int $v.successfulJobsHistoryLimit }}
   failedJobsHistoryLimit: {{ int $v.failedJobsHistoryLimit }}
   {{- include "cronjob.seconds" (dict "values" $v "field" "startingDeadlineSeconds") }}

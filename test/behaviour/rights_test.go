@@ -1,0 +1,311 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// The operator has the rights that it uses and no others. Its roles are held against what the
+// API server's audit log says that it asked for in a life of a DataService with every kind:
+// created, changed by hand, changed by its author, taken apart.
+func TestRightsAreThoseUsed(t *testing.T) {
+	e := parallel(t)
+	token := e.account("operator", e.role("metrics_auth_role.yaml")...)
+	inNamespace := append(e.role("role.yaml"), e.role("leader_election_role.yaml")...)
+	e.grant(inNamespace, e.subject("operator"))
+	metrics := freeAddress(t)
+	op := e.startOperator(func(cfg *rest.Config, o *manager.Options) {
+		as(cfg, token)
+		cfg.Wrap(withoutStreams)
+		o.LeaderElection, o.LeaderElectionNamespace = true, e.namespace
+		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 10*time.Second, 500*time.Millisecond
+		o.MetricsBindAddress, o.MetricsSecure = metrics, true
+	})
+	e.liveThroughEverything()
+	reader := e.account("reader", e.role("metrics_reader_role.yaml")...)
+	e.until("metrics are served", func() error { // the authorizer learns of a new role by a watch
+		code, body := fetch(t, "https://"+metrics+"/metrics", reader)
+		return unless(code == http.StatusOK, body)
+	})
+	op.stop()
+
+	used, refused := e.used(op, "operator")
+	used[right{dsv1.GroupVersion.Group, "dataservices/finalizers", "update"}] = true // see TestOwnersNeedARight
+	granted := map[right]bool{}
+	for _, rule := range append(inNamespace, e.role("metrics_auth_role.yaml")...) {
+		for _, r := range rightsOf(rule) {
+			granted[r] = true
+		}
+	}
+	e.equal("refused", refused, nil)
+	e.equal("rights in config/rbac, against those used", texts(granted), texts(used))
+}
+
+// withoutStreams makes the API server refuse to stream lists, as one that cannot: then, the operator
+// lists and watches, where it otherwise only watches.
+func withoutStreams(next http.RoundTripper) http.RoundTripper {
+	return harness.Transport(func(r *http.Request) (*http.Response, error) {
+		if query := r.URL.Query(); query.Has("sendInitialEvents") {
+			query.Del("resourceVersionMatch") // invalid without
+			r = r.Clone(r.Context())
+			r.URL.RawQuery = query.Encode()
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+// liveThroughEverything has a DataService of every kind of object created, edited and deleted.
+func (e *env) liveThroughEverything() {
+	e.Helper()
+	storage := func(size string) fields {
+		return fields{"storage": fields{"size": size, "retention": "Delete"}}
+	}
+	name := e.createReady(small(
+		fields{"mysql": fields{"kind": "Deployment"}}, fields{"mysql": storage("5Gi")},
+		fields{
+			"networkPolicy":      fields{"enabled": true},
+			"eureka":             fields{"kind": "StatefulSet"},
+			"auth":               fields{"replica": 2, "disruptionBudget": fields{"maxUnavailable": 1}},
+			"proxy":              fields{"autoscaling": fields{"min": 1, "max": 2, "cpu": 50}},
+			"web":                fields{"ingress": fields{"host": "rights.example.com"}},
+			"additionalServices": []any{fields{"name": "collector", "kind": "DaemonSet", "image": "registry.example/collector:v1", "port": 80}},
+			"cronJobs":           []any{fields{"name": "report", "schedule": "0 0 1 1 *", "image": "registry.example/report:v1"}},
+		}))
+
+	// What loses the operator's label is out of its sight, and found again by its name. The second
+	// time, what the operator reports of it is an event that is there already.
+	for range 2 {
+		e.edit(name, func(object client.Object) bool {
+			object.GetLabels()[managedBy] = ""
+			return true
+		}, func(object client.Object) bool { return object.GetLabels()[managedBy] == "" })
+	}
+	e.edit(name, addMore, func(object client.Object) bool {
+		if budget, ok := object.(*policyv1.PodDisruptionBudget); ok {
+			return budget.Spec.MinAvailable != nil
+		}
+		text, err := json.Marshal(object)
+		return err != nil || strings.Contains(string(text), `"name":"more"`) || strings.Contains(string(text), `"more":`)
+	})
+
+	e.changeReady(name, fields{"mysql": storage("6Gi")})
+	e.changeReady(name, fields{"mysql": fields{"kind": "StatefulSet"}, "eureka": fields{"kind": "Deployment"}})
+	e.changeReady(name, fields{
+		"networkPolicy": nil, "mysql": nil, "uuc": nil, "eureka": nil, "auth": nil, "proxy": nil, "web": nil, "cronJobs": nil,
+		"additionalServices": []any{fields{"name": "last", "image": "registry.example/last:v1", "port": 80}},
+	})
+	e.until("all else goes", func() error {
+		for _, object := range e.owned(name) {
+			if object.GetLabels()["app.kubernetes.io/name"] != "last" {
+				return fmt.Errorf("%s is still there", idOf(object))
+			}
+		}
+		return nil
+	})
+	e.remove(name)
+}
+
+const managedBy = "app.kubernetes.io/managed-by"
+
+// edit changes what a DataService owns, and waits until nothing of that is left.
+func (e *env) edit(name string, change, has func(client.Object) bool) {
+	e.Helper()
+	edited := map[string]string{} // resource version by object
+	for _, before := range e.owned(name) {
+		after := before.DeepCopyObject().(client.Object)
+		if change(after) {
+			e.must(api.Patch(e.ctx, after, client.MergeFrom(before)))
+			edited[idOf(after)] = after.GetResourceVersion()
+		}
+	}
+	e.until("it is as declared", func() error {
+		for id, version := range edited {
+			if now := e.object(id); now == nil || now.GetResourceVersion() == version || has(now) {
+				return fmt.Errorf("%s is not", id)
+			}
+		}
+		return nil
+	})
+	e.ready(name)
+}
+
+// addMore adds what is the plan's alone to an object that can have such a thing.
+func addMore(object client.Object) bool {
+	var pods *corev1.PodSpec
+	switch o := object.(type) {
+	case *corev1.ConfigMap:
+		o.Data["more"] = "more"
+		return true
+	case *corev1.Secret:
+		o.Data["more"] = []byte("more")
+		return true
+	case *corev1.Service:
+		o.Spec.Ports = append(o.Spec.Ports, corev1.ServicePort{Name: "more", Port: 9999})
+		return true
+	case *policyv1.PodDisruptionBudget: // kubectl edit: the other limit
+		o.Spec.MinAvailable, o.Spec.MaxUnavailable = ptr.To(intstr.FromInt32(1)), nil
+		return true
+	case *appsv1.Deployment:
+		pods = &o.Spec.Template.Spec
+	case *appsv1.StatefulSet:
+		pods = &o.Spec.Template.Spec
+	case *appsv1.DaemonSet:
+		pods = &o.Spec.Template.Spec
+	case *batchv1.CronJob:
+		pods = &o.Spec.JobTemplate.Spec.Template.Spec
+	default:
+		return false
+	}
+	pods.Containers[0].Env = append(pods.Containers[0].Env, corev1.EnvVar{Name: "more", Value: "more"})
+	return true
+}
+
+// right is one verb on one resource.
+type right struct{ group, resource, verb string }
+
+func texts(rights map[right]bool) []string {
+	var found []string
+	for r := range maps.Keys(rights) {
+		found = append(found, fmt.Sprintf("%s %s.%s", r.verb, r.resource, r.group))
+	}
+	slices.Sort(found)
+	return found
+}
+
+func rightsOf(rule rbacv1.PolicyRule) []right {
+	var found []right
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				found = append(found, right{group, resource, verb})
+			}
+		}
+	}
+	return found
+}
+
+// used returns the rights that an operator's requests needed, and the requests that were refused:
+// from the audit log, or from what was recorded of them where the cluster is not the test's own.
+func (e *env) used(op *operator, account string) (used map[right]bool, refused []string) {
+	e.Helper()
+	requests := op.since(0, func(request) bool { return true })
+	if audit != "" {
+		requests = e.audited(account)
+	}
+	used = map[right]bool{}
+	for _, r := range requests {
+		if r.resource == "" || r.resource[0] == '/' {
+			continue // discovery, which is everyone's
+		}
+		switch r.verb {
+		case "apply", "try":
+			r.verb = "patch"
+		}
+		used[right{r.group, r.resource, r.verb}] = true
+		if r.verb == "patch" && r.code == http.StatusCreated { // the API server asks for both
+			used[right{r.group, r.resource, "create"}] = true
+		}
+		if r.code == http.StatusForbidden || r.code == http.StatusUnauthorized {
+			refused = append(refused, r.String())
+		}
+	}
+	return used, refused
+}
+
+// audited reads what an account of the namespace asked for in the API server's audit log.
+func (e *env) audited(account string) []request {
+	e.Helper()
+	file, err := os.Open(audit)
+	e.must(err)
+	defer func() { _ = file.Close() }()
+	var found []request
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event struct {
+			Verb string `json:"verb"`
+			User struct {
+				Username string `json:"username"`
+			} `json:"user"`
+			Object struct {
+				APIGroup    string `json:"apiGroup"`
+				Resource    string `json:"resource"`
+				Subresource string `json:"subresource"`
+				Namespace   string `json:"namespace"`
+				Name        string `json:"name"`
+			} `json:"objectRef"`
+			Response struct {
+				Code int `json:"code"`
+			} `json:"responseStatus"`
+		}
+		e.must(json.Unmarshal(lines.Bytes(), &event))
+		if event.User.Username != "system:serviceaccount:"+e.namespace+":"+account || event.Object.Resource == "" {
+			continue
+		}
+		o := event.Object
+		if o.Subresource != "" {
+			o.Resource += "/" + o.Subresource
+		}
+		found = append(found, request{
+			verb: event.Verb, group: o.APIGroup, resource: o.Resource, namespace: o.Namespace, name: o.Name, code: event.Response.Code,
+		})
+	}
+	e.must(lines.Err())
+	if len(found) == 0 {
+		e.Fatalf("%s has nothing of account %s", audit, account)
+	}
+	return found
+}
+
+// Where the API server checks who may set an owner that blocks deletion, as on OpenShift, one right
+// is needed that no request shows: to update the owner's finalizers.
+func TestOwnersNeedARight(t *testing.T) {
+	e := parallel(t)
+	ds := e.create(small(fields{"paused": true}))
+	rules := e.role("role.yaml")
+	without := slices.DeleteFunc(slices.Clone(rules), func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.Resources, "dataservices/finalizers")
+	})
+	if len(without) != len(rules)-1 {
+		t.Fatal("the operator's role says nothing of dataservices/finalizers")
+	}
+	e.until("the DataService is seen", func() error { return unless(e.dataService(ds) != nil, "it is not") })
+	try := func(account string, rules []rbacv1.PolicyRule) error {
+		owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: e.namespace, Name: account,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(e.dataService(ds), dsv1.GroupVersion.WithKind(dsv1.Kind))},
+		}}
+		return e.client(account, rules...).Create(e.ctx, owned)
+	}
+	e.must(try("with", rules))
+	if err := try("without", without); own && !apierrors.IsForbidden(err) {
+		t.Errorf("an owner was set without that right: %v", err)
+	}
+}

@@ -1,0 +1,241 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package security_test holds every pod that the operator makes, and the operator's own, against
+// the Pod Security Standards, and what a DataService can say against the threats of SECURITY.md.
+package security_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	podsecurity "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/preview"
+	"d3os.com/d3os-operator/internal/values"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/fields"
+)
+
+const kubeVersion = "v1.36.0"
+
+// notRestricted are pods that do not meet the standard "restricted", by DataService and kind/name,
+// and why: what an author asks for by name. Nothing that comes by default has a place here.
+var notRestricted = map[string]string{
+	"case web.sidecars Deployment/web":           "a sidecar with a securityContext of its own has that alone",
+	"case cronJobs.podTemplate CronJob/clean-up": "its podTemplate asks for the node's network",
+}
+
+// writable are the components whose own container has a root filesystem that is not read-only:
+// the product's images of Java services write logs and temporary files beside their code. Who has
+// images that do not sets securityContext.readOnlyRootFilesystem.
+var writable = []string{
+	"uuc", "eureka", "api-manager", "auth", "ds-adapter", "es-adapter", "trd-adapter", "gateway-master", "gateway-web", "proxy",
+}
+
+// Every pod meets the standard "restricted", by the judgement of Kubernetes' own admission: all
+// samples, and every field of the spec in each of its meanings. No pod has a token that it has no
+// use for, or learns of services that it was not told of.
+func TestPodsAreRestricted(t *testing.T) {
+	judge := newJudge(t)
+	images := values.DefaultImages()
+	seen := map[string]bool{}
+	for name, ds := range dataServices(t) {
+		for id, template := range podsOf(t, rendered(t, ds)) {
+			reason, excepted := notRestricted[name+" "+id]
+			verdict := judge(template)
+			assert.Check(t, excepted == (verdict != ""), "%s %s: %q (%s)", name, id, verdict, reason)
+			spec := &template.Spec
+			assert.Check(t, spec.AutomountServiceAccountToken != nil && !*spec.AutomountServiceAccountToken, "%s %s has a token", name, id)
+			assert.Check(t, spec.EnableServiceLinks != nil && !*spec.EnableServiceLinks, "%s %s is told of services", name, id)
+			checkRoot(t, name+" "+id, template, images)
+			seen[name+" "+id] = true
+		}
+	}
+	assert.Assert(t, len(seen) > 1000, "there were %d pods only", len(seen))
+	for pod := range notRestricted {
+		assert.Check(t, seen[pod], "there is no %s", pod)
+	}
+}
+
+// checkRoot expects read-only root filesystems of the platform's own containers; an author's
+// containers are the author's.
+func checkRoot(t *testing.T, where string, template *corev1.PodTemplateSpec, images map[string]string) {
+	t.Helper()
+	component := template.Labels["app.kubernetes.io/name"]
+	for _, c := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
+		readOnly := c.SecurityContext != nil && c.SecurityContext.ReadOnlyRootFilesystem != nil && *c.SecurityContext.ReadOnlyRootFilesystem
+		if !readOnly && !slices.Contains(writable, component) {
+			for of, image := range images {
+				assert.Check(t, c.Image != image, "%s: container %s, of %s, may write to its root filesystem", where, c.Name, of)
+			}
+		}
+	}
+}
+
+// The operator's own pods meet the standard, whoever installs them: kustomize, or OLM from this bundle
+// or from a release's.
+func TestOperatorIsRestricted(t *testing.T) {
+	judge := newJudge(t)
+	files, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "*", "manifests", "*.clusterserviceversion.yaml"))
+	assert.NilError(t, err)
+	assert.Assert(t, len(files) > 0)
+	files = append(files, filepath.Join(cluster.Root(), "config/manager/manager.yaml"),
+		filepath.Join(cluster.Root(), "bundle/manifests/d3os-operator.clusterserviceversion.yaml"))
+	for _, file := range files {
+		t.Run(strings.TrimPrefix(file, cluster.Root()), func(t *testing.T) {
+			template := operatorPods(t, file)
+			assert.Check(t, judge(template) == "", judge(template))
+			assert.Equal(t, len(template.Spec.Containers), 1)
+			c := template.Spec.Containers[0]
+			assert.Check(t, c.SecurityContext.ReadOnlyRootFilesystem != nil && *c.SecurityContext.ReadOnlyRootFilesystem)
+			assert.Check(t, !c.Resources.Limits.Memory().IsZero() && !c.Resources.Limits.Cpu().IsZero(), "it may take all of a node")
+			for _, volume := range template.Spec.Volumes {
+				assert.Check(t, volume.EmptyDir != nil, "it mounts %s", volume.Name)
+			}
+			for _, e := range c.Env {
+				assert.Check(t, e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil, "%s comes from a Secret", e.Name)
+			}
+		})
+	}
+}
+
+// operatorPods reads the operator's Deployment from a manifest or a ClusterServiceVersion.
+func operatorPods(t *testing.T, file string) *corev1.PodTemplateSpec {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	assert.NilError(t, err)
+	type deployment struct {
+		Spec struct {
+			Template *corev1.PodTemplateSpec `json:"template"`
+		} `json:"spec"`
+	}
+	var either struct {
+		Spec struct {
+			Template *corev1.PodTemplateSpec `json:"template"`
+			Install  struct {
+				Spec struct {
+					Deployments []deployment `json:"deployments"`
+				} `json:"spec"`
+			} `json:"install"`
+		} `json:"spec"`
+	}
+	assert.NilError(t, yaml.Unmarshal(data, &either))
+	if either.Spec.Template != nil {
+		return either.Spec.Template
+	}
+	assert.Equal(t, len(either.Spec.Install.Spec.Deployments), 1)
+	return either.Spec.Install.Spec.Deployments[0].Spec.Template
+}
+
+// newJudge returns a function that says what of the standard "restricted" pods do not meet.
+func newJudge(t *testing.T) func(*corev1.PodTemplateSpec) string {
+	t.Helper()
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	assert.NilError(t, err)
+	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
+	return func(template *corev1.PodTemplateSpec) string {
+		result := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &template.ObjectMeta, &template.Spec))
+		if result.Allowed {
+			return ""
+		}
+		return result.ForbiddenDetail()
+	}
+}
+
+// dataServices returns the samples, the bases of test/fields, and each of its changes.
+func dataServices(t *testing.T) map[string]*unstructured.Unstructured {
+	t.Helper()
+	found := map[string]*unstructured.Unstructured{}
+	samples, err := filepath.Glob(filepath.Join(cluster.Root(), "config/samples/*.yaml"))
+	assert.NilError(t, err)
+	for _, file := range samples {
+		for _, object := range objectsIn(t, file) {
+			if object.GetKind() == "DataService" {
+				found[filepath.Base(file)] = object
+			}
+		}
+	}
+	bases, err := fields.Bases()
+	assert.NilError(t, err)
+	for _, name := range bases {
+		found["base "+name], err = fields.Load(name)
+		assert.NilError(t, err)
+	}
+	cases, err := fields.Cases()
+	assert.NilError(t, err)
+	for _, c := range cases {
+		found["case "+c.Name()], err = c.Changed()
+		assert.NilError(t, err)
+	}
+	return found
+}
+
+func objectsIn(t *testing.T, file string) []*unstructured.Unstructured {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	assert.NilError(t, err)
+	var found []*unstructured.Unstructured
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		assert.NilError(t, err, file)
+		found = append(found, object)
+	}
+}
+
+// plan returns what the operator would apply, or why it would not.
+func plan(ds *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	data, err := ds.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := preview.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	parsed.Namespace = "data"
+	return preview.Objects(parsed, kubeVersion)
+}
+
+func rendered(t *testing.T, ds *unstructured.Unstructured) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := plan(ds)
+	assert.NilError(t, err)
+	return objects
+}
+
+// podsOf returns the pod templates among objects, by kind/name.
+func podsOf(t *testing.T, objects []*unstructured.Unstructured) map[string]*corev1.PodTemplateSpec {
+	t.Helper()
+	found := map[string]*corev1.PodTemplateSpec{}
+	for _, object := range objects {
+		for _, path := range [][]string{{"spec", "template"}, {"spec", "jobTemplate", "spec", "template"}} {
+			fields, ok, err := unstructured.NestedMap(object.Object, path...)
+			assert.NilError(t, err)
+			if !ok {
+				continue
+			}
+			template := &corev1.PodTemplateSpec{}
+			assert.NilError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, template))
+			found[object.GetKind()+"/"+object.GetName()] = template
+		}
+	}
+	return found
+}
