@@ -182,7 +182,7 @@ run: install ## Run the operator on this machine against the cluster.
 .PHONY: deploy
 deploy: cluster-up build-installer ## Install the CRD and run the operator (IMG) in the cluster.
 	@$(if $(USER_CLUSTER),,echo 'note: the embedded cluster only simulates pods; use make run or make demo there')
-	$(KUBECTL) apply --server-side -f dist/install.yaml
+	$(KUBECTL) apply --server-side --force-conflicts -f dist/install.yaml
 
 .PHONY: build-installer
 build-installer: $(KUSTOMIZE) ## Write dist/install.yaml: the CRD and the operator (IMG), for kubectl apply.

@@ -64,8 +64,11 @@ if [[ ${REGISTRY:-} ]]; then
 	say 'images of OLM and scorecard'
 	quietly hack/olm/images.sh
 	say 'images of the operator, its bundles and its catalog'
+	# Not bin/images: these are of one platform only.
+	export IMAGES_DIR=$PWD/.cluster/e2e
 	quietly make --no-print-directory images images-push
 	quietly make --no-print-directory images images-push IMAGES=manager VERSION=0.1.0 IMG="${IMG%:*}:v0.1.0"
+	unset IMAGES_DIR
 fi
 say 'OLM'
 "$KUBECTL" get crd clusterserviceversions.operators.coreos.com >/dev/null 2>&1 || olm_installed=1

@@ -43,7 +43,7 @@ pki=$dir/pki
 conf=$dir/conf
 export KUBECONFIG=$dir/kubeconfig
 export LC_ALL=C
-export PATH=$tools:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH=$tools:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 # A proxy of the host's is not the way to the node.
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY
 
