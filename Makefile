@@ -111,6 +111,10 @@ helm-lint: $(HELM) ## Lint and render every chart with each of its ci/ values.
 test: cluster-tools $(HELM) $(CRDIFY) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
 
+.PHONY: ha
+ha: cluster-tools ## Take the leader away from a standby in every way there is (test/ha, two minutes; HA_RUNS=times).
+	KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
+
 .PHONY: bench
 bench: cluster-tools ## Measure the operator with many DataServices (test/bench).
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench $(ARGS)

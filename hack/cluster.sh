@@ -7,6 +7,7 @@
 #   CLUSTER_NAME   default d3os
 #   CLUSTER_DIR    everything the cluster writes, its kubeconfig among it; default .cluster/$CLUSTER_NAME
 #   CLUSTER_PODS   fast: a scheduled pod is ready at once (default); general: it takes some seconds
+#   CLUSTER_AUDIT  an audit policy: the API server's audit log is then kwok/clusters/$CLUSTER_NAME/logs/audit.log
 #   CLUSTER_NODES  nodes of 64 CPU, 256Gi and 1000 pods each; default 4
 #   TOOLS          folder of the binaries; default bin/tools
 #
@@ -20,6 +21,7 @@ name=${CLUSTER_NAME:-d3os}
 dir=${CLUSTER_DIR:-$root/.cluster/$name}
 pods=${CLUSTER_PODS:-fast}
 nodes=${CLUSTER_NODES:-4}
+audit=${CLUSTER_AUDIT:-}
 tools=${TOOLS:-$root/bin/tools}
 
 [[ $dir == /* ]] || dir=$PWD/$dir
@@ -45,7 +47,7 @@ create() {
 		--config "$root/hack/cluster/base.yaml" \
 		--config "$root/hack/cluster/pods-failing.yaml" \
 		--config "$root/hack/cluster/pods-$pods.yaml" \
-		--disable-qps-limits \
+		--disable-qps-limits ${audit:+--kube-audit-policy "$audit"} \
 		--extra-args etcd=unsafe-no-fsync=true \
 		--extra-args kube-apiserver=service-cluster-ip-range=10.96.0.0/12 \
 		--extra-args kube-controller-manager=concurrent-deployment-syncs=20 \

@@ -29,6 +29,8 @@ type Options struct {
 	Pods string
 	// Nodes is how many nodes there are. Default: 4.
 	Nodes int
+	// Audit is the path of an audit policy. With one, Start never takes the cluster of KUBECONFIG.
+	Audit string
 }
 
 // Cluster is a running cluster.
@@ -36,6 +38,7 @@ type Cluster struct {
 	Config     *rest.Config // without client-side limits
 	Kubeconfig string       // path
 	Own        bool         // started by Start, so that nobody else uses it
+	AuditLog   string       // path, where Options ask for one
 
 	guard    *exec.Cmd
 	lifeline io.WriteCloser
@@ -45,7 +48,7 @@ type Cluster struct {
 // Start starts a cluster, or connects to the one of KUBECONFIG.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{Kubeconfig: os.Getenv("KUBECONFIG")}
-	if c.Kubeconfig == "" {
+	if c.Kubeconfig == "" || o.Audit != "" {
 		if err := c.up(ctx, o); err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}
@@ -68,10 +71,15 @@ func (c *Cluster) up(ctx context.Context, o Options) error {
 	}
 	c.dir, c.Own, c.Kubeconfig = dir, true, filepath.Join(dir, "kubeconfig")
 	script := filepath.Join(Root(), "hack", "cluster.sh")
+	name := fmt.Sprintf("%s-%d", orElse(o.Name, "test"), os.Getpid())
+	if o.Audit != "" {
+		c.AuditLog = filepath.Join(dir, "kwok", "clusters", name, "logs", "audit.log")
+	}
 	env := append(os.Environ(),
-		fmt.Sprintf("CLUSTER_NAME=%s-%d", orElse(o.Name, "test"), os.Getpid()),
+		"CLUSTER_NAME="+name,
 		"CLUSTER_DIR="+dir,
 		"CLUSTER_PODS="+orElse(o.Pods, "fast"),
+		"CLUSTER_AUDIT="+o.Audit,
 		"CLUSTER_NODES="+strconv.Itoa(max(o.Nodes, 4)),
 	)
 	guard := exec.Command("sh", "-c", `cat >/dev/null; exec "$0" down >/dev/null 2>&1`, script)
