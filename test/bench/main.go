@@ -33,17 +33,29 @@ type flags struct {
 	scale int
 	runs  int
 	only  []string
-	// sizes are the numbers of DataServices of the load section, ascending.
-	sizes  []int
-	strict bool
+	// Numbers of DataServices of two sections, ascending.
+	sizes, versus []int
+	strict        bool
 }
 
 // most is how many DataServices there are at most.
 func (f flags) most() int {
-	if slices.Contains(f.only, "load") {
-		return max(f.scale, f.sizes[len(f.sizes)-1])
+	most := 0
+	for _, name := range f.only {
+		switch name {
+		case "load":
+			most = max(most, f.sizes[len(f.sizes)-1])
+		case "versus":
+			sum := 0 // they are created beside one another
+			for _, n := range f.versus {
+				sum += n
+			}
+			most = max(most, sum)
+		default:
+			most = max(most, f.scale)
+		}
 	}
-	return f.scale
+	return most
 }
 
 // section is one part of the benchmark; -only selects by name.
@@ -93,6 +105,7 @@ func parseFlags(args []string) (flags, error) {
 	set.IntVar(&f.runs, "runs", 3, "how often what concerns one DataService is repeated")
 	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but load and versus)")
 	sizes := set.String("sizes", "100", "comma-separated numbers of DataServices of the section load")
+	versus := set.String("versus", "1,10,100", "comma-separated numbers of DataServices of the section versus")
 	set.BoolVar(&f.strict, "strict", false, "fail when a number lies outside its bound")
 	if err := set.Parse(args); err != nil {
 		return f, err
@@ -104,7 +117,10 @@ func parseFlags(args []string) (flags, error) {
 		return f, errors.New("-scale and -runs must be at least 1")
 	}
 	var err error
-	if f.sizes, err = parseSizes(*sizes); err != nil {
+	if f.sizes, err = parseSizes(*sizes, 2); err != nil { // one is hot, the others are not
+		return f, err
+	}
+	if f.versus, err = parseSizes(*versus, 1); err != nil {
 		return f, err
 	}
 	f.only = usual
@@ -119,11 +135,11 @@ func parseFlags(args []string) (flags, error) {
 	return f, nil
 }
 
-func parseSizes(list string) (sizes []int, err error) {
+func parseSizes(list string, least int) (sizes []int, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || n < 2 {
-			return nil, fmt.Errorf("-sizes: %q is no number above 1", text)
+		if err != nil || n < least {
+			return nil, fmt.Errorf("%q is no number of DataServices: at least %d", text, least)
 		}
 		sizes = append(sizes, n)
 	}

@@ -28,9 +28,6 @@ import (
 // image of each, restart.
 type versus struct{}
 
-// versusSizes are the numbers of DataServices; they are created beside those that are there.
-var versusSizes = []int{1, 10, 100}
-
 // contestant is one of the two.
 type contestant struct {
 	name   string
@@ -143,8 +140,8 @@ func (v versus) measure(ctx context.Context, b *bench, renderer *render.Renderer
 			number(s.used.rss), number(s.used.peak))
 	}
 	from := 0
-	for _, n := range versusSizes {
-		services, err := b.many(ctx, from, from+n)
+	for _, n := range b.versus {
+		services, err := b.many(ctx, from, from+n) // beside those that are there
 		if err != nil {
 			return errors.Join(err, p.stop())
 		}
