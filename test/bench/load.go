@@ -55,7 +55,7 @@ func (l load) run(ctx context.Context, b *bench) error {
 			return errors.Join(err, p.stop())
 		}
 	}
-	err = l.hot(ctx, b, p, r)
+	err = l.hot(ctx, b, r)
 	if err == nil {
 		err = l.delete(ctx, b, p, r)
 	}
@@ -169,7 +169,7 @@ const (
 )
 
 // hot changes one DataService ten times a second and looks how long changes of others take.
-func (load) hot(ctx context.Context, b *bench, p *process, r *loadReport) error {
+func (load) hot(ctx context.Context, b *bench, r *loadReport) error {
 	others := b.fleet[1:min(len(b.fleet), 1+reactions)]
 	changeAll := func(tag string) (took []time.Duration, err error) {
 		for _, ds := range others {
