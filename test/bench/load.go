@@ -55,7 +55,7 @@ func (l load) run(ctx context.Context, b *bench) error {
 			return errors.Join(err, p.stop())
 		}
 	}
-	err = l.hot(ctx, b, r)
+	err = l.hot(ctx, b, p, r)
 	if err == nil {
 		err = l.delete(ctx, b, p, r)
 	}
@@ -162,14 +162,13 @@ func (load) change(ctx context.Context, b *bench, n int) error {
 
 const (
 	hotEvery = 100 * time.Millisecond
-	// hotRatio is how much longer a change may take beside a hot DataService, and hotFloor what
-	// is too short to compare.
-	hotRatio = 3
-	hotFloor = 2 * time.Second
+	// hotWait is how long anything may be in the queue beside a hot DataService, on average; how
+	// long the rest of a change takes is up to the cluster.
+	hotWait = 500 * time.Millisecond
 )
 
 // hot changes one DataService ten times a second and looks how long changes of others take.
-func (load) hot(ctx context.Context, b *bench, r *loadReport) error {
+func (load) hot(ctx context.Context, b *bench, p *process, r *loadReport) error {
 	others := b.fleet[1:min(len(b.fleet), 1+reactions)]
 	changeAll := func(tag string) (took []time.Duration, err error) {
 		for _, ds := range others {
@@ -181,7 +180,11 @@ func (load) hot(ctx context.Context, b *bench, r *loadReport) error {
 		}
 		return took, nil
 	}
-	calm, err := changeAll("calm")
+	var calm, beside []time.Duration
+	quiet, err := p.measure(ctx, len(others), 0, func() (err error) {
+		calm, err = changeAll("calm")
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -205,12 +208,16 @@ func (load) hot(ctx context.Context, b *bench, r *loadReport) error {
 			}
 		}
 	}()
-	beside, err := changeAll("beside")
+	busy, err := p.measure(ctx, len(others), 0, func() (err error) {
+		beside, err = changeAll("beside")
+		return err
+	})
 	stop()
 	if err := errors.Join(err, <-done); err != nil {
 		return err
 	}
-	r.heat(calm, beside, times)
+	r.heat("nothing else", quiet.used, calm, nil)
+	r.heat(fmt.Sprintf("another one, changed %d times", times), busy.used, beside, atMost(milliseconds(hotWait)))
 	return nil
 }
 

@@ -86,13 +86,9 @@ func (r *loadReport) memory(what string, u usage) {
 	r.memories = append(r.memories, []string{what, number(u.rss), peak, number(u.heap), number(u.system)})
 }
 
-func (r *loadReport) heat(calm, beside []time.Duration, times int) {
-	limit := max(hotRatio*median(calm), hotFloor)
-	cell, _ := r.bench.report.check("change beside a hot DataService, median ms", milliseconds(median(beside)), atMost(milliseconds(limit)))
-	r.heats = append(r.heats, append([]string{"nothing else"}, spread(calm)...))
-	hot := spread(beside)
-	hot[0] = cell
-	r.heats = append(r.heats, append([]string{fmt.Sprintf("another one, changed %d times", times)}, hot...))
+func (r *loadReport) heat(beside string, used usage, took []time.Duration, limit *bound) {
+	wait, _ := r.bench.report.check("in the queue beside "+beside+", mean ms", 1000*used.waited/max(1, used.queued), limit)
+	r.heats = append(r.heats, append([]string{beside, wait}, spread(took)...))
 }
 
 func (r *loadReport) print() {
@@ -106,7 +102,7 @@ func (r *loadReport) print() {
 			"Requests by method: writes are PATCH, PUT and DELETE, status included; GET are lists and watches; POST are events."},
 		{[]string{"DATASERVICES", "CREATED AT ONCE", "FIRST OBJECT s", "READY s", "ALL READY s", "SHARE"}, r.latecomers,
 			"One more DataService, declared when all others were; time from its declaration."},
-		{[]string{"WHILE THERE CHANGES", "MEDIAN ms", "95% ms", "LONGEST ms"}, r.heats, "From the change of one image to Ready."},
+		{[]string{"WHILE THERE CHANGES", "IN THE QUEUE ms", "MEDIAN ms", "95% ms", "LONGEST ms"}, r.heats, "In the queue: the mean. The others: from the change of one image to Ready."},
 		{[]string{"DATASERVICES", "RSS MiB", "PEAK RSS MiB", "LIVE HEAP MiB", "FROM THE SYSTEM MiB"}, r.memories,
 			"The bound is the limit of config/manager."},
 	} {

@@ -38,12 +38,14 @@ type process struct {
 type usage struct {
 	rss, peak, heap, system float64
 	cpu, reconciles         float64
+	queued, waited          float64            // how often a DataService was in the queue, and seconds in all
 	requests                map[string]float64 // by HTTP method
 }
 
 // since is what was used since another look; sizes are those of now.
 func (u usage) since(before usage) usage {
 	u.cpu, u.reconciles = u.cpu-before.cpu, u.reconciles-before.reconciles
+	u.queued, u.waited = u.queued-before.queued, u.waited-before.waited
 	u.requests = maps.Clone(u.requests)
 	for method, n := range before.requests {
 		u.requests[method] -= n
@@ -79,7 +81,7 @@ func (b *bench) launch(ctx context.Context, what program) (*process, error) {
 
 func (p *process) start(ctx context.Context, b *bench, what program) error {
 	binary := filepath.Join(p.dir, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, ".")
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, ".")
 	build.Dir = what.source
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -155,6 +157,8 @@ func (p *process) usage(ctx context.Context) (usage, error) {
 		return u, err
 	}
 	u.cpu, u.reconciles, u.requests = metrics["process_cpu_seconds_total"], reconciles(metrics), requestsOf(metrics)
+	const queue = `{controller="dataservice",name="dataservice"}`
+	u.queued, u.waited = metrics["workqueue_queue_duration_seconds_count"+queue], metrics["workqueue_queue_duration_seconds_sum"+queue]
 	heap, err := scrape(ctx, "http://"+p.profile+"/debug/pprof/heap?gc=1&debug=1", " = ")
 	if err != nil {
 		return u, err
