@@ -87,14 +87,13 @@ func (l load) size(ctx context.Context, b *bench, p *process, r *loadReport, n i
 	if err := p.stop(); err != nil {
 		return p, err
 	}
-	begun := time.Now()
 	if p, err = b.startProcess(ctx, fmt.Sprintf("GOMEMLIMIT=%d", limit)); err != nil {
 		return p, err
 	}
 	if err := p.awaitReconciles(ctx, n); err != nil {
 		return p, err
 	}
-	took := time.Since(begun)
+	took := time.Since(p.began)
 	if u, err = p.usage(ctx); err != nil {
 		return p, err
 	}

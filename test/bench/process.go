@@ -32,6 +32,7 @@ type process struct {
 	metrics string // address
 	profile string // address
 	done    chan error
+	began   time.Time
 }
 
 // usage is what a process uses; sizes are in MiB.
@@ -98,6 +99,7 @@ func (p *process) start(ctx context.Context, b *bench, what program) error {
 	if err != nil {
 		return err
 	}
+	p.began = time.Now()
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start the operator: %w", err)
 	}

@@ -174,12 +174,11 @@ func (v versus) measure(ctx context.Context, b *bench, renderer *render.Renderer
 	if err := p.stop(); err != nil {
 		return err
 	}
-	begun := time.Now()
 	if p, err = c.start(ctx); err != nil {
 		return err
 	}
 	err = p.awaitReconciles(ctx, from)
-	s := step{services: from, took: time.Since(begun)}
+	s := step{services: from, took: time.Since(p.began)}
 	if err == nil {
 		s.used, err = p.usage(ctx)
 	}
