@@ -58,14 +58,15 @@ func (u usage) since(before usage) usage {
 // until its workers start.
 func (b *bench) startProcess(ctx context.Context, environ ...string) (*process, error) {
 	return b.launch(ctx, program{
-		source: cluster.Root(), args: []string{"--metrics-secure=false", "--health-probe-bind-address=0"}, environ: environ,
+		source: cluster.Root(), build: []string{"-trimpath", "-ldflags", "-s -w"}, // as it is released
+		args: []string{"--metrics-secure=false", "--health-probe-bind-address=0"}, environ: environ,
 	})
 }
 
 // program is what a process runs: the command in a folder of source.
 type program struct {
-	source        string
-	args, environ []string
+	source               string
+	build, args, environ []string
 }
 
 func (b *bench) launch(ctx context.Context, what program) (*process, error) {
@@ -82,7 +83,7 @@ func (b *bench) launch(ctx context.Context, what program) (*process, error) {
 
 func (p *process) start(ctx context.Context, b *bench, what program) error {
 	binary := filepath.Join(p.dir, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, ".")
+	build := exec.CommandContext(ctx, "go", append(append([]string{"build"}, what.build...), "-o", binary, ".")...)
 	build.Dir = what.source
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
