@@ -122,7 +122,7 @@ bench: cluster-tools ## Measure the operator with many DataServices (test/bench)
 
 .PHONY: load
 load: cluster-tools ## Load the operator with LOAD_SIZES DataServices (100,300,1000: some quarter of an hour) and check what grows.
-	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench -strict -only load,versus -sizes '$(LOAD_SIZES)' $(ARGS)
+	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench -strict -only load -sizes '$(LOAD_SIZES)' $(ARGS)
 
 ##@ Build
 
