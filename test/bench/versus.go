@@ -12,9 +12,11 @@ import (
 	"strings"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
@@ -106,7 +108,7 @@ func (v versus) run(ctx context.Context, b *bench) error {
 	t.flush()
 	b.report.note("\nUntil all pods are ready, and after that until nothing is sent for a second. Requests are counted by the processes: reads")
 	b.report.note("with the cache's lists and watches, writes with events. Restart: until everything has been looked at. %d workers each.", options.MaxConcurrentReconciles)
-	return errors.Join(b.removeAll(ctx), b.client.Delete(ctx, crd))
+	return errors.Join(b.removeAll(ctx), envtest.UninstallCRDs(b.config(), envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}))
 }
 
 // release lets a resource of the Helm operator go without it.
