@@ -14,6 +14,7 @@ DEFAULT_CHANNEL ?= stable
 
 CR   ?= config/samples/d3os-product.com_v1_dataservice.yaml
 ARGS ?=
+LOAD_SIZES ?= 100,300,1000
 # true: make bundle pins images by digest, and asks their registries for it.
 USE_IMAGE_DIGESTS ?= false
 
@@ -118,9 +119,17 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) ## Judge po
 test: cluster-tools $(HELM) $(CRDIFY) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
 
+.PHONY: ha
+ha: cluster-tools ## Take the leader away from a standby in every way there is (test/ha, two minutes; HA_RUNS=times).
+	KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
+
 .PHONY: bench
 bench: cluster-tools ## Measure the operator with many DataServices (test/bench).
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench $(ARGS)
+
+.PHONY: load
+load: cluster-tools ## Load the operator with LOAD_SIZES DataServices (100,300,1000: some quarter of an hour) and check what grows.
+	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench -strict -only load -sizes '$(LOAD_SIZES)' $(ARGS)
 
 ##@ Reliability
 

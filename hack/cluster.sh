@@ -7,9 +7,9 @@
 #   CLUSTER_NAME   default d3os
 #   CLUSTER_DIR    everything the cluster writes, its kubeconfig among it; default .cluster/$CLUSTER_NAME
 #   CLUSTER_PODS   fast: a scheduled pod is ready at once (default); general: it takes some seconds
+#   CLUSTER_AUDIT  an audit policy: the API server's audit log is then kwok/clusters/$CLUSTER_NAME/logs/audit.log,
+#                  and owner references need rights (OwnerReferencesPermissionEnforcement, as on OpenShift)
 #   CLUSTER_NODES  nodes of 64 CPU, 256Gi and 1000 pods each; default 4
-#   CLUSTER_AUDIT  not empty: requests of service accounts are in the API server's audit log, and owner
-#                  references need rights (OwnerReferencesPermissionEnforcement, as on OpenShift)
 #   TOOLS          folder of the binaries; default bin/tools
 #
 # `up` leaves a running cluster as it is, but for missing nodes. How a pod can be made to fail is in
@@ -38,7 +38,7 @@ running() { [[ -f $KUBECONFIG ]] && kubectl get --raw /readyz --request-timeout 
 
 create() {
 	local checks=()
-	[[ ! $audit ]] || checks=(--kube-audit-policy "$root/hack/cluster/audit.yaml"
+	[[ ! $audit ]] || checks=(--kube-audit-policy "$audit"
 		--extra-args kube-apiserver=enable-admission-plugins=OwnerReferencesPermissionEnforcement)
 	# Limits are off for tests with thousands of objects: the control plane must not be what they measure.
 	kwokctl create cluster --runtime binary --wait 120s --kubeconfig "$KUBECONFIG" \

@@ -61,7 +61,7 @@ func ParseOptions(args []string) (Options, error) {
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the Lease (default: the pod's own)")
 	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a silent leader")
 	flags.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader tries to renew before it gives up")
-	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "how often candidates look at the Lease")
+	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 750*time.Millisecond, "how often the leader renews the Lease; others look at it every 1 to 2.2 of it")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "0", "address of the metrics, such as :8443; 0 for none")
 	flags.BoolVar(&o.MetricsSecure, "metrics-secure", true, "serve metrics over HTTPS to those whom the API server authenticates and authorizes")
 	flags.StringVar(&o.ProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")

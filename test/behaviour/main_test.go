@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func run(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	ctrl.SetLogger(zap.New(zap.WriteTo(logs), zap.UseDevMode(true)))
-	c, err := cluster.Start(ctx, cluster.Options{Name: "behaviour", Nodes: 40, Audit: true})
+	c, err := cluster.Start(ctx, cluster.Options{Name: "behaviour", Nodes: 40, Audit: filepath.Join(cluster.Root(), "hack", "cluster", "audit.yaml")})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -157,7 +157,7 @@ func (b *bench) printFacts() {
 	t.row("Kubernetes", b.version+", "+where)
 	t.row("operator", version.Version)
 	t.row("one DataService", fmt.Sprintf("the sample: %d objects", b.objects))
-	t.row("many DataServices", fmt.Sprint(b.scale))
+	t.row("many DataServices", fmt.Sprint(b.most()))
 	t.flush()
 }
 

@@ -171,7 +171,7 @@ var managed = labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: values.Mana
 func (b *bench) track(ctx context.Context, namespace string) (*tracker, error) {
 	options := cache.Options{
 		Scheme: b.scheme, DefaultNamespaces: map[string]cache.Config{namespace: {}}, ByObject: map[client.Object]cache.ByObject{},
-	}
+	} // an empty namespace is all of them
 	kinds := map[string]client.Object{}
 	for _, gvk := range append(slices.Clone(apply.Kinds), corev1.SchemeGroupVersion.WithKind("Pod")) {
 		empty := &metav1.PartialObjectMetadata{}

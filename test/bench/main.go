@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -32,23 +33,49 @@ type flags struct {
 	scale int
 	runs  int
 	only  []string
+	// Numbers of DataServices of two sections, ascending.
+	sizes, versus []int
+	strict        bool
+}
+
+// most is how many DataServices there are at most.
+func (f flags) most() int {
+	most := 0
+	for _, name := range f.only {
+		switch name {
+		case "load":
+			most = max(most, f.sizes[len(f.sizes)-1])
+		case "versus":
+			sum := 0 // they are created beside one another
+			for _, n := range f.versus {
+				sum += n
+			}
+			most = max(most, sum)
+		default:
+			most = max(most, f.scale)
+		}
+	}
+	return most
 }
 
 // section is one part of the benchmark; -only selects by name.
 type section struct {
 	name, title string
 	run         func(context.Context, *bench) error
+	asked       bool // runs only when -only names it
 }
 
 // sections in the order in which they run: scale goes on with what throughput left behind.
 var sections = []section{
-	{"render", "Render one whole DataService", renderTime{}.run},
-	{"requests", "Requests for one DataService", requests{}.run},
-	{"ready", "From apply to Ready, one DataService", ready{}.run},
-	{"latency", "Latency, one DataService", latency{}.run},
-	{"throughput", "Throughput, many DataServices at once", throughput{}.run},
-	{"scale", "Requests for many DataServices", scale{}.run},
-	{"memory", "Memory and CPU of the operator as a process of its own", memory{}.run},
+	{"render", "Render one whole DataService", renderTime{}.run, false},
+	{"requests", "Requests for one DataService", requests{}.run, false},
+	{"ready", "From apply to Ready, one DataService", ready{}.run, false},
+	{"latency", "Latency, one DataService", latency{}.run, false},
+	{"throughput", "Throughput, many DataServices at once", throughput{}.run, false},
+	{"scale", "Requests for many DataServices", scale{}.run, false},
+	{"memory", "Memory and CPU of the operator as a process of its own", memory{}.run, false},
+	{"load", "Load: create, change, restart beside, delete", load{}.run, true},
+	{"versus", "Beside the Helm operator of the Operator SDK", versus{}.run, true},
 }
 
 func main() {
@@ -66,14 +93,20 @@ func main() {
 
 func parseFlags(args []string) (flags, error) {
 	var f flags
-	names := make([]string, len(sections))
-	for i, s := range sections {
-		names[i] = s.name
+	var names, usual []string
+	for _, s := range sections {
+		names = append(names, s.name)
+		if !s.asked {
+			usual = append(usual, s.name)
+		}
 	}
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)
 	set.IntVar(&f.scale, "scale", 200, "how many DataServices are many")
 	set.IntVar(&f.runs, "runs", 3, "how often what concerns one DataService is repeated")
-	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all)")
+	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but load and versus)")
+	sizes := set.String("sizes", "100", "comma-separated numbers of DataServices of the section load")
+	versus := set.String("versus", "1,10,100", "comma-separated numbers of DataServices of the section versus")
+	set.BoolVar(&f.strict, "strict", false, "fail when a number lies outside its bound")
 	if err := set.Parse(args); err != nil {
 		return f, err
 	}
@@ -83,7 +116,14 @@ func parseFlags(args []string) (flags, error) {
 	if f.scale < 1 || f.runs < 1 {
 		return f, errors.New("-scale and -runs must be at least 1")
 	}
-	f.only = names
+	var err error
+	if f.sizes, err = parseSizes(*sizes, 2); err != nil { // one is hot, the others are not
+		return f, err
+	}
+	if f.versus, err = parseSizes(*versus, 1); err != nil {
+		return f, err
+	}
+	f.only = usual
 	if *only != "" {
 		f.only = strings.Split(*only, ",")
 	}
@@ -95,11 +135,23 @@ func parseFlags(args []string) (flags, error) {
 	return f, nil
 }
 
+func parseSizes(list string, least int) (sizes []int, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < least {
+			return nil, fmt.Errorf("%q is no number of DataServices: at least %d", text, least)
+		}
+		sizes = append(sizes, n)
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes), nil
+}
+
 func run(ctx context.Context, f flags) (err error) {
 	started := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c, err := cluster.Start(ctx, cluster.Options{Name: "bench", Nodes: 2 + f.scale/servicesPerNode})
+	c, err := cluster.Start(ctx, cluster.Options{Name: "bench", Nodes: 2 + f.most()/servicesPerNode})
 	if err != nil {
 		return err
 	}
@@ -126,5 +178,8 @@ func run(ctx context.Context, f flags) (err error) {
 		b.report.end(time.Since(begin), cpuSeconds()-cpu)
 	}
 	b.report.totals(time.Since(started))
+	if n := len(b.report.outside); f.strict && n > 0 {
+		return fmt.Errorf("%d numbers lie outside their bounds", n)
+	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -31,31 +32,59 @@ type process struct {
 	metrics string // address
 	profile string // address
 	done    chan error
+	began   time.Time
 }
 
 // usage is what a process uses; sizes are in MiB.
 type usage struct {
 	rss, peak, heap, system float64
 	cpu, reconciles         float64
+	queued, waited          float64            // how often a DataService was in the queue, and seconds in all
+	requests                map[string]float64 // by HTTP method
 }
 
-// startProcess builds the operator, starts it and waits until its workers start.
-func (b *bench) startProcess(ctx context.Context) (*process, error) {
+// since is what was used since another look; sizes are those of now.
+func (u usage) since(before usage) usage {
+	u.cpu, u.reconciles = u.cpu-before.cpu, u.reconciles-before.reconciles
+	u.queued, u.waited = u.queued-before.queued, u.waited-before.waited
+	u.requests = maps.Clone(u.requests)
+	for method, n := range before.requests {
+		u.requests[method] -= n
+	}
+	return u
+}
+
+// startProcess builds the operator, starts it with more variables of its environment, and waits
+// until its workers start.
+func (b *bench) startProcess(ctx context.Context, environ ...string) (*process, error) {
+	return b.launch(ctx, program{
+		source: cluster.Root(), build: []string{"-trimpath", "-ldflags", "-s -w"}, // as it is released
+		args: []string{"--metrics-secure=false", "--health-probe-bind-address=0"}, environ: environ,
+	})
+}
+
+// program is what a process runs: the command in a folder of source.
+type program struct {
+	source               string
+	build, args, environ []string
+}
+
+func (b *bench) launch(ctx context.Context, what program) (*process, error) {
 	dir, err := os.MkdirTemp("", "d3os-bench-")
 	if err != nil {
 		return nil, err
 	}
 	p := &process{dir: dir, done: make(chan error, 1)}
-	if err := p.start(ctx, b); err != nil {
+	if err := p.start(ctx, b, what); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
 }
 
-func (p *process) start(ctx context.Context, b *bench) error {
+func (p *process) start(ctx context.Context, b *bench, what program) error {
 	binary := filepath.Join(p.dir, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, ".")
-	build.Dir = cluster.Root()
+	build := exec.CommandContext(ctx, "go", append(append([]string{"build"}, what.build...), "-o", binary, ".")...)
+	build.Dir = what.source
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the operator: %w\n%s", err, out)
@@ -65,13 +94,13 @@ func (p *process) start(ctx context.Context, b *bench) error {
 		return err
 	}
 	p.metrics, p.profile = addresses[0], addresses[1]
-	command := exec.Command(binary, "--metrics-secure=false", "--metrics-bind-address="+p.metrics,
-		"--pprof-bind-address="+p.profile, "--health-probe-bind-address=0")
-	command.Env = append(os.Environ(), "KUBECONFIG="+b.cluster.Kubeconfig)
+	command := exec.Command(binary, append(what.args, "--metrics-bind-address="+p.metrics, "--pprof-bind-address="+p.profile)...)
+	command.Env = append(append(os.Environ(), "KUBECONFIG="+b.cluster.Kubeconfig), what.environ...)
 	log, err := command.StderrPipe()
 	if err != nil {
 		return err
 	}
+	p.began = time.Now()
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start the operator: %w", err)
 	}
@@ -130,7 +159,9 @@ func (p *process) usage(ctx context.Context) (usage, error) {
 	if err != nil {
 		return u, err
 	}
-	u.cpu, u.reconciles = metrics["process_cpu_seconds_total"], reconciles(metrics)
+	u.cpu, u.reconciles, u.requests = metrics["process_cpu_seconds_total"], reconciles(metrics), requestsOf(metrics)
+	const queue = `{controller="dataservice",name="dataservice"}`
+	u.queued, u.waited = metrics["workqueue_queue_duration_seconds_count"+queue], metrics["workqueue_queue_duration_seconds_sum"+queue]
 	heap, err := scrape(ctx, "http://"+p.profile+"/debug/pprof/heap?gc=1&debug=1", " = ")
 	if err != nil {
 		return u, err

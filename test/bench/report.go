@@ -17,6 +17,7 @@ import (
 type report struct {
 	out     io.Writer
 	section string
+	checked int
 	outside []string
 	done    []finished
 	load    string // of the machine when the section began
@@ -82,6 +83,7 @@ func (r *report) check(what string, n float64, b *bound) (cell string, ok bool) 
 	if b == nil {
 		return number(n), true
 	}
+	r.checked++
 	cell = fmt.Sprintf("%s (%s)", number(n), b)
 	if b.holds(n) {
 		return cell, true
@@ -101,6 +103,10 @@ func (r *report) totals(took time.Duration) {
 	t.row("all, with set-up", number(took.Seconds()), number(cpu))
 	t.flush()
 	r.note("CPU is this process's: the operator, the plain client and the benchmark, not the cluster.")
+	r.note("")
+	t = r.table("CASES", "PASSED", "FAILED")
+	t.row(fmt.Sprint(r.checked), fmt.Sprint(r.checked-len(r.outside)), fmt.Sprint(len(r.outside)))
+	t.flush()
 	if len(r.outside) == 0 {
 		r.note("\nEverything lies within its bound.")
 		return

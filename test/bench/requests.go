@@ -106,13 +106,16 @@ func (l *oneLife) live(ctx context.Context, propagation metav1.DeletionPropagati
 		if err := b.client.Delete(ctx, ds.DeepCopy(), client.PropagationPolicy(propagation)); err != nil {
 			return err
 		}
-		return owned.awaitNone(ctx, func(o client.Object) bool { return metav1.GetControllerOf(o) == nil }) // retained data
+		return owned.awaitNone(ctx, retained)
 	})
 	if err != nil {
 		return err
 	}
 	return b.removeOne(ctx, ds)
 }
+
+// retained tells what outlives its DataService.
+func retained(o client.Object) bool { return metav1.GetControllerOf(o) == nil }
 
 // changeImage changes the image of a service and waits until that is rolled out.
 func (b *bench) changeImage(ctx context.Context, ds *dsv1.DataService, tag string) error {

@@ -89,6 +89,16 @@ func (t *tracker) await(ctx context.Context, missing func(objects map[string]cli
 	})
 }
 
+// awaitAny waits until there is an object.
+func (t *tracker) awaitAny(ctx context.Context) error {
+	return t.await(ctx, func(objects map[string]client.Object) string {
+		if len(objects) == 0 {
+			return "there is no object"
+		}
+		return ""
+	})
+}
+
 // awaitNone waits until no object is left but for those that may stay.
 func (t *tracker) awaitNone(ctx context.Context, mayStay func(client.Object) bool) error {
 	return t.await(ctx, func(objects map[string]client.Object) string {

@@ -29,8 +29,8 @@ type Options struct {
 	Pods string
 	// Nodes is how many nodes there are. Default: 4.
 	Nodes int
-	// Audit keeps the API server's audit log, see hack/cluster.sh.
-	Audit bool
+	// Audit is the path of an audit policy (hack/cluster.sh); none where KUBECONFIG says which cluster.
+	Audit string
 }
 
 // Cluster is a running cluster.
@@ -48,7 +48,7 @@ type Cluster struct {
 // Start starts a cluster, or connects to the one of KUBECONFIG.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{Kubeconfig: os.Getenv("KUBECONFIG")}
-	if c.Kubeconfig == "" {
+	if c.Kubeconfig == "" || o.Audit != "" {
 		if err := c.up(ctx, o); err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}
@@ -72,16 +72,16 @@ func (c *Cluster) up(ctx context.Context, o Options) error {
 	c.dir, c.Own, c.Kubeconfig = dir, true, filepath.Join(dir, "kubeconfig")
 	script := filepath.Join(Root(), "hack", "cluster.sh")
 	name := fmt.Sprintf("%s-%d", orElse(o.Name, "test"), os.Getpid())
+	if o.Audit != "" {
+		c.AuditLog = filepath.Join(dir, "kwok", "clusters", name, "logs", "audit.log")
+	}
 	env := append(os.Environ(),
 		"CLUSTER_NAME="+name,
 		"CLUSTER_DIR="+dir,
 		"CLUSTER_PODS="+orElse(o.Pods, "fast"),
+		"CLUSTER_AUDIT="+o.Audit,
 		"CLUSTER_NODES="+strconv.Itoa(max(o.Nodes, 4)),
 	)
-	if o.Audit {
-		env = append(env, "CLUSTER_AUDIT=1")
-		c.AuditLog = filepath.Join(dir, "kwok", "clusters", name, "logs", "audit.log")
-	}
 	guard := exec.Command("sh", "-c", `cat >/dev/null; exec "$0" down >/dev/null 2>&1`, script)
 	guard.Env = env
 	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is not for it

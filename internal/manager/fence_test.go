@@ -1,0 +1,129 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// fakeLock is a Lease without an API server.
+type fakeLock struct {
+	resourcelock.Interface
+	err error
+}
+
+func (*fakeLock) Identity() string { return "me" }
+
+func (l *fakeLock) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
+func (l *fakeLock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
+
+func TestFence(t *testing.T) {
+	mine, free := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}, resourcelock.LeaderElectionRecord{}
+	const deadline = 10 * time.Second
+	start := time.Now()
+	for _, c := range []struct {
+		name string
+		do   func(t *testing.T, f *fence, l *fencedLock)
+		open bool
+	}{
+		{"never led", func(*testing.T, *fence, *fencedLock) {}, false},
+		{"acquired", func(t *testing.T, _ *fence, l *fencedLock) { succeed(t, l.Create(t.Context(), mine)) }, true},
+		{"not acquired", func(t *testing.T, _ *fence, l *fencedLock) {
+			l.Interface.(*fakeLock).err = errors.New("conflict")
+			if l.Create(t.Context(), mine) == nil {
+				t.Error("no error")
+			}
+		}, false},
+		{"just in time", func(t *testing.T, f *fence, l *fencedLock) {
+			succeed(t, l.Update(t.Context(), mine))
+			f.now = func() time.Time { return start.Add(deadline - 1) }
+		}, true},
+		{"slept", func(t *testing.T, f *fence, l *fencedLock) {
+			succeed(t, l.Update(t.Context(), mine))
+			f.now = func() time.Time { return start.Add(deadline) }
+		}, false},
+		{"slept with its machine", func(t *testing.T, f *fence, l *fencedLock) {
+			succeed(t, l.Update(t.Context(), mine))
+			f.now = func() time.Time { return start.Round(0).Add(deadline) }
+		}, false},
+		{"slept, renewed", func(t *testing.T, f *fence, l *fencedLock) {
+			succeed(t, l.Update(t.Context(), mine))
+			f.now = func() time.Time { return start.Add(time.Hour) }
+			succeed(t, l.Update(t.Context(), mine))
+		}, true},
+		{"failed to renew", func(t *testing.T, f *fence, l *fencedLock) {
+			succeed(t, l.Update(t.Context(), mine))
+			f.now = func() time.Time { return start.Add(deadline) }
+			l.Interface.(*fakeLock).err = errors.New("conflict")
+			if l.Update(t.Context(), mine) == nil {
+				t.Error("no error")
+			}
+		}, false},
+		{"given back", func(t *testing.T, _ *fence, l *fencedLock) {
+			succeed(t, l.Update(t.Context(), mine))
+			succeed(t, l.Update(t.Context(), free))
+		}, false},
+		{"given back, perhaps", func(t *testing.T, _ *fence, l *fencedLock) {
+			succeed(t, l.Update(t.Context(), mine))
+			l.Interface.(*fakeLock).err = errors.New("no answer")
+			if l.Update(t.Context(), free) == nil {
+				t.Error("no error")
+			}
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFence(deadline)
+			f.now = func() time.Time { return start }
+			c.do(t, f, &fencedLock{&fakeLock{}, f})
+			sent := 0
+			guarded := f.guard(roundTripper(func(*http.Request) (*http.Response, error) { sent++; return &http.Response{}, nil }))
+			for _, harmless := range []struct{ method, path string }{
+				{http.MethodGet, "/api/v1/namespaces/a/secrets/b"},
+				{http.MethodPost, "/api/v1/namespaces/a/events"},
+				{http.MethodPatch, "/apis/events.k8s.io/v1/namespaces/a/events/b"},
+				{http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews"},
+			} {
+				succeed(t, send(t, guarded, harmless.method, harmless.path))
+			}
+			if sent != 4 {
+				t.Errorf("%d of 4 harmless requests were sent", sent)
+			}
+			sent = 0
+			for _, write := range []struct{ method, path string }{
+				{http.MethodPatch, "/apis/apps/v1/namespaces/a/deployments/b"},
+				{http.MethodPost, "/api/v1/namespaces/a/secrets"},
+				{http.MethodPut, "/api/v1/namespaces/a/services/events"},
+				{http.MethodDelete, "/api/v1/namespaces/events/services/b"},
+			} {
+				if err := send(t, guarded, write.method, write.path); (err == nil) != c.open {
+					t.Errorf("%s %s: %v", write.method, write.path, err)
+				}
+			}
+			if (sent == 4) != c.open || !c.open && sent > 0 {
+				t.Errorf("%d of 4 writes were sent", sent)
+			}
+		})
+	}
+}
+
+func send(t *testing.T, through http.RoundTripper, method, path string) error {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, "https://example"+path, http.NoBody)
+	succeed(t, err)
+	_, err = through.RoundTrip(request) //nolint:bodyclose // there is none
+	return err
+}
+
+func succeed(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,172 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build ha
+
+package ha_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// audit is the API server's audit log: one clock for all.
+type audit struct {
+	path string
+
+	mu      sync.Mutex
+	offset  int64 // how much of it has been read
+	stories map[string]*story
+}
+
+// entry is one write that the API server has carried out.
+type entry struct {
+	by             string // the replica
+	what           string
+	received, done time.Time
+}
+
+func (e entry) String() string {
+	return fmt.Sprintf("%s by %s at %s", e.what, e.by, e.received.Format("05.000"))
+}
+
+// term is the time in which a replica holds the Lease; it ends with the next one.
+type term struct {
+	holder string // empty: released
+	since  time.Time
+}
+
+// story is what the audit log tells of a namespace.
+type story struct {
+	writes []entry
+	terms  []term
+}
+
+// tell returns what the log tells of a namespace up to now.
+func (a *audit) tell(namespace string) (story, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.read(); err != nil {
+		return story{}, fmt.Errorf("read the audit log: %w", err)
+	}
+	s := a.stories[namespace]
+	if s == nil {
+		return story{}, nil
+	}
+	// Lines are in the order of the answers.
+	slices.SortStableFunc(s.writes, func(a, b entry) int { return a.received.Compare(b.received) })
+	slices.SortStableFunc(s.terms, func(a, b term) int { return a.since.Compare(b.since) })
+	return story{slices.Clone(s.writes), slices.Clone(s.terms)}, nil
+}
+
+// read goes on where it has stopped.
+func (a *audit) read() error {
+	file, err := os.Open(a.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.Seek(a.offset, io.SeekStart); err != nil {
+		return err
+	}
+	for lines := bufio.NewReader(file); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil // the rest of a line that has begun comes later
+		}
+		if err != nil {
+			return err
+		}
+		a.offset += int64(len(line))
+		var event auditv1.Event
+		if err := json.Unmarshal(line, &event); err != nil {
+			return err
+		}
+		// Replicas are told by the user that they impersonate.
+		if event.ImpersonatedUser == nil || event.ObjectRef == nil || event.ResponseStatus == nil || event.ResponseStatus.Code >= 300 {
+			continue
+		}
+		if a.stories[event.ObjectRef.Namespace] == nil {
+			a.stories[event.ObjectRef.Namespace] = &story{}
+		}
+		if err := a.stories[event.ObjectRef.Namespace].add(&event); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *story) add(event *auditv1.Event) error {
+	by, ref := event.ImpersonatedUser.Username, event.ObjectRef
+	switch ref.Resource {
+	case "leases":
+		lease := coordinationv1.Lease{}
+		if err := json.Unmarshal(event.RequestObject.Raw, &lease); err != nil {
+			return fmt.Errorf("read a Lease in the audit log: %w", err)
+		}
+		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+			by = ""
+		}
+		s.terms = append(s.terms, term{by, event.StageTimestamp.Time})
+	default:
+		s.writes = append(s.writes, entry{
+			by: by, what: strings.Trim(fmt.Sprintf("%s %s/%s/%s", event.Verb, ref.Resource, ref.Name, ref.Subresource), "/"),
+			received: event.RequestReceivedTimestamp.Time, done: event.StageTimestamp.Time,
+		})
+	}
+	return nil
+}
+
+// holder is who held the Lease at a point in time. Nobody is told from a replica whose time has
+// run out but whom nobody has followed: that one is harmless.
+func (s story) holder(at time.Time) string {
+	holder := ""
+	for _, t := range s.terms {
+		if t.since.After(at) {
+			break
+		}
+		holder = t.holder
+	}
+	return holder
+}
+
+// doubles are the writes that the API server received from a replica when another one held the
+// Lease or it had given it back. There is no tolerance: both times are the API server's.
+func (s story) doubles() (found []entry) {
+	for _, w := range s.writes {
+		if s.holder(w.received) != w.by {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+// taken is when the first replica but that one acquired the Lease after a point in time.
+func (s story) taken(from string, after time.Time) (time.Time, bool) {
+	for _, t := range s.terms {
+		if t.since.After(after) && t.holder != "" && t.holder != from {
+			return t.since, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// worked is when the first write of a replica but that one was carried out after a point in time.
+func (s story) worked(from string, after time.Time) (time.Time, bool) {
+	for _, w := range s.writes {
+		if w.received.After(after) && w.by != from {
+			return w.done, true
+		}
+	}
+	return time.Time{}, false
+}
