@@ -119,19 +119,19 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) ## Judge po
 test: cluster-tools $(HELM) $(CRDIFY) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
 
-.PHONY: ha
-ha: cluster-tools ## Take the leader away from a standby in every way there is (test/ha, two minutes; HA_RUNS=times).
-	KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
-
 .PHONY: bench
 bench: cluster-tools ## Measure the operator with many DataServices (test/bench).
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench $(ARGS)
 
+##@ Reliability
+
+.PHONY: ha
+ha: cluster-tools ## Take the leader away from a standby in every way there is (test/ha, two minutes; HA_RUNS=times).
+	KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
+
 .PHONY: load
 load: cluster-tools ## Load the operator with LOAD_SIZES DataServices (100,300,1000: some quarter of an hour) and check what grows.
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench -strict -only load -sizes '$(LOAD_SIZES)' $(ARGS)
-
-##@ Reliability
 
 .PHONY: chaos
 chaos: cluster-tools ## Crash the operator at every write and let all else fail (CHAOS=full: every sample; ARGS='-run X').
