@@ -27,7 +27,7 @@ type commands struct {
 
 // read finds the blocks marked sh below each heading.
 func read(path string) (*document, error) {
-	content, err := os.ReadFile(path) //nolint:gosec // a page of this repository
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

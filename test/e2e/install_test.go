@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -188,11 +188,11 @@ func ready(pod *corev1.Pod) bool {
 func gone(t *testing.T) {
 	t.Helper()
 	eventually(t, "the operator and its CRD are gone", patience, func(ctx context.Context) error {
-		if err := api.List(ctx, &dsv1.DataServiceList{}); !meta.IsNoMatchError(err) && !errors.IsNotFound(err) {
+		if err := api.List(ctx, &dsv1.DataServiceList{}); !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("list DataServices: %w", err)
 		}
 		namespace := &corev1.Namespace{}
-		if err := api.Get(ctx, client.ObjectKey{Name: operatorNamespace}, namespace); !errors.IsNotFound(err) {
+		if err := api.Get(ctx, client.ObjectKey{Name: operatorNamespace}, namespace); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("namespace %s: %w", operatorNamespace, err)
 		}
 		return nil

@@ -195,7 +195,7 @@ func testKubelet(t *testing.T) {
 		t.Skip("E2E_RESTART_KUBELET does not say how the kubelet of this cluster is restarted")
 	}
 	before := snapshot(t)
-	restart := exec.CommandContext(t.Context(), command[0], command[1:]...) //nolint:gosec // hack/e2e.sh says how
+	restart := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	restart.Dir = root
 	if out, err := restart.CombinedOutput(); err != nil {
 		t.Fatalf("restart the kubelet: %v\n%s", err, out)
@@ -338,7 +338,7 @@ func diagnose(t *testing.T) {
 		"kubectl get csv,subscription,installplan,catalogsource --all-namespaces",
 		"kubectl get events --all-namespaces --sort-by .lastTimestamp | tail -n 40",
 	} {
-		out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-c", command).CombinedOutput() //nolint:gosec // written above
+		out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-c", command).CombinedOutput()
 		t.Logf("$ %s\n%s", command, out)
 		if err != nil {
 			t.Log(err)
