@@ -133,7 +133,7 @@ bad-input: cluster-tools ## Write into DataServices what nobody should.
 	KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(TOOLS)' go run ./test/transitions -suite bad-input $(ARGS)
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (20s).
+fuzz: ## Run every fuzz target for FUZZTIME (30s).
 	@hack/fuzz.sh
 
 ##@ Build

@@ -24,6 +24,7 @@ type property struct {
 	path   []string // the parts of lists of named things end in []
 	schema *apiextensionsv1.JSONSchemaProps
 	entry  *entry // of the corpus
+	left   bool   // by the short form to another of the product's services, which has it alike
 }
 
 func (p *property) String() string { return strings.Join(p.path, ".") }
@@ -83,6 +84,27 @@ func properties(schema *apiextensionsv1.JSONSchemaProps, inner bool, at ...strin
 // items names the item of each list of named things that is changed.
 var items = map[string]string{
 	"additionalServices[]": "reports", "cronJobs[]": "clean-up", "users[]": "reporter", "initScripts[]": "more-tables",
+}
+
+// takeTurns leaves each property that the product's services have alike to one of them, by turns.
+func takeTurns(all []*property) {
+	holders := map[string][]*property{}
+	var names []string
+	for _, p := range all {
+		if where(p) != "services" || len(p.path) == 1 {
+			continue
+		}
+		name := strings.Join(p.path[1:], ".")
+		if holders[name] == nil {
+			names = append(names, name)
+		}
+		holders[name] = append(holders[name], p)
+	}
+	for turn, name := range names {
+		for i, p := range holders[name] {
+			p.left = i != turn%len(holders[name])
+		}
+	}
 }
 
 // object finds the object that holds a property, and makes what is missing on the way.
