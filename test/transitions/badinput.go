@@ -57,7 +57,7 @@ func nulls(ctx context.Context, w *walker) error {
 	}
 	for _, p := range every {
 		if p.left {
-			w.report.leave("properties, as null and with an unknown one beside them, that are left to another service", 1)
+			w.report.leave("properties, as null and with an unknown one beside them, that are left to another component", 1)
 			continue
 		}
 		p.entry = &entry{}

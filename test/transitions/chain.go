@@ -34,11 +34,11 @@ func (b batch) String() string {
 	return strings.Join(names, " + ")
 }
 
-// few is how many values a property takes in the short form: two where a service of the user's own
-// has it, all of them for a list of text, to push, pop and empty; other components have one.
+// few is how many values a property takes in the short form: one where others' manifests follow,
+// all of them for a list of text, to push, pop and empty, two of what else there is.
 func few(p *property) int {
 	switch {
-	case p.component() != "additionalServices" || p.entry.Shares:
+	case p.entry.Shares:
 		return 1
 	case p.schema.Type == "array" && p.schema.Items.Schema.Type == "string":
 		return len(p.entry.Values)

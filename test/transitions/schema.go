@@ -24,7 +24,7 @@ type property struct {
 	path   []string // the parts of lists of named things end in []
 	schema *apiextensionsv1.JSONSchemaProps
 	entry  *entry // of the corpus
-	left   bool   // by the short form to another of the product's services, which has it alike
+	left   bool   // by the short form to another component, which has it alike
 }
 
 func (p *property) String() string { return strings.Join(p.path, ".") }
@@ -86,15 +86,32 @@ var items = map[string]string{
 	"additionalServices[]": "reports", "cronJobs[]": "clean-up", "users[]": "reporter", "initScripts[]": "more-tables",
 }
 
-// takeTurns leaves each property that the product's services have alike to one of them, by turns.
+// alike says which properties are alike: those of one name of what runs of the same chart, and those
+// of middleware and cron jobs, whose charts share them. It is empty for what stands for itself.
+func alike(p *property) string {
+	name := strings.Join(p.path[1:], ".")
+	switch {
+	case len(p.path) == 1 || slices.Contains(p.path, "thirdParty") || p.leaf() == "kind":
+		return ""
+	case p.component() == "additionalServices" && p.leaf() == "replica":
+		return ""
+	case where(p) == "services", p.component() == "additionalServices":
+		return "services " + name
+	case reaches(p) || where(p) == "middleware" && !slices.Contains([]string{"mysql", "eureka", "uuc"}, p.component()):
+		return ""
+	}
+	return "others " + name
+}
+
+// takeTurns leaves each property that several components have alike to one of them, by turns.
 func takeTurns(all []*property) {
 	holders := map[string][]*property{}
 	var names []string
 	for _, p := range all {
-		if where(p) != "services" || len(p.path) == 1 {
+		name := alike(p)
+		if name == "" {
 			continue
 		}
-		name := strings.Join(p.path[1:], ".")
 		if holders[name] == nil {
 			names = append(names, name)
 		}
