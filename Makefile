@@ -121,7 +121,7 @@ bench: cluster-tools ## Measure the operator with many DataServices (test/bench)
 chaos: cluster-tools ## Crash the operator at every write and let all else fail (CHAOS=full: every sample; ARGS='-run X').
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' CHAOS='$(CHAOS)' go test -C test/chaos -count 1 -tags chaos -timeout 2h $(ARGS)
 
-FUZZTIME ?= 20s
+FUZZTIME ?= 30s
 export FUZZTIME TRANSITIONS
 
 .PHONY: transitions
