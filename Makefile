@@ -137,7 +137,7 @@ load: cluster-tools ## Load the operator with LOAD_SIZES DataServices (100,300,1
 chaos: cluster-tools ## Crash the operator at every write and let all else fail (CHAOS=full: every sample; ARGS='-run X').
 	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' CHAOS='$(CHAOS)' go test -C test/chaos -count 1 -tags chaos -timeout 2h $(ARGS)
 
-FUZZTIME ?= 20s
+FUZZTIME ?= 30s
 export FUZZTIME TRANSITIONS
 
 .PHONY: transitions
@@ -149,7 +149,7 @@ bad-input: cluster-tools ## Write into DataServices what nobody should.
 	KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(TOOLS)' go run ./test/transitions -suite bad-input $(ARGS)
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (20s).
+fuzz: ## Run every fuzz target for FUZZTIME (30s).
 	@hack/fuzz.sh
 
 ##@ Build

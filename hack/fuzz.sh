@@ -12,8 +12,7 @@ while IFS=: read -r file target; do
 	package=./$(dirname "$file")
 	echo "$package $target"
 	result=passed
-	# The tests of api start an API server, which fuzzing does without.
-	go test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-20s}" >"$log" 2>&1 || { result=FAILED; failed=1; cat "$log"; }
+	go test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-30s}" >"$log" 2>&1 || { result=FAILED; failed=1; cat "$log"; }
 	last=$(grep '^fuzz: elapsed: .* execs: ' "$log" | tail -n 1 || true)
 	execs=$(sed -n 's/.*execs: \([0-9]*\).*/\1/p' <<<"$last")
 	new=$(sed -n 's/.*new interesting: \([0-9]*\).*/\1/p' <<<"$last")

@@ -99,6 +99,11 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 			return fmt.Errorf("%s is missing", id)
 		}
 		applied := planned.DeepCopy()
+		if writer, ok := objects[id].GetAnnotations()[plan.AnnotationWriter]; ok { // which is no part of a plan
+			if err := unstructured.SetNestedField(applied.Object, writer, "metadata", "annotations", plan.AnnotationWriter); err != nil {
+				return err
+			}
+		}
 		if err := n.API.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied),
 			client.FieldOwner(apply.FieldManager), client.ForceOwnership, client.DryRunAll); err != nil {
 			return err

@@ -34,11 +34,14 @@ func (b batch) String() string {
 	return strings.Join(names, " + ")
 }
 
-// few is how many values a property takes in the short form; one for those of the services, which
-// middleware, cron jobs and services of the user's own have as well.
+// few is how many values a property takes in the short form: one where others' manifests follow,
+// all of them for a list of text, to push, pop and empty, two of what else there is.
 func few(p *property) int {
-	if where(p) == "services" && !strings.HasSuffix(p.path[0], "[]") {
+	switch {
+	case p.entry.Shares:
 		return 1
+	case p.schema.Type == "array" && p.schema.Items.Schema.Type == "string":
+		return len(p.entry.Values)
 	}
 	return 2
 }
@@ -80,7 +83,9 @@ func (s *suite) someOf(p *property) []any {
 		values = []any{s.nodePort(), s.nodePort()}
 	}
 	if !s.full && !p.entry.All {
-		values = values[:min(len(values), few(p))]
+		tried := min(len(values), few(p))
+		s.report.leave("values of properties that are varied", len(values)-tried)
+		values = values[:tried]
 	}
 	return values
 }

@@ -188,10 +188,10 @@ func (w *walker) twoOfOneName(ctx context.Context) error {
 	}
 	w.report.add(result{kind: "two in one namespace", what: "components of the same name", verdict: reported, err: err})
 	var gone []error
-	for _, name := range []string{"third", "a", "a-b"} {
-		gone = append(gone, w.deleted(ctx, name))
+	for _, name := range []string{"third", "a"} {
+		gone = append(gone, w.api.Delete(ctx, w.resource(name, map[string]any{})))
 	}
-	return errors.Join(gone...)
+	return errors.Join(append(gone, w.deleted(ctx, "a-b"))...) // which waits for the objects of all
 }
 
 // foreignObject: an object of that name which is somebody else's is left alone.

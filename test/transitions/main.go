@@ -75,6 +75,9 @@ func run() error {
 	if s.all, err = load(); err != nil {
 		return err
 	}
+	if !s.full {
+		takeTurns(s.all)
+	}
 	c, err := cluster.Start(ctx, cluster.Options{Name: "transitions"})
 	if err != nil {
 		return err

@@ -57,6 +57,7 @@ func startOperator(ctx context.Context, config *rest.Config, namespace string, w
 	mgr, err := manager.New(ctx, cfg, manager.Options{
 		WatchNamespaces: []string{namespace}, MaxConcurrentReconciles: 4, ResyncPeriod: 10 * time.Hour,
 		MetricsBindAddress: "0", ProbeBindAddress: "0", PprofBindAddress: "0", SkipNameValidation: true,
+		Version: "1.0.0",
 	})
 	if err != nil {
 		cancel()

@@ -41,11 +41,12 @@ type report struct {
 	seen    map[string]bool   // kind and what: each counts once
 	varied  map[string]bool   // properties that were changed on what runs
 	listed  map[string]string // properties that were not, and why
+	left    map[string]int    // what the short form leaves out, and how many
 	out     io.Writer
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, seen: map[string]bool{}, varied: map[string]bool{}, listed: map[string]string{}}
+	return &report{out: out, seen: map[string]bool{}, varied: map[string]bool{}, listed: map[string]string{}, left: map[string]int{}}
 }
 
 // add records a case, a failure at once on the screen.
@@ -82,6 +83,15 @@ func (r *report) wasVaried(p *property) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.varied[p.String()] = true
+}
+
+// leave notes what the short form leaves out.
+func (r *report) leave(what string, number int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if number > 0 {
+		r.left[what] += number
+	}
 }
 
 func (r *report) failures() int {
@@ -143,6 +153,12 @@ func (r *report) table(title string) {
 	}
 	show("all", total)
 	_ = w.Flush()
+	if len(r.left) > 0 {
+		fmt.Fprintf(r.out, "\nleft out by the short form (TRANSITIONS=full tries them):\n")
+	}
+	for _, what := range slices.Sorted(maps.Keys(r.left)) {
+		fmt.Fprintf(r.out, "  %5d %s\n", r.left[what], what)
+	}
 }
 
 // coverage prints which properties were not varied and why, and returns those without a reason.
@@ -163,7 +179,15 @@ func (r *report) coverage(all []*property) error {
 	}
 	fmt.Fprintf(r.out, "\nproperties of the CRD: %d, varied one by one: %d, not so:\n", len(all), len(r.varied))
 	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
-		fmt.Fprintf(r.out, "  %s: %s\n", reason, strings.Join(byReason[reason], ", "))
+		names := byReason[reason]
+		if len(names) > 50 { // those of all components: what they have alike is enough
+			for i, name := range names {
+				_, names[i], _ = strings.Cut(name, ".")
+			}
+			slices.Sort(names)
+			names = slices.Compact(names)
+		}
+		fmt.Fprintf(r.out, "  %d %s: %s\n", len(byReason[reason]), reason, strings.Join(names, ", "))
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("neither varied nor listed with a reason: %s", strings.Join(missing, ", "))

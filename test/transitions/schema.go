@@ -24,6 +24,7 @@ type property struct {
 	path   []string // the parts of lists of named things end in []
 	schema *apiextensionsv1.JSONSchemaProps
 	entry  *entry // of the corpus
+	left   bool   // by the short form to another component, which has it alike
 }
 
 func (p *property) String() string { return strings.Join(p.path, ".") }
@@ -83,6 +84,44 @@ func properties(schema *apiextensionsv1.JSONSchemaProps, inner bool, at ...strin
 // items names the item of each list of named things that is changed.
 var items = map[string]string{
 	"additionalServices[]": "reports", "cronJobs[]": "clean-up", "users[]": "reporter", "initScripts[]": "more-tables",
+}
+
+// alike says which properties are alike: those of one name of what runs of the same chart, and those
+// of middleware and cron jobs, whose charts share them. It is empty for what stands for itself.
+func alike(p *property) string {
+	name := strings.Join(p.path[1:], ".")
+	switch {
+	case len(p.path) == 1 || slices.Contains(p.path, "thirdParty") || p.leaf() == "kind":
+		return ""
+	case p.component() == "additionalServices" && p.leaf() == "replica":
+		return ""
+	case where(p) == "services", p.component() == "additionalServices":
+		return "services " + name
+	case reaches(p) || where(p) == "middleware" && !slices.Contains([]string{"mysql", "eureka", "uuc"}, p.component()):
+		return ""
+	}
+	return "others " + name
+}
+
+// takeTurns leaves each property that several components have alike to one of them, by turns.
+func takeTurns(all []*property) {
+	holders := map[string][]*property{}
+	var names []string
+	for _, p := range all {
+		name := alike(p)
+		if name == "" {
+			continue
+		}
+		if holders[name] == nil {
+			names = append(names, name)
+		}
+		holders[name] = append(holders[name], p)
+	}
+	for turn, name := range names {
+		for i, p := range holders[name] {
+			p.left = i != turn%len(holders[name])
+		}
+	}
 }
 
 // object finds the object that holds a property, and makes what is missing on the way.

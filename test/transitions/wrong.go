@@ -39,12 +39,9 @@ func namesField(err error, p *property) error {
 	return mentions(err.Error(), p.leaf())
 }
 
-// mistakes expects the operator to name a property whose value is wrong, to change nothing
-// meanwhile, and to be as before when it is taken back.
+// mistakes expects the operator to name a property whose value is wrong, and to change nothing
+// meanwhile.
 func (w *walker) mistakes(ctx context.Context, p *property, values []any) error {
-	if len(values) == 0 {
-		return nil
-	}
 	for _, value := range values {
 		c := result{kind: "wrong value", what: fmt.Sprintf("%s: %s", p, text(value)), verdict: reported}
 		spec := clone(w.spec)
@@ -52,11 +49,7 @@ func (w *walker) mistakes(ctx context.Context, p *property, values []any) error 
 		c.err = w.mistake(ctx, spec, p.named)
 		w.report.add(c)
 	}
-	if err := w.recovered(ctx); err != nil {
-		w.report.add(result{kind: "wrong value", what: p.String() + " taken back", err: err})
-		return err
-	}
-	return nil
+	return ctx.Err()
 }
 
 // where is the property's component as conditions write it.

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1
+package preview
 
 import (
 	"os"
@@ -11,6 +11,8 @@ import (
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
 // FuzzDecode: what decodes at all is the same after a round trip and as a copy, and has its
@@ -26,18 +28,18 @@ func FuzzDecode(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		ds := &DataService{}
+		ds := &dsv1.DataService{}
 		if len(data) > 1<<16 || yaml.Unmarshal(data, ds) != nil {
 			t.Skip("no DataService, or too much of it")
 		}
 		assert.Assert(t, equality.Semantic.DeepEqual(ds, ds.DeepCopy()), "the copy is another")
-		SetDefaults(ds)
+		dsv1.SetDefaults(ds)
 		once := ds.DeepCopy()
-		SetDefaults(ds)
+		dsv1.SetDefaults(ds)
 		assert.Assert(t, equality.Semantic.DeepEqual(once, ds), "other defaults the second time")
 		text, err := yaml.Marshal(ds)
 		assert.NilError(t, err)
-		again := &DataService{}
+		again := &dsv1.DataService{}
 		assert.NilError(t, yaml.Unmarshal(text, again))
 		second, err := yaml.Marshal(again)
 		assert.NilError(t, err)
