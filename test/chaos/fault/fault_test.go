@@ -53,7 +53,14 @@ func serve(t *testing.T) *server {
 
 const path = "/api/v1/namespaces/ns/configmaps"
 
-func (s *server) do(t *testing.T, p *Process, method, uri string) (string, *http.Response, error) {
+// reply is an answer, read to its end unless it is a watch.
+type reply struct {
+	code   int
+	header http.Header
+	stream io.ReadCloser
+}
+
+func (s *server) do(t *testing.T, p *Process, method, uri string) (string, reply, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+uri, http.NoBody)
 	if err != nil {
@@ -61,14 +68,15 @@ func (s *server) do(t *testing.T, p *Process, method, uri string) (string, *http
 	}
 	response, err := p.Wrap(http.DefaultTransport).RoundTrip(req)
 	if err != nil {
-		return "", nil, err
+		return "", reply{}, err
 	}
-	if strings.Contains(uri, "watch=") && response.StatusCode == http.StatusOK {
-		return "", response, nil
+	r := reply{code: response.StatusCode, header: response.Header, stream: response.Body}
+	if strings.Contains(uri, "watch=") && r.code == http.StatusOK {
+		return "", r, nil
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	return string(body), response, err
+	return string(body), r, err
 }
 
 func (s *server) reached() int {
@@ -116,10 +124,10 @@ func TestAnswers(t *testing.T) {
 	if _, _, err := s.do(t, p, http.MethodPost, path); !errors.Is(err, ErrLost) || s.reached() != 1 {
 		t.Errorf("lost: %v", err)
 	}
-	if body, r, err := s.do(t, p, http.MethodPost, path); err != nil || r.StatusCode != http.StatusGatewayTimeout || !strings.Contains(body, "Timeout") || s.reached() != 2 {
+	if body, r, err := s.do(t, p, http.MethodPost, path); err != nil || r.code != http.StatusGatewayTimeout || !strings.Contains(body, "Timeout") || s.reached() != 2 {
 		t.Errorf("timed out: %s %v", body, err)
 	}
-	if _, r, err := s.do(t, p, http.MethodPost, path); err != nil || r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") != "3" || s.reached() != 2 {
+	if _, r, err := s.do(t, p, http.MethodPost, path); err != nil || r.code != http.StatusTooManyRequests || r.header.Get("Retry-After") != "3" || s.reached() != 2 {
 		t.Errorf("refused: %v", err)
 	}
 	if body, _, err := s.do(t, p, http.MethodPost, path); err != nil || body != "answer" || s.reached() != 3 {
@@ -133,7 +141,7 @@ func TestAnswers(t *testing.T) {
 func TestPast(t *testing.T) {
 	s, p := serve(t), New()
 	p.Add(&Rule{When: func(harness.Request) bool { return true }, Do: Past("42")})
-	if _, r, err := s.do(t, p, http.MethodGet, path+"?watch=true&sendInitialEvents=true"); err != nil || r.StatusCode != http.StatusUnprocessableEntity {
+	if _, r, err := s.do(t, p, http.MethodGet, path+"?watch=true&sendInitialEvents=true"); err != nil || r.code != http.StatusUnprocessableEntity {
 		t.Errorf("a list as the start of a watch: %v", err)
 	}
 	if _, _, err := s.do(t, p, http.MethodGet, path+"?limit=500"); err != nil || len(s.got) != 1 || s.got[0] != "GET "+path+"?resourceVersion=42&resourceVersionMatch=Exact" {
@@ -143,13 +151,13 @@ func TestPast(t *testing.T) {
 
 func TestWatches(t *testing.T) {
 	s, p := serve(t), New()
-	_, response, err := s.do(t, p, http.MethodGet, path+"?watch=true")
+	_, watch, err := s.do(t, p, http.MethodGet, path+"?watch=true")
 	if err != nil {
 		t.Fatal(err)
 	}
 	events, ended := make(chan string), make(chan error, 1)
 	go func() {
-		lines := bufio.NewScanner(response.Body)
+		lines := bufio.NewScanner(watch.stream)
 		for lines.Scan() {
 			events <- lines.Text()
 		}
