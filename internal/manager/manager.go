@@ -84,7 +84,8 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	if err != nil {
 		return nil, err
 	}
-	r := controller.New(mgr.GetClient(), mgr.GetAPIReader(), planner, mgr.GetEventRecorder("d3os-operator"), o.Version)
+	c := &boundedClient{Client: mgr.GetClient(), live: mgr.GetAPIReader(), cached: managed(), patience: cachePatience}
+	r := controller.New(c, mgr.GetAPIReader(), planner, mgr.GetEventRecorder("d3os-operator"), o.Version)
 	err = r.SetupWithManager(ctx, mgr, controller.Options{
 		MaxConcurrentReconciles: o.MaxConcurrentReconciles, SkipNameValidation: o.SkipNameValidation,
 	})
@@ -173,15 +174,19 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 	}
 }
 
+// managed selects what the operator manages.
+func managed() labels.Selector {
+	return labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: values.ManagedBy})
+}
+
 // cacheOptions narrow the cache to what the operator manages: of Secrets and all else it
 // holds those with its label.
 func cacheOptions(o Options) cache.Options {
-	managed := labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: values.ManagedBy})
 	byObject := map[client.Object]cache.ByObject{
-		&corev1.Pod{}: {Label: managed, Transform: slimPod},
+		&corev1.Pod{}: {Label: managed(), Transform: slimPod},
 	}
 	for _, gvk := range apply.Kinds {
-		byObject[apply.Empty(gvk)] = cache.ByObject{Label: managed, UnsafeDisableDeepCopy: ptr.To(true)}
+		byObject[apply.Empty(gvk)] = cache.ByObject{Label: managed(), UnsafeDisableDeepCopy: ptr.To(true)}
 	}
 	options := cache.Options{
 		SyncPeriod:       &o.ResyncPeriod,

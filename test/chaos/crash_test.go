@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// seed chooses among the writes of large scenarios (CHAOS_SEED).
+// seed chooses what is tried unless CHAOS=full (CHAOS_SEED).
 var seed = func() uint64 {
 	if given, err := strconv.ParseUint(os.Getenv("CHAOS_SEED"), 10, 64); err == nil {
 		return given
@@ -25,8 +26,11 @@ var seed = func() uint64 {
 	return uint64(time.Now().UnixNano()) % 1_000_000
 }()
 
-// chosen is how many writes of a large scenario are tried in each mode unless CHAOS=full.
-const chosen = 4
+// How many writes of a scenario are tried in each mode unless CHAOS=full, or the scenario asks for all.
+const (
+	chosenCrashes = 2
+	chosenAnswers = 1
+)
 
 // point is one write of a scenario.
 type point struct {
@@ -66,15 +70,24 @@ func points(requests []fault.Request) []point {
 	return found
 }
 
-// points returns the writes at which the scenario is disturbed.
-func (sc *scenario) points(base *baseline, mode string) []point {
+// points returns the writes at which the scenario is disturbed. Repeated ones, which not every run
+// has, are left to CHAOS=full.
+func (sc *scenario) points(base *baseline, m mode) []point {
 	all := points(base.writes)
-	if !sc.wide || full {
+	if full {
 		return all
 	}
-	random := rand.New(rand.NewPCG(seed, uint64(len(mode))))
+	all = slices.DeleteFunc(all, func(p point) bool { return p.nth > 1 })
+	n := chosenAnswers
+	switch {
+	case m.crash && sc.every:
+		n = len(all)
+	case m.crash:
+		n = chosenCrashes
+	}
+	random := rand.New(rand.NewPCG(seed, uint64(len(m.name))))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:min(chosen, len(all))]
+	return all[:min(n, len(all))]
 }
 
 // mode is what happens at a write.
@@ -106,7 +119,7 @@ func TestCrash(t *testing.T) {
 			for _, m := range modes {
 				t.Run(m.name, func(t *testing.T) {
 					t.Parallel()
-					for _, p := range sc.points(base, m.name) {
+					for _, p := range sc.points(base, m) {
 						t.Run(p.String(), func(t *testing.T) {
 							t.Parallel()
 							sc.disturb(t, base, m, p)

@@ -6,6 +6,7 @@
 package chaos_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -43,7 +44,7 @@ type scenario struct {
 	act    func(*stage)
 	gone   bool                     // in the end there is no DataService
 	check  func(oracle.State) error // whether the run without faults did what it should
-	wide   bool                     // large: some of its writes are chosen at random unless CHAOS=full
+	every  bool                     // a crash at each of its writes, also without CHAOS=full
 	full   bool                     // only with CHAOS=full
 
 	once sync.Once
@@ -130,7 +131,7 @@ func undrifted(s *stage) error {
 
 // scenarios is what the operator carries out while everything fails around it.
 var scenarios = []*scenario{
-	{name: "create", act: func(s *stage) { s.create(compact()) }, check: contains("Deployment/hello", "StatefulSet/mysql-dataservice", "4/4")},
+	{name: "create", every: true, act: func(s *stage) { s.create(compact()) }, check: contains("Deployment/hello", "StatefulSet/mysql-dataservice", "4/4")},
 	changes("image", fields{"proxy": fields{"image": "registry.example/proxy:v2"}}, "registry.example/proxy:v2"),
 	changes("config", fields{"eureka": fields{"port": 8762}, "defaults": fields{"timeZone": "Europe/Berlin"}}, "8762", "Europe/Berlin"),
 	changes("removed", fields{"additionalServices": nil, "proxy": nil}, "!Deployment/hello", "!Service/proxy", "Deployment/eureka"),
@@ -149,8 +150,8 @@ var scenarios = []*scenario{
 	{name: "delete-foreground", before: compact(), act: removeForeground, gone: true, check: leaves(retained...)},
 	{name: "recreate", before: compact(), act: func(s *stage) { s.create(compact()) },
 		then: func(s *stage) { remove(s); s.until("all goes", s.isGone) }, check: contains("Lives/Secret/mysql-dataservice-credentials:1", "Lives/PersistentVolumeClaim/data-mysql-dataservice-0:1")},
-	{name: "sample", act: func(s *stage) { s.create(harness.Sample()) }, wide: true, check: contains("12/12")},
-	{name: "everything", wide: true, full: true, act: func(s *stage) {
+	{name: "sample", act: func(s *stage) { s.create(harness.Sample()) }, check: contains("12/12")},
+	{name: "everything", full: true, act: func(s *stage) {
 		s.must(harness.Prerequisites(s.ctx, api, s.namespace))
 		s.create(everything())
 	}},
@@ -203,7 +204,7 @@ func (sc *scenario) ended(s *stage) error {
 	case sc.gone:
 		return s.isGone()
 	case sc.name == "drift":
-		return undrifted(s)
+		return errors.Join(undrifted(s), s.isReady())
 	default:
 		return s.isReady()
 	}

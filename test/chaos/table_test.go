@@ -15,18 +15,19 @@ import (
 
 // table counts what became of the cases.
 type table struct {
-	mu    sync.Mutex
-	lines []*line
+	mu     sync.Mutex
+	lines  []*line
+	missed []string // cases that did not meet what they waited for
 }
 
 type line struct {
-	scenario, mode                 string
-	crash                          bool
-	cases, passed, failed, elapsed int
+	scenario, mode                string
+	crash                         bool
+	cases, passed, failed, missed int
 }
 
 // count counts a case when it ends. A case may say that what it waited for did not happen.
-func (t *table) count(test *testing.T, scenario, mode string, crash bool) (elapsed func()) {
+func (t *table) count(test *testing.T, scenario, mode string, crash bool) (miss func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var l *line
@@ -48,7 +49,8 @@ func (t *table) count(test *testing.T, scenario, mode string, crash bool) (elaps
 		case test.Failed():
 			l.failed++
 		case missed:
-			l.elapsed++
+			l.missed++
+			t.missed = append(t.missed, test.Name())
 		default:
 			l.passed++
 		}
@@ -91,13 +93,16 @@ func (t *table) String() string {
 	fmt.Fprintln(w, "\nSCENARIO\tMODE\tCASES\tPASSED\tFAILED\tNOT MET")
 	sum := line{}
 	for _, l := range t.lines {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\n", l.scenario, l.mode, l.cases, l.passed, l.failed, l.elapsed)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\n", l.scenario, l.mode, l.cases, l.passed, l.failed, l.missed)
 		sum.cases += l.cases
 		sum.passed += l.passed
 		sum.failed += l.failed
-		sum.elapsed += l.elapsed
+		sum.missed += l.missed
 	}
-	fmt.Fprintf(w, "all\t\t%d\t%d\t%d\t%d\n", sum.cases, sum.passed, sum.failed, sum.elapsed)
+	fmt.Fprintf(w, "all\t\t%d\t%d\t%d\t%d\n", sum.cases, sum.passed, sum.failed, sum.missed)
 	_ = w.Flush()
+	for _, name := range t.missed {
+		fmt.Fprintln(&text, "not met:", name)
+	}
 	return text.String()
 }
