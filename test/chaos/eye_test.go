@@ -163,6 +163,11 @@ func (e *eye) state(ctx context.Context, namespace string, history bool) (oracle
 	if !history {
 		return state, nil
 	}
+	for _, object := range objects {
+		if rollout := object.GetAnnotations()[oracle.AnnotationRollout]; rollout != "" {
+			state["Lives/rollouts of "+object.GetKind()+"/"+object.GetName()] = rollout
+		}
+	}
 	for id, uids := range p.lives {
 		if _, is := state[id]; is {
 			state["Lives/"+id] = fmt.Sprint(len(uids))

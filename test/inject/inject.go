@@ -138,30 +138,10 @@ func same(neutral, with any, forms []string) error {
 		}
 	case map[string]any:
 		w, ok := with.(map[string]any)
-		if forms[0] == "" { // an empty text is the same as none
-			n = maps.Clone(n)
-			maps.DeleteFunc(n, func(key string, value any) bool { return value == Neutral && w[key] == nil })
-		}
-		if !ok || len(w) != len(n) {
+		if !ok {
 			return fmt.Errorf("%v is not %v with the text in its place", with, neutral)
 		}
-		for key := range n {
-			if strings.HasPrefix(key, "checksum/") || strings.HasSuffix(key, "/digest") {
-				continue // they sum up the object
-			}
-			value, ok := w[key]
-			for _, form := range forms {
-				if !ok {
-					value, ok = w[strings.ReplaceAll(key, Neutral, form)]
-				}
-			}
-			if !ok {
-				return fmt.Errorf("%q is missing", key)
-			}
-			if err := same(n[key], value, forms); err != nil {
-				return fmt.Errorf("%s: %w", key, err)
-			}
-		}
+		return sameMap(n, w, forms)
 	case []any:
 		w, ok := with.([]any)
 		if !ok || len(w) != len(n) {
@@ -175,6 +155,34 @@ func same(neutral, with any, forms []string) error {
 	default:
 		if !reflect.DeepEqual(neutral, with) {
 			return fmt.Errorf("%v is not %v", with, neutral)
+		}
+	}
+	return nil
+}
+
+func sameMap(neutral, with map[string]any, forms []string) error {
+	if forms[0] == "" { // an empty text is the same as none
+		neutral = maps.Clone(neutral)
+		maps.DeleteFunc(neutral, func(key string, value any) bool { return value == Neutral && with[key] == nil })
+	}
+	if len(with) != len(neutral) {
+		return fmt.Errorf("%v is not %v with the text in its place", with, neutral)
+	}
+	for key := range neutral {
+		if strings.HasPrefix(key, "checksum/") || strings.HasSuffix(key, "/digest") {
+			continue // they sum up the object
+		}
+		value, ok := with[key]
+		for _, form := range forms {
+			if !ok {
+				value, ok = with[strings.ReplaceAll(key, Neutral, form)]
+			}
+		}
+		if !ok {
+			return fmt.Errorf("%q is missing", key)
+		}
+		if err := same(neutral[key], value, forms); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return nil

@@ -155,6 +155,9 @@ func normal(object *unstructured.Unstructured, known map[types.UID]string) map[s
 	return counts
 }
 
+// AnnotationRollout counts a Deployment's rollouts.
+const AnnotationRollout = "deployment.kubernetes.io/revision"
+
 // annotations leaves out what is different for every namespace or password: digests by value,
 // and what storage notes for itself.
 func annotations(all map[string]string) map[string]string {
@@ -163,6 +166,7 @@ func annotations(all map[string]string) map[string]string {
 		switch {
 		case key == plan.AnnotationDigest, strings.HasPrefix(key, "checksum/"):
 			counts[key] = "<digest>"
+		case key == AnnotationRollout: // history
 		case strings.HasPrefix(key, "volume."), strings.HasPrefix(key, "pv.kubernetes.io/"):
 		default:
 			counts[key] = value
