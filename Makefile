@@ -212,7 +212,7 @@ bundle: manifests $(KUSTOMIZE) $(OPERATOR_SDK) ## Generate and validate the bund
 		USE_IMAGE_DIGESTS='$(filter-out false,$(USE_IMAGE_DIGESTS))' hack/bundle.sh
 
 .PHONY: bundle-validate
-bundle-validate: $(OPERATOR_SDK) ## Validate bundle and releases as catalogs do; warnings count (MULTIARCH_TOOL=docker|podman asks registries).
+bundle-validate: $(OPERATOR_SDK) catalog-validate ## Validate bundle, releases and catalog as catalogs do; warnings count (MULTIARCH_TOOL=docker|podman asks registries).
 	@OPERATOR_SDK='$(OPERATOR_SDK)' hack/bundle-validate.sh
 
 .PHONY: crd-safety
