@@ -27,6 +27,7 @@ bin/linux/%/manager: FORCE
 
 # The bill of materials: the modules in the binary. The tool's own binary is none of its business.
 bin/linux/%/manager.cdx.json: bin/linux/%/manager $(CYCLONEDX)
+	@command -v jq >/dev/null || $(images_sh) packages
 	@$(CYCLONEDX) bin -json -std -noserial -notimestamp -version 'v$(VERSION)' -output $@.new $< 2>$@.log || { cat $@.log >&2; exit 1; }
 	@jq 'del(.metadata.tools)' $@.new >$@ && rm $@.new $@.log
 

@@ -3,6 +3,7 @@
 #
 #   hack/images.sh build|push [manager|bundles|catalog]...   default: all three
 #   hack/images.sh bundles   print the folder of each bundle and its image by digest, all built
+#   hack/images.sh packages  install what this needs of Debian's packages, where it is missing
 #   hack/images.sh list      print every image that a cluster without internet needs
 #
 #   VERSION         the manager's and the catalog's version; the bundles know their own
@@ -168,7 +169,7 @@ command=${1:-}
 shift || true
 (($#)) || set -- manager bundles catalog
 case $command in
-build | bundles) packages buildah jq ;;
+build | bundles | packages) packages buildah jq ;;
 push) packages skopeo ;;
 esac
 storage
@@ -186,5 +187,6 @@ bundles)
 	;;
 push) for part; do push "$part"; done ;;
 list) list ;;
-*) die "usage: $0 build|push [manager|bundles|catalog]... | bundles | list" ;;
+packages) ;;
+*) die "usage: $0 build|push [manager|bundles|catalog]... | bundles | packages | list" ;;
 esac
