@@ -125,7 +125,7 @@ func (a *Applier) Apply(ctx context.Context, owner Owner, planned *unstructured.
 	if live == nil {
 		return a.create(ctx, owner, planned)
 	}
-	return a.update(ctx, owner, planned, live)
+	return a.Update(ctx, owner, planned, live)
 }
 
 // create applies an object only if there is none of its name. No object ever has resource
@@ -150,17 +150,12 @@ func (a *Applier) create(ctx context.Context, owner Owner, planned *unstructured
 		if otherValues(planned, live) {
 			return Result{}, &UnseenError{Live: live}
 		}
-		return a.update(ctx, owner, planned, live)
+		return a.Update(ctx, owner, planned, live)
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("create %s: %w", describe(planned), err)
 	}
 	return a.wrote(object, Created), nil
-}
-
-// Update is Apply over an object that the cache does not show.
-func (a *Applier) Update(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
-	return a.update(ctx, owner, planned, live)
 }
 
 // otherValues tells whether a Secret has another value than the planned one for any key.
@@ -178,7 +173,8 @@ func otherValues(planned, live *unstructured.Unstructured) bool {
 	return false
 }
 
-func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
+// Update is Apply over the object that is live, which the cache need not show.
+func (a *Applier) Update(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if err := checkOwner(owner, planned, live); err != nil {
 		return Result{}, err
 	}

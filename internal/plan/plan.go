@@ -61,7 +61,19 @@ type Planner struct {
 
 // NewPlanner returns a Planner. images replace the charts' default images, see values.Input.
 func NewPlanner(renderer *render.Renderer, images map[string]string) *Planner {
-	return &Planner{renderer: renderer, images: images, graphs: lru.New(cachedPlans), open: lru.New(openPlans), cache: lru.New(cachedPlans)}
+	p := &Planner{renderer: renderer, images: images, graphs: lru.New(cachedPlans), cache: lru.New(cachedPlans)}
+	p.open = lru.NewWithEvictionFunc(openPlans, p.putAway)
+	return p
+}
+
+// putAway packs a plan that makes room for another. One that cannot be packed is made anew.
+func (p *Planner) putAway(k lru.Key, plan any) {
+	if _, ok := p.cache.Get(k); ok {
+		return
+	}
+	if packed, err := pack(plan.(*Plan)); err == nil {
+		p.cache.Add(k, packed)
+	}
 }
 
 // version identifies a spec within one process.
@@ -109,12 +121,7 @@ func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials
 		return nil, err
 	}
 	if ds.UID != "" {
-		packed, err := pack(plan)
-		if err != nil {
-			return nil, err
-		}
 		p.open.Add(k, plan)
-		p.cache.Add(k, packed)
 	}
 	return plan, nil
 }

@@ -94,23 +94,8 @@ func (e *env) until(what string, holds func() error) {
 
 // within waits until a condition holds and returns what is still missing when time is up.
 func (e *env) within(limit time.Duration, holds func() error) error {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	again := time.NewTicker(50 * time.Millisecond) // for conditions that look beyond the journal
-	defer again.Stop()
-	for {
-		moved := e.next()
-		err := holds()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-again.C:
-		case <-deadline.C:
-			return fmt.Errorf("not within %s: %w", limit, err)
-		}
-	}
+	// Now and then for conditions that look beyond the journal.
+	return harness.Within(limit, 50*time.Millisecond, e.next, holds)
 }
 
 // never fails the test when a condition comes to hold while it looks on.

@@ -4,7 +4,6 @@
 package behaviour_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,6 +25,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // An autoscaler's number of pods is its own, whoever it is; the switch to one and back drops no
@@ -209,19 +209,10 @@ func TestSuspendedByHandIsUndone(t *testing.T) {
 
 // alike returns a DataService with a web service and what is given.
 func alike(spec fields) *unstructured.Unstructured {
-	ds := &unstructured.Unstructured{Object: fields{
+	return harness.With(&unstructured.Unstructured{Object: fields{
 		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind,
 		"metadata": fields{"name": "scale"}, "spec": fields{"web": fields{}},
-	}}
-	merge(ds.Object, fields{"spec": spec})
-	data, err := json.Marshal(ds) // leaves only the types that an unstructured object may hold
-	if err == nil {
-		err = json.Unmarshal(data, ds)
-	}
-	if err != nil {
-		panic(err)
-	}
-	return ds
+	}}, spec)
 }
 
 // scale writes a Deployment's number of pods as kubectl scale and autoscalers do.

@@ -99,23 +99,8 @@ func (s *stage) until(what string, holds func() error) {
 }
 
 func (s *stage) within(limit time.Duration, holds func() error) error {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	again := time.NewTicker(100 * time.Millisecond) // for conditions that look at requests
-	defer again.Stop()
-	for {
-		moved := sight.next(s.namespace)
-		err := holds()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-again.C:
-		case <-deadline.C:
-			return fmt.Errorf("not within %s: %w", limit, err)
-		}
-	}
+	// Now and then for conditions that look at requests.
+	return harness.Within(limit, 100*time.Millisecond, func() <-chan struct{} { return sight.next(s.namespace) }, holds)
 }
 
 // state is the state of the namespace.

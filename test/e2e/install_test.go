@@ -138,7 +138,7 @@ func TestMirror(t *testing.T) {
 func platform(t *testing.T) {
 	t.Helper()
 	page.run(t, anyWay)
-	t.Log(shell(t, "kubectl get --namespace "+platformNamespace+" dataservices,pods"))
+	shell(t, "kubectl get --namespace "+platformNamespace+" dataservices,pods")
 }
 
 func removePlatform(t *testing.T) {

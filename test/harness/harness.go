@@ -7,6 +7,7 @@ package harness
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -119,4 +120,36 @@ func Difference(got, want []string) string {
 		return ""
 	}
 	return fmt.Sprintf("missing %v, unexpected %v", missing, extra)
+}
+
+// FinalError is what no waiting heals: Within ends with it at once.
+type FinalError struct{ Err error }
+
+func (e *FinalError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *FinalError) Unwrap() error { return e.Err }
+
+// Within waits until a condition holds and returns what is still missing when time is up. It looks
+// when the channel closes that moved returned before the last look, and every so often, for what
+// that channel does not tell of.
+func Within(limit, often time.Duration, moved func() <-chan struct{}, holds func() error) error {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	again := time.NewTicker(often)
+	defer again.Stop()
+	for {
+		next := moved()
+		err := holds()
+		var final *FinalError
+		if err == nil || errors.As(err, &final) {
+			return err
+		}
+		select {
+		case <-next:
+		case <-again.C:
+		case <-deadline.C:
+			return fmt.Errorf("not within %s: %w", limit, err)
+		}
+	}
 }

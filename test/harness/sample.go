@@ -27,6 +27,11 @@ func Read(file string, changes ...Fields) *unstructured.Unstructured {
 	if err := ReadYAML(file, &ds.Object); err != nil {
 		panic(err)
 	}
+	return With(ds, changes...)
+}
+
+// With changes a DataService: merge patches of its spec.
+func With(ds *unstructured.Unstructured, changes ...Fields) *unstructured.Unstructured {
 	for _, c := range changes {
 		Merge(ds.Object, Fields{"spec": c})
 	}

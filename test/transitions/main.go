@@ -30,6 +30,7 @@ import (
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/plan"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/live"
 )
 
@@ -112,7 +113,7 @@ func (s *suite) prepare(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	crd := &unstructured.Unstructured{}
-	if err := readYAML(crdFile, &crd.Object); err != nil {
+	if err := harness.ReadYAML(crdFile, &crd.Object); err != nil {
 		return err
 	}
 	if err := s.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("transitions"), client.ForceOwnership); err != nil {

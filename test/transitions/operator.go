@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // operator runs in this process, for one namespace.
@@ -31,22 +32,16 @@ type operator struct {
 type counter struct{ objects, status atomic.Int64 }
 
 func (c *counter) before(next http.RoundTripper) http.RoundTripper {
-	return transport(func(req *http.Request) (*http.Response, error) {
-		path := req.URL.Path
-		switch {
-		case req.Method == http.MethodGet, req.URL.Query().Has("dryRun"), strings.Contains(path, "/events"), strings.Contains(path, "reviews"):
-		case strings.HasSuffix(path, "/status"):
+	return harness.Transport(func(req *http.Request) (*http.Response, error) {
+		switch sent := harness.Parse(req.Method, req.URL, req.Header.Get("Content-Type")); {
+		case sent.WritesStatus():
 			c.status.Add(1)
-		default:
+		case sent.Writes():
 			c.objects.Add(1)
 		}
 		return next.RoundTrip(req)
 	})
 }
-
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
 
 // startOperator runs an operator for a namespace and waits until it is active.
 func startOperator(ctx context.Context, config *rest.Config, namespace string, writes *counter) (*operator, error) {

@@ -4,17 +4,13 @@
 package main
 
 import (
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 const crdFile = "config/crd/bases/d3os-product.com.d3os_dataservices.yaml"
@@ -35,22 +31,10 @@ func (p *property) leaf() string { return strings.TrimSuffix(p.path[len(p.path)-
 // component is the part of the spec that the property belongs to.
 func (p *property) component() string { return strings.TrimSuffix(p.path[0], "[]") }
 
-// readYAML reads a file of the repository.
-func readYAML(path string, into any) error {
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), path))
-	if err != nil {
-		return err
-	}
-	if err := yaml.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
-}
-
 // specSchema reads the schema of the spec from the CRD.
 func specSchema() (*apiextensionsv1.JSONSchemaProps, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := readYAML(crdFile, crd); err != nil {
+	if err := harness.ReadYAML(crdFile, crd); err != nil {
 		return nil, err
 	}
 	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]

@@ -25,6 +25,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/plan"
 	"d3os.com/d3os-operator/test/fields"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/live"
 )
 
@@ -139,33 +140,13 @@ func (w *walker) get(name string) (*dsv1.DataService, <-chan struct{}) {
 func (w *walker) until(holds func() error) error { return w.within(patience, holds) }
 
 func (w *walker) within(limit time.Duration, holds func() error) error {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	again := time.NewTicker(100 * time.Millisecond) // for conditions that look beyond the DataServices
-	defer again.Stop()
-	for {
+	moved := func() <-chan struct{} {
 		_, moved := w.get("")
-		err := holds()
-		if err == nil {
-			return nil
-		}
-		var now *finalError
-		if errors.As(err, &now) {
-			return err
-		}
-		select {
-		case <-moved:
-		case <-again.C:
-		case <-deadline.C:
-			return fmt.Errorf("not within %s: %w", limit, err)
-		}
+		return moved
 	}
+	// Now and then for conditions that look beyond the DataServices.
+	return harness.Within(limit, 100*time.Millisecond, moved, holds)
 }
-
-// finalError is what no waiting heals.
-type finalError struct{ error }
-
-func (e *finalError) Unwrap() error { return e.error }
 
 // start creates the DataService and remembers what there is once it is ready.
 func (w *walker) start(ctx context.Context, spec map[string]any) error {

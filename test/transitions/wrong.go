@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // refuse expects the API server to refuse values of a property, with its name.
@@ -86,13 +87,13 @@ func (w *walker) mistake(ctx context.Context, spec map[string]any, named func(me
 		return w.until(func() error {
 			if err := w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec); err != nil {
 				if w.isReady(w.name, generation) == nil {
-					return &finalError{errors.New("it is carried out")}
+					return &harness.FinalError{Err: errors.New("it is carried out")}
 				}
 				return err
 			}
 			ds, _ := w.get(w.name)
 			if err := named(ds.Status.Message); err != nil {
-				return &finalError{err}
+				return &harness.FinalError{Err: err}
 			}
 			return w.says(w.name, generation, dsv1.ConditionStalled, dsv1.ReasonInvalidSpec)
 		})
