@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
@@ -29,8 +31,8 @@ var errNotLeading = errors.New("not sent: the lease that allows this replica to 
 // renew deadline.
 //
 // A write may leave until the renew deadline after the last successful renewal was begun. Others
-// wait for the lease duration after they saw that renewal, so the difference between the two is
-// left for requests that are under way.
+// take over after they saw no renewal for the lease duration less the candidates' lead, so the
+// difference between that and the deadline is left for requests that are under way.
 type fence struct {
 	deadline time.Duration
 	now      func() time.Time
@@ -62,7 +64,7 @@ func (f *fence) open() bool {
 
 // guard is a transport that refuses writes while the fence is closed.
 func (f *fence) guard(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
+	return roundTripper{next, func(r *http.Request) (*http.Response, error) {
 		if harmless(r) || f.open() {
 			return next.RoundTrip(r)
 		}
@@ -70,7 +72,7 @@ func (f *fence) guard(next http.RoundTripper) http.RoundTripper {
 			_ = r.Body.Close() // it was not read
 		}
 		return nil, errNotLeading
-	})
+	}}
 }
 
 // harmless: reads, events, and the reviews of who reads the metrics, which a standby makes too.
@@ -89,14 +91,45 @@ func harmless(r *http.Request) bool {
 	}
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
+// roundTripper does something before the next one, through which client-go cancels requests.
+type roundTripper struct {
+	next http.RoundTripper
+	do   func(*http.Request) (*http.Response, error)
+}
 
-func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+var _ utilnet.RoundTripperWrapper = roundTripper{}
+
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return t.do(r) }
+
+func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // fencedLock opens the fence with every renewal of the Lease and closes it when it is given back.
 type fencedLock struct {
 	resourcelock.Interface
-	fence *fence
+	fence  *fence
+	lead   time.Duration // of candidates
+	holder string        // when the Lease was read or written last
+}
+
+// leadOf is how much earlier than after the lease duration a candidate counts a Lease as expired, in
+// whole seconds as Leases are: it looks every 1 to 2.2 retry periods (client-go's jitter), so it
+// may see the last renewal that late, and the end of the lease as late again. Thus a lost leader
+// is replaced within the lease duration.
+func leadOf(retry time.Duration) time.Duration {
+	const look = 2.2
+	return time.Duration(math.Ceil(2*look*retry.Seconds())) * time.Second
+}
+
+// Get reads the Lease as candidates should take it.
+func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	lease, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.holder = lease.HolderIdentity
+	}
+	if lead := int(l.lead / time.Second); err == nil && lease.LeaseDurationSeconds > lead { // less: it was given back
+		lease.LeaseDurationSeconds -= lead
+	}
+	return lease, raw, err
 }
 
 func (l *fencedLock) Create(ctx context.Context, lease resourcelock.LeaderElectionRecord) error {
@@ -113,12 +146,17 @@ func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectio
 	if lease.HolderIdentity != l.Identity() {
 		begun = time.Time{}
 		l.fence.set(begun) // whatever comes of it
+		// Who was cut off would give back what it reads then, and that may be the next one's.
+		if l.holder != l.Identity() {
+			return fmt.Errorf("not given back: %q holds the lease", l.holder)
+		}
 	}
-	err := do(ctx, lease)
-	if err == nil {
-		l.fence.set(begun)
+	if err := do(ctx, lease); err != nil {
+		return err
 	}
-	return err
+	l.holder = lease.HolderIdentity
+	l.fence.set(begun)
+	return nil
 }
 
 // newManager is ctrl.NewManager; with leader election, the manager's clients write within the
@@ -126,6 +164,11 @@ func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectio
 func newManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 	if !o.LeaderElection {
 		return ctrl.NewManager(cfg, o)
+	}
+	lead := leadOf(*o.RetryPeriod)
+	if *o.RenewDeadline >= *o.LeaseDuration-lead {
+		return nil, fmt.Errorf("the renew deadline of %s must be below the lease duration of %s less %s, by which others take over before its end",
+			*o.RenewDeadline, *o.LeaseDuration, lead)
 	}
 	events := &lateRecorder{}
 	lock, err := leaderelection.NewResourceLock(cfg, events, leaderelection.Options{
@@ -136,7 +179,7 @@ func newManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("set up leader election: %w", err)
 	}
 	f := newFence(*o.RenewDeadline)
-	o.LeaderElectionResourceLockInterface = &fencedLock{lock, f}
+	o.LeaderElectionResourceLockInterface = &fencedLock{Interface: lock, fence: f, lead: lead}
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(f.guard)
 	mgr, err := ctrl.NewManager(cfg, o)

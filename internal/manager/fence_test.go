@@ -16,13 +16,40 @@ import (
 // fakeLock is a Lease without an API server.
 type fakeLock struct {
 	resourcelock.Interface
-	err error
+	lease resourcelock.LeaderElectionRecord
+	err   error
+}
+
+func (l *fakeLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &l.lease, nil, l.err
 }
 
 func (*fakeLock) Identity() string { return "me" }
 
 func (l *fakeLock) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
 func (l *fakeLock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
+
+func TestCandidatesTakeOverWithinTheLease(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		retry      time.Duration
+		says, want int // seconds
+	}{
+		{"the defaults", 750 * time.Millisecond, 15, 11},
+		{"often", 10 * time.Millisecond, 15, 14},
+		{"of a replica with other settings", 750 * time.Millisecond, 60, 56},
+		{"given back", 750 * time.Millisecond, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lock := &fencedLock{Interface: &fakeLock{lease: resourcelock.LeaderElectionRecord{LeaseDurationSeconds: c.says}}, lead: leadOf(c.retry)}
+			lease, _, err := lock.Get(t.Context())
+			succeed(t, err)
+			if lease.LeaseDurationSeconds != c.want {
+				t.Errorf("a lease of %d s counts as one of %d s, want %d", c.says, lease.LeaseDurationSeconds, c.want)
+			}
+		})
+	}
+}
 
 func TestFence(t *testing.T) {
 	mine, free := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}, resourcelock.LeaderElectionRecord{}
@@ -70,6 +97,15 @@ func TestFence(t *testing.T) {
 			succeed(t, l.Update(t.Context(), mine))
 			succeed(t, l.Update(t.Context(), free))
 		}, false},
+		{"taken over, and not given back", func(t *testing.T, _ *fence, l *fencedLock) {
+			succeed(t, l.Update(t.Context(), mine))
+			l.Interface.(*fakeLock).lease.HolderIdentity = "another"
+			_, _, err := l.Get(t.Context())
+			succeed(t, err)
+			if l.Update(t.Context(), free) == nil {
+				t.Error("it gave back another's")
+			}
+		}, false},
 		{"given back, perhaps", func(t *testing.T, _ *fence, l *fencedLock) {
 			succeed(t, l.Update(t.Context(), mine))
 			l.Interface.(*fakeLock).err = errors.New("no answer")
@@ -81,9 +117,9 @@ func TestFence(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFence(deadline)
 			f.now = func() time.Time { return start }
-			c.do(t, f, &fencedLock{&fakeLock{}, f})
+			c.do(t, f, &fencedLock{Interface: &fakeLock{}, fence: f})
 			sent := 0
-			guarded := f.guard(roundTripper(func(*http.Request) (*http.Response, error) { sent++; return &http.Response{}, nil }))
+			guarded := f.guard(roundTripper{do: func(*http.Request) (*http.Response, error) { sent++; return &http.Response{}, nil }})
 			for _, harmless := range []struct{ method, path string }{
 				{http.MethodGet, "/api/v1/namespaces/a/secrets/b"},
 				{http.MethodPost, "/api/v1/namespaces/a/events"},

@@ -68,6 +68,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "d3os-operator/" + o.Version
 	cfg.QPS = -1 // the API server's priority and fairness decides
+	cfg.Wrap(escape)
 	mgr, err := newManager(cfg, managerOptions(scheme, o))
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)

@@ -26,7 +26,7 @@ const hookAnnotation = "helm.sh/hook"
 // parse reads the objects of one rendered file.
 func parse(text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(escaped(text))))
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(Escape(text))))
 	for {
 		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {
@@ -52,9 +52,9 @@ func parse(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// escaped writes as \uXXXX what JSON, by which charts quote text, has as it is, and YAML refuses
-// or reads as a line break. It stands in quotes only: the charts' own text has none of it.
-func escaped(text string) string {
+// Escape writes as \uXXXX what JSON has in quotes as it is, and YAML refuses or reads as a line
+// break. In text made by charts, which quote by way of JSON, it stands in quotes only.
+func Escape(text string) string {
 	if !strings.ContainsFunc(text, unprintable) {
 		return text
 	}

@@ -4,6 +4,7 @@
 package behaviour_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 	op := e.startOperator()
 	name := e.createReady(sample())
 	const port, nodePort = 9194, 31917
+	const unusual = "a\x7fb\u0085c\u2028d\ufeffe\uffff: # f" // JSON has it as it is, YAML does not
 	for _, c := range []struct {
 		what    string
 		change  fields
@@ -41,6 +43,13 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 				_, stays := env["writer"]
 				return !stays && env["reader"] == "x" && env["TZ"] == "UTC"
 			}},
+		{"env of unusual characters", fields{"api-manager": fields{"env": fields{"reader": unusual}}}, []string{"Deployment/api-manager"},
+			func() bool {
+				return slices.Contains(pod(lookup[*appsv1.Deployment](e.journal, "api-manager")).Containers[0].Env,
+					corev1.EnvVar{Name: "reader", Value: unusual})
+			}},
+		{"annotation of unusual characters", fields{"eureka": fields{"serviceAnnotations": fields{"note": unusual}}}, []string{"Service/eureka"},
+			func() bool { return lookup[*corev1.Service](e.journal, "eureka").Annotations["note"] == unusual }},
 		{"resources", fields{"ds-adapter": fields{"resources": fields{"requests": fields{"memory": "2000Mi"}}}}, []string{"Deployment/ds-adapter"},
 			func() bool {
 				r := pod(lookup[*appsv1.Deployment](e.journal, "ds-adapter")).Containers[0].Resources
