@@ -114,18 +114,15 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 	return object, nil
 }
 
-// Apply makes the cluster hold a planned object. The error is a *ConflictError when the
-// object is somebody else's, a *NewerError when a newer operator wrote it, a *ContestedError
-// when somebody else keeps changing it, and wraps the API server's otherwise.
-func (a *Applier) Apply(ctx context.Context, owner Owner, planned *unstructured.Unstructured) (Result, error) {
-	live, err := a.Get(ctx, planned)
-	if err != nil {
-		return Result{}, err
-	}
+// Apply makes the cluster hold a planned object in the place of a live one, which may be nil. The
+// error is a *ConflictError when there is somebody else's, a *NewerError when a newer operator
+// wrote it, a *ContestedError when somebody else keeps changing it, and wraps the API server's
+// otherwise; an *UnseenError when there is a Secret though none was given.
+func (a *Applier) Apply(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if live == nil {
 		return a.create(ctx, owner, planned)
 	}
-	return a.Update(ctx, owner, planned, live)
+	return a.update(ctx, owner, planned, live)
 }
 
 // create applies an object only if there is none of its name. No object ever has resource
@@ -150,7 +147,7 @@ func (a *Applier) create(ctx context.Context, owner Owner, planned *unstructured
 		if otherValues(planned, live) {
 			return Result{}, &UnseenError{Live: live}
 		}
-		return a.Update(ctx, owner, planned, live)
+		return a.update(ctx, owner, planned, live)
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("create %s: %w", describe(planned), err)
@@ -173,8 +170,7 @@ func otherValues(planned, live *unstructured.Unstructured) bool {
 	return false
 }
 
-// Update is Apply over the object that is live, which the cache need not show.
-func (a *Applier) Update(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
+func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if err := checkOwner(owner, planned, live); err != nil {
 		return Result{}, err
 	}

@@ -486,7 +486,7 @@ func TestForeignObjectsAreConflicts(t *testing.T) {
 				theirs = create(t, theirs)
 
 				a := New(operator, apiReader, ownVersion)
-				_, err := a.Apply(t.Context(), ownerOf(ds), planned)
+				_, err := applied(t, a, ownerOf(ds), planned)
 				assert.DeepEqual(t, err, &ConflictError{Kind: gvk.Kind, Name: planned.GetName(), Holder: test.holder})
 				assert.ErrorContains(t, err, gvk.Kind+" "+planned.GetName()+" exists and belongs to "+test.holder)
 				assert.DeepEqual(t, fetch(t, planned), theirs)
@@ -550,12 +550,12 @@ func TestUnseenValuesStay(t *testing.T) {
 		data[key] = "b3RoZXI="
 	}
 	assert.NilError(t, unstructured.SetNestedStringMap(other.Object, data, "data"))
-	_, err = a.Apply(t.Context(), ownerOf(ds), other)
+	_, err = applied(t, a, ownerOf(ds), other)
 	var unseen *UnseenError
 	assert.Assert(t, errors.As(err, &unseen), "%v", err)
 	assert.DeepEqual(t, unseen.Live.Object["data"], before.Object["data"])
 	assert.DeepEqual(t, fetch(t, planned), before)
-	_, err = a.Update(t.Context(), ownerOf(ds), other, unseen.Live)
+	_, err = a.Apply(t.Context(), ownerOf(ds), other, unseen.Live)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, fetch(t, planned).Object["data"], other.Object["data"])
 }
@@ -722,7 +722,7 @@ func TestAnInvalidObjectReplacesNothing(t *testing.T) {
 			invalid := planned.DeepCopy()
 			change(t, invalid)
 			set(t, invalid.Object, "new", "metadata", "annotations", plan.AnnotationDigest)
-			_, err := a.Apply(t.Context(), ownerOf(ds), invalid)
+			_, err := applied(t, a, ownerOf(ds), invalid)
 			assert.Assert(t, apierrors.IsInvalid(err), "%v", err)
 			assert.ErrorContains(t, err, "update "+planned.GetKind()+" "+namespace+"/"+planned.GetName())
 			assert.DeepEqual(t, fetch(t, planned), before)
@@ -862,7 +862,7 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 	_, err := same.Owned(t.Context(), ownerOf(ds), namespace)
 	assert.DeepEqual(t, err, want)
 	assert.ErrorContains(t, err, "written by version 1.3.0 of the operator, and this is 1.2.3")
-	_, err = same.Apply(t.Context(), ownerOf(ds), proxy)
+	_, err = applied(t, same, ownerOf(ds), proxy)
 	assert.DeepEqual(t, err, &NewerError{Kind: "Deployment", Name: "proxy", Writer: "1.3.0", Version: ownVersion})
 	assert.DeepEqual(t, writes(namespace), []string{})
 
@@ -915,7 +915,7 @@ func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 	}
 	scale(7)
 	traffic.take(namespace)
-	result, err := a.Apply(t.Context(), ownerOf(ds), planned)
+	result, err := applied(t, a, ownerOf(ds), planned)
 	assert.DeepEqual(t, err, &ContestedError{Kind: "Deployment", Name: "proxy", RetryAfter: contestFirst})
 	assert.ErrorContains(t, err, "Deployment proxy: another writer keeps changing")
 	assert.Equal(t, result.Object.GetName(), "proxy", "its health is still of interest")

@@ -208,9 +208,17 @@ func pick(t *testing.T, objects []*unstructured.Unstructured, id string) *unstru
 
 func mustApply(t *testing.T, a *Applier, owner Owner, planned *unstructured.Unstructured) Result {
 	t.Helper()
-	result, err := a.Apply(t.Context(), owner, planned)
+	result, err := applied(t, a, owner, planned)
 	assert.NilError(t, err)
 	return result
+}
+
+// applied is Apply in the place of what the cache shows.
+func applied(t *testing.T, a *Applier, owner Owner, planned *unstructured.Unstructured) (Result, error) {
+	t.Helper()
+	live, err := a.Get(t.Context(), planned)
+	assert.NilError(t, err)
+	return a.Apply(t.Context(), owner, planned, live)
 }
 
 // fetch reads an object as it is in the API server.

@@ -124,7 +124,7 @@ func (r *Reconciler) applyComponent(ctx context.Context, ds *dsv1.DataService, c
 				return seen, err
 			}
 		}
-		result, err := r.applier.Apply(ctx, owner(ds), planned)
+		result, err := r.applier.Apply(ctx, owner(ds), planned, live[i])
 		if err != nil {
 			seen.Error = err.Error()
 			return seen, err
@@ -225,16 +225,23 @@ func note(c *plan.Component) string {
 
 func owner(ds *dsv1.DataService) apply.Owner { return apply.Owner{Name: ds.Name, UID: ds.UID} }
 
-// applySecret applies a Secret with credentials. One that the cache of an operator that has just
-// started does not show yet keeps the values that were generated for it.
+// applySecret applies a Secret with credentials. One that came to sight since its values were
+// planned, or that the cache of an operator that has just started does not show, keeps its own.
 func (r *Reconciler) applySecret(ctx context.Context, ds *dsv1.DataService, planned *unstructured.Unstructured) error {
-	result, err := r.applier.Apply(ctx, owner(ds), planned)
+	live, err := r.lookup(ctx, ds)(planned.GetKind(), planned.GetName())
+	if err != nil {
+		return err
+	}
+	if r.credentials.Adopt(ds, live) {
+		return errAdopted
+	}
+	result, err := r.applier.Apply(ctx, owner(ds), planned, live)
 	var unseen *apply.UnseenError
 	if errors.As(err, &unseen) {
 		if r.credentials.Adopt(ds, unseen.Live) {
 			return errAdopted
 		}
-		result, err = r.applier.Update(ctx, owner(ds), planned, unseen.Live) // the spec's own values
+		result, err = r.applier.Apply(ctx, owner(ds), planned, unseen.Live) // the spec's own values
 	}
 	if err == nil {
 		r.reporter.applied(ctx, ds, nil, planned, result, false)

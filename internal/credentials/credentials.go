@@ -13,6 +13,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -83,17 +84,18 @@ func (k *Keeper) Forget(namespace, name string) {
 	delete(k.known, namespace+"/"+name)
 }
 
-// Adopt remembers the values of a live Secret in place of those generated because it had not been
-// seen. It tells whether that changes what is to be planned.
+// Adopt remembers the values of a live Secret, if there is one, in place of those generated because
+// it had not been seen. It tells whether that changes what is to be planned.
 func (k *Keeper) Adopt(ds *dsv1.DataService, live *unstructured.Unstructured) bool {
-	known := k.recall(ds, live.GetName())
-	values := decode(live)
-	adopted, changed := data{}, false
-	for key, value := range known {
-		if current := values[key]; current != "" && current != value {
-			value, changed = current, true
+	if live == nil {
+		return false
+	}
+	adopted := maps.Clone(k.recall(ds, live.GetName()))
+	changed := false
+	for key, value := range decode(live) {
+		if known, generated := adopted[key]; generated && value != "" && value != known {
+			adopted[key], changed = value, true
 		}
-		adopted[key] = value
 	}
 	if changed {
 		k.remember(ds, live.GetName(), adopted)
@@ -225,20 +227,22 @@ func (p *planner) fill(name string, fixed data, keys ...string) (data, error) {
 	}
 	current := decode(live)
 	remembered := p.keeper.recall(p.ds, name)
-	filled := fixed
+	generated := data{}
 	for _, key := range keys {
 		switch {
 		case current[key] != "":
-			filled[key] = current[key]
+			generated[key] = current[key]
 		case remembered[key] != "":
-			filled[key] = remembered[key]
+			generated[key] = remembered[key]
 		default:
-			if filled[key], err = p.keeper.generate(); err != nil {
+			if generated[key], err = p.keeper.generate(); err != nil {
 				return nil, fmt.Errorf("generate %s of Secret %s/%s: %w", key, p.ds.Namespace, name, err)
 			}
 		}
 	}
-	p.keeper.remember(p.ds, name, filled)
+	p.keeper.remember(p.ds, name, generated)
+	filled := maps.Clone(generated)
+	maps.Copy(filled, fixed)
 	return filled, nil
 }
 

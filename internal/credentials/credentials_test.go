@@ -426,6 +426,10 @@ func TestValuesInUseAreAdopted(t *testing.T) {
 		assert.Assert(t, !k.Adopt(f.ds, live), "there is nothing left to adopt")
 	}
 	assert.DeepEqual(t, f.plan(k), first)
+	assert.Assert(t, !k.Adopt(f.ds, nil))
+	edited := first.Secrets[0].DeepCopy()
+	assert.NilError(t, unstructured.SetNestedField(edited.Object, "b3RoZXI=", "data", keyGatewayUsername))
+	assert.Assert(t, !k.Adopt(f.ds, edited), "what is not generated is planned anew")
 	foreign := first.Secrets[0].DeepCopy()
 	foreign.SetName("mysql-dataservice-third-party")
 	assert.Assert(t, !k.Adopt(f.ds, foreign))
