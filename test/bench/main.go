@@ -74,8 +74,8 @@ var sections = []section{
 	{"throughput", "Throughput, many DataServices at once", throughput{}.run, false},
 	{"scale", "Requests for many DataServices", scale{}.run, false},
 	{"memory", "Memory and CPU of the operator as a process of its own", memory{}.run, false},
-	{"load", "Load: create, change, restart beside, delete", load{}.run, true},
 	{"versus", "Beside the Helm operator of the Operator SDK", versus{}.run, true},
+	{"load", "Load: create, change, restart beside, delete", load{}.run, true},
 }
 
 func main() {

@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// waitAtMost ends a wait for something that does not come.
-const waitAtMost = 10 * time.Minute
+const (
+	// waitAtMost ends a wait for something that does not come.
+	waitAtMost = time.Hour
+	// standstill ends it when nothing has changed for so long.
+	standstill = 5 * time.Minute
+)
 
 // news wakes everybody who waits for news.
 type news struct {
@@ -52,6 +56,8 @@ func (n *news) await(ctx context.Context, missing func() string) error {
 		select {
 		case <-ctx.Done():
 			return errors.Join(errors.New(lacks), context.Cause(ctx))
+		case <-time.After(standstill):
+			return fmt.Errorf("%s, and nothing has changed for %s", lacks, standstill)
 		case <-next:
 		}
 	}

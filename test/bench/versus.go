@@ -165,7 +165,7 @@ func (v versus) measure(ctx context.Context, b *bench, renderer *render.Renderer
 			{"change one image", tag, func() error { return c.change(ctx, services, tag) }},
 		} {
 			s, err := p.settle(ctx, n, func() error {
-				return errors.Join(event.do(), seen.awaitSettled(ctx, names, services, event.tag))
+				return errors.Join(event.do(), seen.awaitSettled(ctx, names, event.tag))
 			})
 			if err != nil {
 				return errors.Join(fmt.Errorf("%s %d: %w", event.what, n, err), p.stop())
@@ -207,22 +207,26 @@ func (b *bench) trackWorkloads(ctx context.Context) (*tracker, error) {
 
 // awaitSettled waits until workloads are rolled out, the victim of each DataService with an image,
 // where one is given.
-func (t *tracker) awaitSettled(ctx context.Context, names []string, services []*dsv1.DataService, tag string) error {
+func (t *tracker) awaitSettled(ctx context.Context, names []string, tag string) error {
+	waiting := names
 	return t.await(ctx, func(objects map[string]client.Object) string {
-		for _, name := range names {
+		var left []string
+		for _, name := range waiting {
 			live, ok := objects[name].(*unstructured.Unstructured)
-			if !ok || !health.Of([]*unstructured.Unstructured{live}, nil).Settled {
-				return name + " is not ready"
+			if !ok || !hasTag(live, tag) || !health.Of([]*unstructured.Unstructured{live}, nil).Settled {
+				left = append(left, name)
 			}
 		}
-		for _, ds := range services {
-			live, ok := objects[key("Deployment", ds.Namespace, victim)].(*unstructured.Unstructured)
-			if !ok || tag != "" && !strings.HasSuffix(imageOf(live), ":"+tag) {
-				return ds.Namespace + " does not have its image"
-			}
+		if waiting = left; len(left) == 0 {
+			return ""
 		}
-		return ""
+		return fmt.Sprintf("%d workloads are not ready, such as %s", len(left), left[0])
 	})
+}
+
+// hasTag tells whether a workload, if it is a victim, has an image with a tag, if one is given.
+func hasTag(live *unstructured.Unstructured, tag string) bool {
+	return tag == "" || live.GetName() != victim || strings.HasSuffix(imageOf(live), ":"+tag)
 }
 
 func imageOf(deployment *unstructured.Unstructured) string {
