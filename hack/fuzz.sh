@@ -4,19 +4,37 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+time=${FUZZTIME:-30s}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-failed=0
-table=$'target\texecutions\tnew inputs\tresult\n'
+columns='%-32s %9s %9s %7s %6s %11s\n'
+# shellcheck disable=SC2059
+table=$(printf "$columns" TARGET CASES PASSED FAILED SEEDS 'NEW INPUTS')
+all=0 broken=0
+
+# last(pattern): the number that the pattern's group finds last in the log, or 0.
+last() {
+	local found
+	found=$(sed -n "s,.*$1.*,\1,p" "$log" | tail -n 1)
+	echo "${found:-0}"
+}
+
+# row(name, cases, failed, seeds, new inputs)
+row() {
+	# shellcheck disable=SC2059
+	table+=$'\n'$(printf "$columns" "$1" "$2" "$(($2 > $3 ? $2 - $3 : 0))" "$3" "${4:-}" "${5:-}")
+}
+
 while IFS=: read -r file target; do
-	package=./$(dirname "$file")
-	echo "$package $target"
-	result=passed
-	go test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-30s}" >"$log" 2>&1 || { result=FAILED; failed=1; cat "$log"; }
-	last=$(grep '^fuzz: elapsed: .* execs: ' "$log" | tail -n 1 || true)
-	execs=$(sed -n 's/.*execs: \([0-9]*\).*/\1/p' <<<"$last")
-	new=$(sed -n 's/.*new interesting: \([0-9]*\).*/\1/p' <<<"$last")
-	table+="${package#./} $target"$'\t'"${execs:-0}"$'\t'"${new:-0}"$'\t'"$result"$'\n'
+	package=./$(dirname "$file") failed=0
+	echo "=== $package $target, $time"
+	go test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "$time" >"$log" 2>&1 || failed=1
+	((failed)) && cat "$log"
+	cases=$(last ' execs: \([0-9]*\)')
+	((failed || cases)) || { echo "no input was tried:" && cat "$log" && failed=1; }
+	row "${package#./} $target" "$cases" "$failed" "$(last 'baseline coverage: [0-9]*/\([0-9]*\)')" "$(last 'new interesting: \([0-9]*\)')"
+	all=$((all + cases)) broken=$((broken + failed))
 done < <(git grep -o --untracked 'func Fuzz[A-Za-z0-9]*' -- '*_test.go' | sed 's/:func /:/')
-printf '\n%s' "$table" | column -t -s $'\t'
-exit "$failed"
+row all "$all" "$broken"
+printf '\n%s\n' "$table"
+((broken == 0))

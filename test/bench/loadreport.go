@@ -17,15 +17,33 @@ import (
 
 // loadReport collects the tables of load.
 type loadReport struct {
-	bench                        *bench
-	limit                        float64 // of memory, MiB
-	events, latecomers, memories [][]string
-	firstCreate, firstChange     float64 // writes for each DataService at the first size
-	heats                        [][]string
+	bench                               *bench
+	limit                               float64 // of memory, MiB
+	events, latecomers, memories, heats [][]string
+	growths                             []*growth
+}
+
+// growth is a number at the first and at the last size.
+type growth struct {
+	what        string
+	first, last float64
+	limit       *bound // of their ratio
+}
+
+// grow notes a number at one more size.
+func (r *loadReport) grow(what string, n float64, limit *bound) {
+	for _, g := range r.growths {
+		if g.what == what {
+			g.last = n
+			return
+		}
+	}
+	r.growths = append(r.growths, &growth{what, n, n, limit})
 }
 
 // add adds a line to the table of events and returns the writes for each DataService.
 func (r *loadReport) add(what string, s step, writes string) {
+	r.bench.report.progress("%s: %s s", what, number(s.took.Seconds()))
 	rate := ""
 	if s.objects > 0 {
 		rate = number(float64(s.objects) / s.took.Seconds())
@@ -43,29 +61,33 @@ func (r *loadReport) created(n int, s step) {
 	what := fmt.Sprintf("create %d, to %d", s.services, n)
 	s.services++ // the late one
 	s.objects += r.bench.objects
-	r.add(what, s, r.grown(what, s.writes(), float64(r.bench.objects+loadCreate), &r.firstCreate))
+	cell, _ := r.bench.report.check(what+": writes for each", s.writes(), atMost(float64(r.bench.objects+loadCreate)))
+	r.add(what, s, cell)
+	r.grow("create: objects a second", float64(s.objects)/s.took.Seconds(), nil)
+	r.each("create", s)
 }
 
 func (r *loadReport) changed(n int, s step) {
 	what := fmt.Sprintf("one image of each of %d", n)
-	r.add(what, s, r.grown(what, s.writes(), 1+loadStatus, &r.firstChange))
+	cell, _ := r.bench.report.check(what+": writes for each", s.writes(), atMost(1+loadStatus))
+	r.add(what, s, cell)
+	r.each("one image", s)
 }
 
-// grown checks a number of writes against its bound, and that of the first size.
-func (r *loadReport) grown(what string, writes, limit float64, first *float64) string {
-	cell, _ := r.bench.report.check(what+": writes for each", writes, atMost(limit))
-	if *first == 0 {
-		*first = writes
-	} else {
-		r.bench.report.check(what+": writes for each, as at the first size", writes / *first, atMost(loadGrowth))
-	}
-	return cell
+// each notes how what an event costs for each DataService grows.
+func (r *loadReport) each(event string, s step) {
+	r.grow(event+": writes for each", s.writes(), atMost(loadGrowth))
+	r.grow(event+": CPU ms for each", 1000*s.each(s.used.cpu), nil)
 }
 
 func (r *loadReport) restarted(n int, s step) {
 	what := fmt.Sprintf("restart beside %d", n)
 	cell, _ := r.bench.report.check(what+": writes", s.writes(), exactly(0))
 	r.add(what, s, cell)
+	r.grow("restart: GET", s.used.requests["GET"], atMost(loadGrowth))
+	r.grow("restart: ms for each", 1000*s.each(s.took.Seconds()), nil)
+	r.grow("restart: CPU ms for each", 1000*s.each(s.used.cpu), nil)
+	r.grow("restart: live heap, MiB for each", s.each(s.used.heap), nil)
 }
 
 func (r *loadReport) deleted(n int, s step) {
@@ -113,6 +135,13 @@ func (r *loadReport) print() {
 		table.flush()
 		report.note("%s\n", t.note)
 	}
+	first, last := r.bench.sizes[0], r.bench.sizes[len(r.bench.sizes)-1]
+	table := report.table("GROWTH", fmt.Sprintf("AT %d", first), fmt.Sprintf("AT %d", last), "RATIO")
+	for _, g := range r.growths {
+		cell, _ := report.check(fmt.Sprintf("%s, at %d and at %d", g.what, first, last), g.last/g.first, g.limit)
+		table.row(g.what, number(g.first), number(g.last), cell)
+	}
+	table.flush()
 }
 
 // memoryLimit is what config/manager gives the operator, in bytes.

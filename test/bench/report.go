@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,11 @@ func (r *report) end(took time.Duration, cpu float64) {
 
 func (r *report) note(format string, args ...any) {
 	fmt.Fprintf(r.out, format+"\n", args...)
+}
+
+// progress tells those who wait, beside the report.
+func (r *report) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "  "+format+"\n", args...)
 }
 
 // table prints rows in aligned columns.

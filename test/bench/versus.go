@@ -130,6 +130,7 @@ func (v versus) measure(ctx context.Context, b *bench, renderer *render.Renderer
 		return err
 	}
 	row := func(event string, s step) {
+		b.report.progress("%s: %s: %s s", c.name, event, number(s.took.Seconds()))
 		reads, writes := 0.0, 0.0
 		for method, n := range s.used.requests {
 			if method == "GET" {

@@ -26,7 +26,7 @@ var seed = func() uint64 {
 	return uint64(time.Now().UnixNano()) % 1_000_000
 }()
 
-// How many writes of a scenario are tried in each mode unless CHAOS=full, or the scenario asks for all.
+// How many writes of a scenario are tried in each mode unless CHAOS=full, or all are (everyWrite).
 const (
 	chosenCrashes = 2
 	chosenAnswers = 1
@@ -80,7 +80,7 @@ func (sc *scenario) points(base *baseline, m mode) []point {
 	all = slices.DeleteFunc(all, func(p point) bool { return p.nth > 1 })
 	n := chosenAnswers
 	switch {
-	case m.crash && sc.every:
+	case m.crash && slices.Contains(everyWrite, sc.name):
 		n = len(all)
 	case m.crash:
 		n = chosenCrashes
