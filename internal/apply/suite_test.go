@@ -206,6 +206,16 @@ func pick(t *testing.T, objects []*unstructured.Unstructured, id string) *unstru
 	return nil
 }
 
+// running applies one object of a platform in a namespace of its own.
+func running(t *testing.T, spec, id string) (*Applier, *dsv1.DataService, *unstructured.Unstructured) {
+	t.Helper()
+	ds := platform(t, newNamespace(t), spec)
+	planned := pick(t, objectsOf(t, ds), id)
+	a := New(operator, apiReader, ownVersion)
+	mustApply(t, a, ownerOf(ds), planned)
+	return a, ds, planned
+}
+
 func mustApply(t *testing.T, a *Applier, owner Owner, planned *unstructured.Unstructured) Result {
 	t.Helper()
 	result, err := applied(t, a, owner, planned)
