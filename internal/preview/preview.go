@@ -49,7 +49,7 @@ func Run(args []string, stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	for _, object := range objects {
-		text, err := yaml.Marshal(object.Object)
+		text, err := render.YAML(object)
 		if err != nil {
 			return fmt.Errorf("print %s %s: %w", object.GetKind(), object.GetName(), err)
 		}

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package render
+package render_test
 
 import (
 	"reflect"
@@ -10,6 +10,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/inject"
 )
 
@@ -21,7 +22,7 @@ func FuzzRender(f *testing.F) {
 	} {
 		f.Add(text)
 	}
-	r, err := New("v1.36.0")
+	r, err := render.New("v1.36.0")
 	assert.NilError(f, err)
 	of := func(text string) map[string]any {
 		one := map[string]any{"A": inject.Neutral}
@@ -37,9 +38,9 @@ func FuzzRender(f *testing.F) {
 		}, text)
 		return v.(map[string]any)
 	}
-	release := Release{Name: "platform", Namespace: "data"}
-	parts := func(text string) []Part {
-		return []Part{{Name: "own", Chart: "microservice", Values: of(text)}}
+	release := render.Release{Name: "platform", Namespace: "data"}
+	parts := func(text string) []render.Part {
+		return []render.Part{{Name: "own", Chart: "microservice", Values: of(text)}}
 	}
 	neutral, err := r.Render(release, parts(inject.Neutral))
 	assert.NilError(f, err)

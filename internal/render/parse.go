@@ -69,6 +69,15 @@ func Escape(text string) string {
 	return out.String()
 }
 
+// YAML writes an object as YAML, also one with characters that YAML reads in escaped form only.
+func YAML(object *unstructured.Unstructured) ([]byte, error) {
+	data, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML([]byte(Escape(string(data))))
+}
+
 func unprintable(r rune) bool {
 	return r >= 0x7f && (r <= 0x9f || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff)
 }

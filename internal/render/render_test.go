@@ -13,6 +13,7 @@ import (
 	"gotest.tools/v3/assert"
 	"helm.sh/helm/v3/pkg/chart"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 const kubeVersion = "v1.36.0"
@@ -152,6 +153,11 @@ func TestUnprintableTextIsText(t *testing.T) {
 		annotations, _, err := unstructured.NestedStringMap(objects[1].Object, "spec", "template", "metadata", "annotations")
 		assert.NilError(t, err)
 		assert.DeepEqual(t, annotations, map[string]string{"note": text, text: "note"})
+		printed, err := YAML(objects[1])
+		assert.NilError(t, err, "%q", text)
+		again := &unstructured.Unstructured{}
+		assert.NilError(t, utilyaml.Unmarshal(printed, &again.Object), "%q", text)
+		assert.DeepEqual(t, again, objects[1])
 	}
 }
 

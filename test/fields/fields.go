@@ -19,6 +19,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/render"
 )
 
 // Case is one change of a DataService.
@@ -266,7 +268,7 @@ func Text(object *unstructured.Unstructured) string {
 	if len(annotations) == 0 {
 		unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
 	}
-	text, err := yaml.Marshal(object.Object)
+	text, err := render.YAML(object)
 	if err != nil {
 		panic(err) // no unstructured object is without a YAML form
 	}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
@@ -196,7 +195,7 @@ func exactly(object *unstructured.Unstructured) string {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 	unstructured.RemoveNestedField(object.Object, "status")
-	data, err := yaml.Marshal(object.Object)
+	data, err := render.YAML(object)
 	if err != nil {
 		panic(err) // no unstructured object is without a YAML form
 	}
