@@ -103,7 +103,11 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 				return err
 			}
 		}
-		if err := n.API.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied),
+		body, err := render.YAML(applied) // the client's own form lacks the characters that YAML has in escaped form only
+		if err != nil {
+			return err
+		}
+		if err := n.API.Patch(ctx, applied, client.RawPatch(types.ApplyYAMLPatchType, body),
 			client.FieldOwner(apply.FieldManager), client.ForceOwnership, client.DryRunAll); err != nil {
 			return err
 		}
