@@ -186,8 +186,9 @@ func cacheOptions(o Options) cache.Options {
 	byObject := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Label: managed(), Transform: slimPod},
 	}
+	shared := newSharer()
 	for _, gvk := range apply.Kinds {
-		byObject[apply.Empty(gvk)] = cache.ByObject{Label: managed(), UnsafeDisableDeepCopy: ptr.To(true)}
+		byObject[apply.Empty(gvk)] = cache.ByObject{Label: managed(), UnsafeDisableDeepCopy: ptr.To(true), Transform: shared.transform}
 	}
 	options := cache.Options{
 		SyncPeriod:       &o.ResyncPeriod,
