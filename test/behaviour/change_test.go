@@ -91,7 +91,7 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 		before := versions(e.made())
 		mark := op.mark()
 		e.changeReady(name, c.change)
-		writes := op.since(mark, request.writesObject)
+		writes := op.since(mark, request.WritesObject)
 		e.equal(c.what+": objects written", objects(writes), c.reaches)
 		if len(writes) != len(objects(writes)) {
 			t.Errorf("%s: %d writes for %d objects: %v", c.what, len(writes), len(objects(writes)), writes)

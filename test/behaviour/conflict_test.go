@@ -75,7 +75,7 @@ func TestSameNamesConflict(t *testing.T) {
 		return false
 	})
 	e.ready(first)
-	if n := len(op.since(mark, request.writesObject)); n > 60 {
+	if n := len(op.since(mark, request.WritesObject)); n > 60 {
 		t.Errorf("%d attempts to write", n)
 	}
 	e.must(api.Delete(e.ctx, e.dataService(name).DeepCopy()))

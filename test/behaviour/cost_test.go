@@ -15,7 +15,7 @@ import (
 )
 
 // costs tells whether a request is one that an idle operator must not send.
-func costs(r request) bool { return r.verb != "watch" && r.resource != "leases" }
+func costs(r request) bool { return r.Verb != "watch" && r.Resource != "leases" }
 
 // An operator that starts over healthy DataServices, and one that looks at all of them again,
 // sends nothing.
@@ -38,7 +38,7 @@ func TestHealthyDataServicesCostNothing(t *testing.T) {
 	seen := e.reconciled()
 	op = e.startOperator(func(_ *rest.Config, o *manager.Options) { o.ResyncPeriod = 1200 * time.Millisecond })
 	e.until("all are looked at", func() error { return e.reconciledSince(seen, others+1) })
-	e.equal("writes after a restart", asText(op.since(0, func(r request) bool { return costs(r) && !r.reads() })), nil)
+	e.equal("writes after a restart", asText(op.since(0, func(r request) bool { return costs(r) && !r.Reads() })), nil)
 	started := op.mark()
 	for range 2 {
 		seen = e.reconciled()
@@ -99,14 +99,14 @@ func TestChangeCosts(t *testing.T) {
 			name := e.createReady(small(fields{"auth": fields{"env": fields{"ONE": "1", "TWO": "2"}}, "proxy": fields{"replica": 2}}))
 			mark := op.mark()
 			e.changeReady(name, c.change)
-			e.never("more is written than needed", func() bool { return len(op.since(mark, request.writesObject)) > c.writes })
-			if n := len(op.since(mark, request.writesObject)); n != c.writes {
+			e.never("more is written than needed", func() bool { return len(op.since(mark, request.WritesObject)) > c.writes })
+			if n := len(op.since(mark, request.WritesObject)); n != c.writes {
 				t.Errorf("%d object writes", n)
 			}
-			if writes := op.since(mark, request.writesStatus); len(writes) > 3 {
+			if writes := op.since(mark, request.WritesStatus); len(writes) > 3 {
 				t.Errorf("%d status writes", len(writes))
 			}
-			e.equal("reads", asText(op.since(mark, request.reads)), nil)
+			e.equal("reads", asText(op.since(mark, request.Reads)), nil)
 			e.ready(name)
 		})
 	}

@@ -102,9 +102,9 @@ func TestVolumeGrows(t *testing.T) {
 	if grown == nil || grown.UID == set.UID || grown.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() != "20Gi" {
 		t.Errorf("the StatefulSet was not replaced: %v", grown)
 	}
-	e.equal("objects written", objects(op.since(requests, request.writesObject)),
+	e.equal("objects written", objects(op.since(requests, request.WritesObject)),
 		[]string{"PersistentVolumeClaim/data-mysql-dataservice-0", "StatefulSet/mysql-dataservice"})
-	if writes := op.since(requests, request.writesObject); len(writes) > 4 { // claim, refused change, deletion, creation
+	if writes := op.since(requests, request.WritesObject); len(writes) > 4 { // claim, refused change, deletion, creation
 		t.Errorf("%d writes: %v", len(writes), writes)
 	}
 	e.sameData(claim, password)

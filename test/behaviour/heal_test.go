@@ -54,7 +54,7 @@ func TestDeletedObjectsComeBack(t *testing.T) {
 			t.Errorf("%s came back different:\n%s\n%s", id, was, is)
 		}
 		e.ready(name)
-		e.equal("written after "+id+" was deleted", objects(op.since(requests, request.writesObject)), []string{id})
+		e.equal("written after "+id+" was deleted", objects(op.since(requests, request.WritesObject)), []string{id})
 	}
 	t.Logf("%d objects, the slowest came back after %s", len(e.made()), slowest)
 }
@@ -203,7 +203,7 @@ func TestEditedObjectsArePutBack(t *testing.T) {
 			t.Errorf("%s: undone after %s", what, took)
 		}
 		e.ready(name)
-		e.equal("written after the edit "+what, objects(op.since(requests, request.writesObject)), []string{id})
+		e.equal("written after the edit "+what, objects(op.since(requests, request.WritesObject)), []string{id})
 	}
 	t.Logf("%d edits, the slowest was undone after %s", len(edits), slowest)
 }

@@ -23,7 +23,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	leader := e.startOperator(elect)
 	standby := e.launch(elect)
 	name := e.createReady(small())
-	if writes := standby.since(0, request.writes); len(writes) > 0 {
+	if writes := standby.since(0, request.Writes); len(writes) > 0 {
 		t.Errorf("the standby wrote: %v", writes)
 	}
 	select {
@@ -48,9 +48,9 @@ func TestStandbyTakesOver(t *testing.T) {
 		t.Errorf("the standby led after %s", took)
 	}
 	e.ready(name)
-	last, first := leader.since(0, request.writes), standby.since(0, request.writes)
+	last, first := leader.since(0, request.Writes), standby.since(0, request.Writes)
 	if !last[len(last)-1].at.Before(first[0].at) {
 		t.Error("both wrote at the same time")
 	}
-	e.equal("objects that the standby wrote", objects(standby.since(0, request.writesObject)), []string{"Deployment/auth"})
+	e.equal("objects that the standby wrote", objects(standby.since(0, request.WritesObject)), []string{"Deployment/auth"})
 }

@@ -91,9 +91,9 @@ func TestSomeNamespaces(t *testing.T) {
 			}
 			home.equal("refused", asText(op.since(0, func(r request) bool { return r.code == http.StatusForbidden || r.code == http.StatusUnauthorized })), nil)
 			home.equal("outside", asText(op.since(0, func(r request) bool {
-				discovery := r.namespace == "" && r.name == "" && r.resource != "" && r.resource[0] == '/'
-				election := r.namespace == home.namespace && (r.resource == "leases" || r.resource == "events")
-				return !discovery && !election && !slices.Contains(watched, r.namespace)
+				discovery := r.Namespace == "" && r.Name == "" && r.Resource != "" && r.Resource[0] == '/'
+				election := r.Namespace == home.namespace && (r.Resource == "leases" || r.Resource == "events")
+				return !discovery && !election && !slices.Contains(watched, r.Namespace)
 			})), nil)
 		})
 	}

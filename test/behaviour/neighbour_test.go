@@ -50,11 +50,11 @@ func TestAdditionsOfOthersStay(t *testing.T) {
 		return unless(len(pods) == 1 && len(pods[0].Spec.Containers) == 2, "they are not")
 	})
 	e.ready(name)
-	e.never("something is written", func() bool { return len(op.since(mark, request.writesObject)) > 0 })
+	e.never("something is written", func() bool { return len(op.since(mark, request.WritesObject)) > 0 })
 
 	e.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
 	e.until("the additions outlive a change", intact)
-	e.equal("objects written", objects(op.since(mark, request.writesObject)), []string{"Deployment/auth"})
+	e.equal("objects written", objects(op.since(mark, request.WritesObject)), []string{"Deployment/auth"})
 }
 
 // Another writer that keeps changing what the DataService declares is named, and not fought at
@@ -82,19 +82,19 @@ func TestContestedField(t *testing.T) {
 		}
 	})
 	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonContested, "Deployment auth", "another writer")
-	fought := len(op.since(mark, request.writesObject))
+	fought := len(op.since(mark, request.WritesObject))
 	if fought > 12 {
 		t.Errorf("%d corrections before it was noticed", fought)
 	}
 	contested := op.mark()
-	e.never("it is fought at full speed", func() bool { return len(op.since(contested, request.writesObject)) > 1 })
+	e.never("it is fought at full speed", func() bool { return len(op.since(contested, request.WritesObject)) > 1 })
 	giveUp()
 	flipper.Wait()
 	e.until("the declared value is back", func() error {
 		return unless(ptr.Deref(lookup[*appsv1.Deployment](e.journal, "auth").Spec.Replicas, 0) == 1, "it is not")
 	})
 	e.ready(name)
-	if n := len(op.since(contested, request.writesObject)); n > 4 {
+	if n := len(op.since(contested, request.WritesObject)); n > 4 {
 		t.Errorf("%d corrections after it was noticed", n)
 	}
 }

@@ -38,8 +38,8 @@ func TestQuotaOfPods(t *testing.T) {
 	name := e.create(small())
 	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonComponentFailing, "FailedCreate", "exceeded quota", "pods=3")
 	mark := op.mark()
-	e.never("writes go on", func() bool { return len(op.since(mark, request.writes)) > 5 })
-	e.equal("objects written", objects(op.since(0, request.writesObject)), ids(e.made()))
+	e.never("writes go on", func() bool { return len(op.since(mark, request.Writes)) > 5 })
+	e.equal("objects written", objects(op.since(0, request.WritesObject)), ids(e.made()))
 	e.must(api.Delete(e.ctx, quota))
 	e.ready(name)
 }
@@ -51,7 +51,7 @@ func TestQuotaOfObjects(t *testing.T) {
 	quota := e.quota("count/services", "4")
 	name := e.create(small())
 	e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonApplyFailed, "Service", "exceeded quota", "count/services=4")
-	e.never("writes go on", func() bool { return len(op.since(0, request.writesStatus)) > 15 })
+	e.never("writes go on", func() bool { return len(op.since(0, request.WritesStatus)) > 15 })
 	e.must(api.Delete(e.ctx, quota))
 	e.ready(name)
 }
@@ -71,11 +71,11 @@ func TestNamespaceGoes(t *testing.T) {
 		}
 		return nil
 	})
-	e.never("more than 20 attempts to write", func() bool { return len(op.since(mark, request.writesObject)) > 20 })
-	if writes := op.since(mark, request.writesObject); len(writes) > 20 {
+	e.never("more than 20 attempts to write", func() bool { return len(op.since(mark, request.WritesObject)) > 20 })
+	if writes := op.since(mark, request.WritesObject); len(writes) > 20 {
 		t.Errorf("%d attempts to write, the first: %v", len(writes), writes[:10])
 	}
-	if writes := op.since(mark, request.writesStatus); len(writes) > 10 {
+	if writes := op.since(mark, request.WritesStatus); len(writes) > 10 {
 		t.Errorf("%d status writes", len(writes))
 	}
 }

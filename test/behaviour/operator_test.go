@@ -22,31 +22,13 @@ import (
 
 // request is one request that an operator sent.
 type request struct {
-	at        time.Time
-	verb      string // get, list, watch, create, update, patch, apply, delete, try (a dry run)
-	group     string // apps; empty for the core group
-	resource  string // deployments, dataservices/status
-	namespace string
-	name      string
-	code      int
+	harness.Request
+
+	at   time.Time
+	code int
 }
 
-func (r request) String() string {
-	return fmt.Sprintf("%s %s/%s/%s -> %d", r.verb, r.namespace, r.resource, r.name, r.code)
-}
-
-func requestOf(r harness.Request) request {
-	return request{verb: r.Verb, group: r.Group, resource: r.Resource, namespace: r.Namespace, name: r.Name}
-}
-
-func (r request) plain() harness.Request {
-	return harness.Request{Verb: r.verb, Group: r.group, Resource: r.resource, Namespace: r.namespace, Name: r.name}
-}
-
-func (r request) reads() bool        { return r.plain().Reads() }
-func (r request) writes() bool       { return r.plain().Writes() }
-func (r request) writesStatus() bool { return r.plain().WritesStatus() }
-func (r request) writesObject() bool { return r.plain().WritesObject() }
+func (r request) String() string { return fmt.Sprintf("%s -> %d", r.Request, r.code) }
 
 // recorder remembers requests.
 type recorder struct {
@@ -57,9 +39,7 @@ type recorder struct {
 // before returns a transport that records what it hands on.
 func (r *recorder) before(next http.RoundTripper) http.RoundTripper {
 	return harness.Transport(func(req *http.Request) (*http.Response, error) {
-		sent := harness.Parse(req.Method, req.URL, req.Header.Get("Content-Type"))
-		entry := requestOf(sent)
-		entry.at = time.Now()
+		entry := request{Request: harness.Parse(req.Method, req.URL, req.Header.Get("Content-Type")), at: time.Now()}
 		r.mu.Lock()
 		i := len(r.requests)
 		r.requests = append(r.requests, entry)
@@ -103,7 +83,7 @@ func objects(requests []request) []string {
 	}
 	var found []string
 	for _, r := range requests {
-		found = append(found, kinds[r.resource]+"/"+r.name)
+		found = append(found, kinds[r.Resource]+"/"+r.Name)
 	}
 	slices.Sort(found)
 	return slices.Compact(found)

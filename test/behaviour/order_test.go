@@ -33,7 +33,7 @@ func TestNewRevisionWaitsForMiddleware(t *testing.T) {
 		}
 		return mentions(e.componentStatus(name, "auth").Message, "keeps running", "waits for mysql")
 	})
-	e.equal("written while mysql is down", objects(op.since(mark, request.writesObject)), nil)
+	e.equal("written while mysql is down", objects(op.since(mark, request.WritesObject)), nil)
 
 	web := lookup[*appsv1.Deployment](e.journal, "web")
 	e.must(api.Delete(e.ctx, web.DeepCopy()))
@@ -170,8 +170,8 @@ func TestContradictionChangesNothing(t *testing.T) {
 			if ds := e.dataService(name); ds.Status.Phase != dsv1.PhaseFailed || ds.Status.ObservedGeneration != ds.Generation {
 				t.Errorf("phase %s, observed generation %d of %d", ds.Status.Phase, ds.Status.ObservedGeneration, ds.Generation)
 			}
-			e.never("something was written", func() bool { return len(op.since(mark, request.writesObject)) > 0 })
-			if n := len(op.since(mark, request.writesStatus)); n > 1 {
+			e.never("something was written", func() bool { return len(op.since(mark, request.WritesObject)) > 0 })
+			if n := len(op.since(mark, request.WritesStatus)); n > 1 {
 				t.Errorf("%d status writes", n)
 			}
 			after := versions(e.made())
@@ -201,7 +201,7 @@ func TestPaused(t *testing.T) {
 		ds := e.dataService(name)
 		return unless(ds.Status.ObservedGeneration == ds.Generation && ds.Status.Phase == dsv1.PhasePaused, "phase "+string(ds.Status.Phase))
 	})
-	e.never("something was written while paused", func() bool { return len(op.since(mark, request.writesObject)) > 0 })
+	e.never("something was written while paused", func() bool { return len(op.since(mark, request.WritesObject)) > 0 })
 	if err := e.isReady(name, 0); err == nil {
 		t.Error("ready, though a Deployment is missing")
 	}

@@ -34,15 +34,15 @@ func TestPodsThatCannotBeChangeNothing(t *testing.T) {
 			mark := op.mark()
 			e.change(ds, fields{"auth": mistake.auth, "web": fields{"image": "registry.example/web:v2"}})
 			e.condition(ds, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonInvalidSpec, "spec.auth", mistake.message)
-			e.never("something is written", func() bool { return len(op.since(mark, request.writesObject)) > 0 })
-			e.equal("objects written", objects(op.since(mark, request.writesObject)), nil)
+			e.never("something is written", func() bool { return len(op.since(mark, request.WritesObject)) > 0 })
+			e.equal("objects written", objects(op.since(mark, request.WritesObject)), nil)
 
 			undo := fields{}
 			for field := range mistake.auth {
 				undo[field] = nil
 			}
 			e.changeReady(ds, fields{"auth": undo})
-			e.equal("objects written", objects(op.since(mark, request.writesObject)), []string{"Deployment/web"})
+			e.equal("objects written", objects(op.since(mark, request.WritesObject)), []string{"Deployment/web"})
 		})
 	}
 }

@@ -221,16 +221,16 @@ func (e *env) used(op *operator, account string) (used map[right]bool, refused [
 	}
 	used = map[right]bool{}
 	for _, r := range requests {
-		if r.resource == "" || r.resource[0] == '/' {
+		if r.Resource == "" || r.Resource[0] == '/' {
 			continue // discovery, which is everyone's
 		}
-		switch r.verb {
+		switch r.Verb {
 		case "apply", "try":
-			r.verb = "patch"
+			r.Verb = "patch"
 		}
-		used[right{r.group, r.resource, r.verb}] = true
-		if r.verb == "patch" && r.code == http.StatusCreated { // the API server asks for both
-			used[right{r.group, r.resource, "create"}] = true
+		used[right{r.Group, r.Resource, r.Verb}] = true
+		if r.Verb == "patch" && r.code == http.StatusCreated { // the API server asks for both
+			used[right{r.Group, r.Resource, "create"}] = true
 		}
 		if r.code == http.StatusForbidden || r.code == http.StatusUnauthorized {
 			refused = append(refused, r.String())
@@ -274,7 +274,8 @@ func (e *env) audited(account string) []request {
 			o.Resource += "/" + o.Subresource
 		}
 		found = append(found, request{
-			verb: event.Verb, group: o.APIGroup, resource: o.Resource, namespace: o.Namespace, name: o.Name, code: event.Response.Code,
+			Request: harness.Request{Verb: event.Verb, Group: o.APIGroup, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name},
+			code:    event.Response.Code,
 		})
 	}
 	e.must(lines.Err())

@@ -59,21 +59,21 @@ func TestSample(t *testing.T) {
 	}
 
 	here := func(is func(request) bool) []request {
-		return op.since(mark, func(r request) bool { return is(r) && (r.namespace == e.namespace || r.namespace == "") })
+		return op.since(mark, func(r request) bool { return is(r) && (r.Namespace == e.namespace || r.Namespace == "") })
 	}
 	const all = 1 + 11 + 12 + 13 + 2
-	e.equal("objects written", objects(here(request.writesObject)), ids(e.made()))
-	if n := len(here(request.writesObject)); n != all {
-		t.Errorf("%d writes for %d objects: %v", n, all, here(request.writesObject))
+	e.equal("objects written", objects(here(request.WritesObject)), ids(e.made()))
+	if n := len(here(request.WritesObject)); n != all {
+		t.Errorf("%d writes for %d objects: %v", n, all, here(request.WritesObject))
 	}
-	if writes := here(request.writesStatus); len(writes) > 15 {
+	if writes := here(request.WritesStatus); len(writes) > 15 {
 		t.Errorf("%d status writes: %v", len(writes), writes)
 	}
-	if reads := here(request.reads); len(reads) > 8 {
+	if reads := here(request.Reads); len(reads) > 8 {
 		t.Errorf("%d reads: %v", len(reads), reads)
 	}
-	t.Logf("%d object writes, %d status writes, %d reads", len(here(request.writesObject)),
-		len(here(request.writesStatus)), len(here(request.reads)))
+	t.Logf("%d object writes, %d status writes, %d reads", len(here(request.WritesObject)),
+		len(here(request.WritesStatus)), len(here(request.Reads)))
 	e.middlewareFirst(services)
 	e.arrowsMoved(name)
 	e.remove(name) // its node port is one for the whole cluster

@@ -49,14 +49,14 @@ func TestAutoscaling(t *testing.T) {
 	e.until("3 pods", func() error { return e.hasPods("web", 3) })
 	e.ready(name)
 	e.rests(op)
-	e.equal("written after an autoscaler's write", objects(op.since(requests, request.writesObject)), nil)
+	e.equal("written after an autoscaler's write", objects(op.since(requests, request.WritesObject)), nil)
 	e.alwaysHad("web", mark, 4, 3)
 
 	op.stop()
 	op = e.startOperator()
 	e.ready(name)
 	e.rests(op)
-	e.equal("written after a restart", objects(op.since(0, request.writesObject)), nil)
+	e.equal("written after a restart", objects(op.since(0, request.WritesObject)), nil)
 
 	// The cluster's own autoscaler knows no metrics here, but it keeps to the limits.
 	mark, requests = e.mark(), op.mark()
@@ -94,7 +94,7 @@ func TestScalingByHandIsUndone(t *testing.T) {
 		e.until("the pods of replica", func() error { return e.hasPods("web", 2) })
 		e.ready(name)
 		e.rests(op)
-		e.equal(fmt.Sprintf("written after scaling to %d", replicas), objects(op.since(requests, request.writesObject)), []string{"Deployment/web"})
+		e.equal(fmt.Sprintf("written after scaling to %d", replicas), objects(op.since(requests, request.WritesObject)), []string{"Deployment/web"})
 	}
 }
 
@@ -124,7 +124,7 @@ func TestInjectedSidecars(t *testing.T) {
 	e.until("the injected sidecar runs", e.injected)
 	e.ready(name)
 	e.rests(op)
-	e.equal("written after the injection", objects(op.since(requests, request.writesObject)), nil)
+	e.equal("written after the injection", objects(op.since(requests, request.WritesObject)), nil)
 
 	for _, c := range []struct {
 		what   string
@@ -157,7 +157,7 @@ func TestInjectedSidecars(t *testing.T) {
 		e.ready(name)
 		e.rests(op)
 		e.until("what was injected is still there", e.injected)
-		e.equal("written after a change of the "+c.what, objects(op.since(requests, request.writesObject)), []string{"Deployment/web"})
+		e.equal("written after a change of the "+c.what, objects(op.since(requests, request.WritesObject)), []string{"Deployment/web"})
 	}
 
 	// A change of the spec leaves it, too.
@@ -199,8 +199,8 @@ func TestSuspendedByHandIsUndone(t *testing.T) {
 		})
 		e.ready(name)
 		e.rests(op)
-		for _, r := range op.since(requests, request.writesObject) {
-			if r.resource != "cronjobs" {
+		for _, r := range op.since(requests, request.WritesObject) {
+			if r.Resource != "cronjobs" {
 				t.Errorf("written as well: %s", r)
 			}
 		}
@@ -294,10 +294,10 @@ func (e *env) rests(op *operator) {
 	e.Helper()
 	e.until("the operator rests", func() error {
 		mark := op.mark()
-		wrote := func() error { return unless(len(op.since(mark, request.writesObject)) > 0, "not yet") }
+		wrote := func() error { return unless(len(op.since(mark, request.WritesObject)) > 0, "not yet") }
 		return unless(e.within(glance, wrote) != nil, "it goes on writing")
 	})
 }
 
 // onDeployments tells whether a request writes a Deployment.
-func onDeployments(r request) bool { return r.writesObject() && r.resource == "deployments" }
+func onDeployments(r request) bool { return r.WritesObject() && r.Resource == "deployments" }

@@ -32,7 +32,7 @@ func TestRemovedComponentGoes(t *testing.T) {
 		mark := op.mark()
 		e.changeReady(name, fields{c.component: nil})
 		e.until("the objects go", func() error { return saying(difference(ids(e.made()), without(all, c.goes))) })
-		e.equal(c.component+" removed: objects written", objects(op.since(mark, request.writesObject)), append(c.changes[:len(c.changes):len(c.changes)], c.goes...))
+		e.equal(c.component+" removed: objects written", objects(op.since(mark, request.WritesObject)), append(c.changes[:len(c.changes):len(c.changes)], c.goes...))
 		after := versions(e.made())
 		for _, id := range without(all, append(c.goes, c.changes...)) {
 			if before[id] != after[id] {

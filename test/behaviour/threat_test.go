@@ -123,7 +123,7 @@ func TestThreatOtherNamespaces(t *testing.T) {
 		return fmt.Sprint(versions(victim.all())) != fmt.Sprint(before)
 	})
 	e.equal("requests about the other namespace", asText(op.since(0, func(r request) bool {
-		return r.namespace == victim.namespace && r.verb != "list" && r.verb != "watch"
+		return r.Namespace == victim.namespace && r.Verb != "list" && r.Verb != "watch"
 	})), nil)
 
 	// No field could name it: references are to the resource's own namespace.
@@ -170,7 +170,7 @@ func TestThreatForeignSecrets(t *testing.T) {
 		"mysql": fields{"credentialsSecret": "foreign"},
 		"auth":  fields{"configFiles": []any{fields{"path": "/etc/foreign", "secret": "foreign"}}, "envFrom": []any{fields{"secretRef": fields{"name": "foreign"}}}},
 	}))
-	e.equal("requests for it", asText(op.since(0, func(r request) bool { return r.resource == "secrets" && r.name == "foreign" })), nil)
+	e.equal("requests for it", asText(op.since(0, func(r request) bool { return r.Resource == "secrets" && r.Name == "foreign" })), nil)
 
 	// One in the place of the operator's own is looked at, to say whose it is, and left alone.
 	e.change(name, fields{"mysql": fields{"kind": "ThirdParty", "credentialsSecret": nil, "thirdParty": fields{

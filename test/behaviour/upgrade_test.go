@@ -66,7 +66,7 @@ func TestUpgradeOfTheOperatorWritesNothing(t *testing.T) {
 		seen := e.reconciled()
 		op = e.startOperator(ofVersion(next))
 		e.until("everything is looked at", func() error { return e.reconciledSince(seen, 1) })
-		e.equal("writes of "+next, asText(op.since(0, func(r request) bool { return costs(r) && !r.reads() })), nil)
+		e.equal("writes of "+next, asText(op.since(0, func(r request) bool { return costs(r) && !r.Reads() })), nil)
 	}
 	e.changeReady(name, fields{"auth": fields{"replica": 2}}) // all before it has been worked off
 	delete(before, "Deployment/auth")
@@ -108,7 +108,7 @@ func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 		return unless(e.dataService(name).Status.ObservedGeneration == generation, "it is not")
 	})
 	e.never("it changed something", func() bool {
-		return slices.ContainsFunc(op.since(0, request.writesObject), func(r request) bool { return r.name != "b-auth" })
+		return slices.ContainsFunc(op.since(0, request.WritesObject), func(r request) bool { return r.Name != "b-auth" })
 	})
 	delete(before, "ConfigMap/proxy")
 	delete(before, "Deployment/b-auth")
@@ -140,7 +140,7 @@ func TestTakingObjectsBackFromANewerOperator(t *testing.T) {
 			[]byte(`{"metadata":{"annotations":{"`+plan.AnnotationWriter+`":null}}}`))))
 	}
 	e.ready(name)
-	e.equal("object writes", asText(op.since(0, request.writesObject)), nil)
+	e.equal("object writes", asText(op.since(0, request.WritesObject)), nil)
 	e.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
 	if writer := lookup[*appsv1.Deployment](e.journal, "auth").Annotations[plan.AnnotationWriter]; writer != "1.0.0" {
 		t.Errorf("auth was written by %q", writer)

@@ -111,9 +111,9 @@ func (o *olm) says(status metav1.ConditionStatus, reason string, parts ...string
 	})
 }
 
-func aboutUpgrades(r request) bool { return r.resource == "operatorconditions" }
+func aboutUpgrades(r request) bool { return r.Resource == "operatorconditions" }
 
-func aboutUpgradesWritten(r request) bool { return aboutUpgrades(r) && r.writes() }
+func aboutUpgradesWritten(r request) bool { return aboutUpgrades(r) && r.Writes() }
 
 // OLM is told not to upgrade the operator while a DataService is being rolled out, in a few writes.
 func TestUpgradesWaitForRollouts(t *testing.T) {
