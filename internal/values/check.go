@@ -26,22 +26,9 @@ type reader func(path string, value any) (any, error)
 
 // checks are for what the CRD does not spell out, by the name of the field.
 var checks = map[string]reader{
-	"resources":          object[corev1.ResourceRequirements],
-	"securityContext":    object[corev1.SecurityContext],
-	"podSecurityContext": object[corev1.PodSecurityContext],
-	"affinity":           object[corev1.Affinity],
+	"resources":        object[corev1.ResourceRequirements],
+	"imagePullSecrets": list(pullSecret),
 
-	"envs":                      list(envVar),
-	"envFrom":                   list(anything[corev1.EnvFromSource]),
-	"volumeMounts":              list(volumeMount),
-	"volumes":                   list(volume),
-	"initContainers":            list(container),
-	"sidecars":                  list(container),
-	"imagePullSecrets":          list(pullSecret),
-	"tolerations":               list(anything[corev1.Toleration]),
-	"topologySpreadConstraints": list(anything[corev1.TopologySpreadConstraint]),
-
-	"probes":           probes,
 	"ports":            oneProtocol(unique("name", list(servicePort))),
 	"configFiles":      unique("path", list(configFile)),
 	"rollingUpdate":    rollingUpdate,
@@ -58,22 +45,43 @@ var checks = map[string]reader{
 	"credentialsSecret":  subdomain,
 }
 
-// Unchecked tells whether values hold parts of Kubernetes' own API, which only the API server
-// can judge in full.
-func Unchecked(v map[string]any) bool {
-	return slices.ContainsFunc(unchecked, func(name string) bool { return v[name] != nil })
+// serverChecks are for parts of Kubernetes' own API, which only the API server can judge in full.
+var serverChecks = map[string]reader{
+	"securityContext":    object[corev1.SecurityContext],
+	"podSecurityContext": object[corev1.PodSecurityContext],
+	"affinity":           object[corev1.Affinity],
+
+	"envs":                      list(envVar),
+	"envFrom":                   list(anything[corev1.EnvFromSource]),
+	"volumeMounts":              list(volumeMount),
+	"volumes":                   list(volume),
+	"initContainers":            list(container),
+	"sidecars":                  list(container),
+	"tolerations":               list(anything[corev1.Toleration]),
+	"topologySpreadConstraints": list(anything[corev1.TopologySpreadConstraint]),
+
+	"probes":   probes,
+	"schedule": asGiven,
 }
 
-var unchecked = []string{
-	"securityContext", "podSecurityContext", "affinity", "envs", "envFrom", "volumeMounts", "volumes", "initContainers", "sidecars",
-	"tolerations", "topologySpreadConstraints", "probes", "schedule",
+// Unchecked tells whether values hold something that only the API server can judge in full.
+func Unchecked(v map[string]any) bool {
+	for name := range serverChecks {
+		if v[name] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // check reads every field that has a check, in place.
 func check(path string, fields map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		read, ok := checks[name]
-		if !ok {
+		read := checks[name]
+		if read == nil {
+			read = serverChecks[name]
+		}
+		if read == nil {
 			continue
 		}
 		value, err := read(path+"."+name, fields[name])
@@ -84,6 +92,8 @@ func check(path string, fields map[string]any) error {
 	}
 	return nil
 }
+
+func asGiven(_ string, value any) (any, error) { return value, nil }
 
 // peers reads the peers of the network policies.
 func peers(objects []dsv1.Object) ([]any, error) {

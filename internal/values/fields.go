@@ -25,7 +25,7 @@ var unused = []string{"port", "nodePort", "serviceType", "serviceAnnotations", "
 
 // fields returns what the spec says of a component, the defaults for all components below it,
 // by the names of its fields. The charts' values have the same names: a new field needs its
-// type and its chart, and a line in checks if the CRD does not spell it out.
+// type and its chart, and a line in checks or serverChecks if the CRD does not spell it out.
 func fields(in Input, c *component.Component) (map[string]any, error) {
 	v, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Fields)
 	if err != nil {
