@@ -6,6 +6,7 @@ package manager
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"maps"
 	"math"
 	"reflect"
 	"unique"
@@ -28,15 +29,28 @@ type sharer struct {
 
 func newSharer() *sharer { return &sharer{seed: maphash.MakeSeed(), parts: lru.New(sharedParts)} }
 
-// transform prepares an object for the cache. It drops what nobody reads there: the field managers.
+// transform prepares an object for the cache, without what nobody reads there: the field managers. It
+// changes nothing of what it is given, because informers give it some objects twice, whose parts are
+// others' as well then.
 func (s *sharer) transform(object any) (any, error) {
-	if u, ok := object.(*unstructured.Unstructured); ok {
-		u.SetManagedFields(nil)
-		for key, value := range u.Object {
-			u.Object[key], _ = s.share(value)
-		}
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return object, nil
 	}
-	return object, nil
+	content := make(map[string]any, len(u.Object))
+	for key, value := range u.Object {
+		if metadata, ok := value.(map[string]any); ok && key == "metadata" {
+			value = withoutManagers(metadata)
+		}
+		content[unique.Make(key).Value()], _ = s.share(value)
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+func withoutManagers(metadata map[string]any) map[string]any {
+	metadata = maps.Clone(metadata)
+	delete(metadata, "managedFields")
+	return metadata
 }
 
 // share returns a part that is as this one, and its hash.
@@ -45,21 +59,21 @@ func (s *sharer) share(part any) (any, uint64) {
 	case string:
 		return unique.Make(p).Value(), maphash.String(s.seed, p)
 	case map[string]any:
-		sum := uint64(len(p))
+		shared, sum := make(map[string]any, len(p)), uint64(len(p))
 		for key, value := range p {
-			shared, hash := s.share(value)
-			p[unique.Make(key).Value()] = shared // the same key, in memory that all share
+			child, hash := s.share(value)
+			shared[unique.Make(key).Value()] = child
 			sum += s.mix(maphash.String(s.seed, key), hash)
 		}
-		return s.known(p, s.mix(1, sum))
+		return s.known(shared, s.mix(1, sum))
 	case []any:
-		sum := uint64(len(p))
+		shared, sum := make([]any, len(p)), uint64(len(p))
 		for i, value := range p {
-			shared, hash := s.share(value)
-			p[i] = shared
+			child, hash := s.share(value)
+			shared[i] = child
 			sum = s.mix(sum, hash)
 		}
-		return s.known(p, s.mix(2, sum))
+		return s.known(shared, s.mix(2, sum))
 	case int64:
 		return p, s.mix(3, uint64(p)) //nolint:gosec // its bits
 	case float64:
