@@ -50,6 +50,7 @@ func (l load) run(ctx context.Context, b *bench) error {
 		return err
 	}
 	r := &loadReport{bench: b, limit: float64(limit) / (1 << 20)}
+	defer r.print() // also what was measured before something went wrong
 	for _, n := range b.sizes {
 		if p, err = l.size(ctx, b, p, r, n, limit); err != nil {
 			return errors.Join(err, p.stop())
@@ -59,11 +60,7 @@ func (l load) run(ctx context.Context, b *bench) error {
 	if err == nil {
 		err = l.delete(ctx, b, p, r)
 	}
-	if err = errors.Join(err, p.stop()); err != nil {
-		return err
-	}
-	r.print()
-	return nil
+	return errors.Join(err, p.stop())
 }
 
 // size takes the fleet to a size, changes all of it and restarts the operator.
