@@ -23,22 +23,23 @@ type loadReport struct {
 	growths                             []*growth
 }
 
-// growth is a number at the first and at the last size.
+// growth is a number at the first and at the latest size.
 type growth struct {
 	what        string
 	first, last float64
-	limit       *bound // of their ratio
+	ratio       string
 }
 
-// grow notes a number at one more size.
-func (r *loadReport) grow(what string, n float64, limit *bound) {
+// grow notes a number at one more size, and checks its ratio to the one at the first size.
+func (r *loadReport) grow(what string, services int, n float64, limit *bound) {
 	for _, g := range r.growths {
 		if g.what == what {
 			g.last = n
+			g.ratio, _ = r.bench.report.check(fmt.Sprintf("%s, at %d and at %d", what, r.bench.sizes[0], services), n/g.first, limit)
 			return
 		}
 	}
-	r.growths = append(r.growths, &growth{what, n, n, limit})
+	r.growths = append(r.growths, &growth{what, n, n, ""})
 }
 
 // add adds a line to the table of events and returns the writes for each DataService.
@@ -63,31 +64,31 @@ func (r *loadReport) created(n int, s step) {
 	s.objects += r.bench.objects
 	cell, _ := r.bench.report.check(what+": writes for each", s.writes(), atMost(float64(r.bench.objects+loadCreate)))
 	r.add(what, s, cell)
-	r.grow("create: objects a second", float64(s.objects)/s.took.Seconds(), nil)
-	r.each("create", s)
+	r.grow("create: objects a second", n, float64(s.objects)/s.took.Seconds(), nil)
+	r.each("create", n, s)
 }
 
 func (r *loadReport) changed(n int, s step) {
 	what := fmt.Sprintf("one image of each of %d", n)
 	cell, _ := r.bench.report.check(what+": writes for each", s.writes(), atMost(1+loadStatus))
 	r.add(what, s, cell)
-	r.each("one image", s)
+	r.each("one image", n, s)
 }
 
 // each notes how what an event costs for each DataService grows.
-func (r *loadReport) each(event string, s step) {
-	r.grow(event+": writes for each", s.writes(), atMost(loadGrowth))
-	r.grow(event+": CPU ms for each", 1000*s.each(s.used.cpu), nil)
+func (r *loadReport) each(event string, n int, s step) {
+	r.grow(event+": writes for each", n, s.writes(), atMost(loadGrowth))
+	r.grow(event+": CPU ms for each", n, 1000*s.each(s.used.cpu), nil)
 }
 
 func (r *loadReport) restarted(n int, s step) {
 	what := fmt.Sprintf("restart beside %d", n)
 	cell, _ := r.bench.report.check(what+": writes", s.writes(), exactly(0))
 	r.add(what, s, cell)
-	r.grow("restart: GET", s.used.requests["GET"], atMost(loadGrowth))
-	r.grow("restart: ms for each", 1000*s.each(s.took.Seconds()), nil)
-	r.grow("restart: CPU ms for each", 1000*s.each(s.used.cpu), nil)
-	r.grow("restart: live heap, MiB for each", s.each(s.used.heap), nil)
+	r.grow("restart: GET", n, s.used.requests["GET"], atMost(loadGrowth))
+	r.grow("restart: ms for each", n, 1000*s.each(s.took.Seconds()), nil)
+	r.grow("restart: CPU ms for each", n, 1000*s.each(s.used.cpu), nil)
+	r.grow("restart: live heap, MiB for each", n, s.each(s.used.heap), nil)
 }
 
 func (r *loadReport) deleted(n int, s step) {
@@ -138,8 +139,7 @@ func (r *loadReport) print() {
 	first, last := r.bench.sizes[0], r.bench.sizes[len(r.bench.sizes)-1]
 	table := report.table("GROWTH", fmt.Sprintf("AT %d", first), fmt.Sprintf("AT %d", last), "RATIO")
 	for _, g := range r.growths {
-		cell, _ := report.check(fmt.Sprintf("%s, at %d and at %d", g.what, first, last), g.last/g.first, g.limit)
-		table.row(g.what, number(g.first), number(g.last), cell)
+		table.row(g.what, number(g.first), number(g.last), g.ratio)
 	}
 	table.flush()
 }

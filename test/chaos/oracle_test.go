@@ -46,10 +46,12 @@ func TestOracleFinds(t *testing.T) {
 	}
 	give()
 	fighter.Wait()
-	s.until("all is back", s.isReady)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.namespace}}
+	s.until("the last that was deleted is back", func() error {
+		return api.Get(s.ctx, client.ObjectKeyFromObject(config), config)
+	})
 
 	s.stop(op)
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.namespace}}
 	s.must(api.Patch(s.ctx, config, client.RawPatch(types.MergePatchType, []byte(`{"data":{"stray":"x"}}`))))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mysql-dataservice-credentials", Namespace: s.namespace}}
 	s.must(api.Patch(s.ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"password":"b3RoZXI="}}`))))
