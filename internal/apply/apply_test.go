@@ -186,8 +186,7 @@ func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 			planned := pick(t, objectsOf(t, ds), test.id)
 			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Updated)
 			assert.Equal(t, len(traffic.take(namespace)), 1)
-			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
-			assert.Equal(t, len(traffic.take(namespace)), 0)
+			atRest(t, a, ds, planned)
 
 			// Nothing of the earlier form is left: it is as if it had been created like this.
 			got := fetch(t, planned)
@@ -217,7 +216,5 @@ func TestQuantitiesAreNoDrift(t *testing.T) {
 	assert.DeepEqual(t, container(fetch(t, planned).Object)["resources"], map[string]any{
 		"requests": map[string]any{"cpu": "1", "memory": "4Gi"}, "limits": map[string]any{"cpu": "2"},
 	})
-	traffic.take(ds.Namespace)
-	assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
-	assert.Equal(t, len(traffic.take(ds.Namespace)), 0)
+	atRest(t, a, ds, planned)
 }

@@ -111,9 +111,7 @@ func TestDriftIsCorrected(t *testing.T) {
 				object.SetGeneration(0)
 			}
 			assert.DeepEqual(t, after, before)
-			traffic.take(ds.Namespace)
-			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
-			assert.Equal(t, len(traffic.take(ds.Namespace)), 0)
+			atRest(t, a, ds, planned)
 		})
 	}
 }
@@ -159,8 +157,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 			assert.DeepEqual(t, after.Object["data"], before.Object["data"])
 			assert.DeepEqual(t, after.Object["binaryData"], before.Object["binaryData"])
 			assert.DeepEqual(t, after.Object["spec"], before.Object["spec"])
-			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
-			assert.Equal(t, len(traffic.take(ds.Namespace)), 0)
+			atRest(t, a, ds, planned)
 		})
 	}
 }
@@ -179,9 +176,7 @@ func TestWelcomeAdditionsStay(t *testing.T) {
 		set(t, o, "data", "metadata", "labels", "team")
 		set(t, o, "now", "spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt")
 	})
-	traffic.take(ds.Namespace)
-	assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
-	assert.Equal(t, len(traffic.take(ds.Namespace)), 0)
+	atRest(t, a, ds, planned)
 
 	// They also stay when the plan changes.
 	ds.Spec.Proxy.Image = "registry.example.com/proxy:v2"
@@ -196,25 +191,21 @@ func TestWelcomeAdditionsStay(t *testing.T) {
 // Another writer that keeps changing an object is corrected less and less often.
 func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
-	planned := pick(t, objectsOf(t, ds), "Deployment/proxy")
-	a := New(operator, apiReader, ownVersion)
+	a, ds, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", "Deployment/proxy")
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a.contests.now = func() time.Time { return now }
-	mustApply(t, a, ownerOf(ds), planned)
 	scale := func(n int64) { edit(t, planned, func(o map[string]any) { set(t, o, n, "spec", "replicas") }) }
 	for range contestFree + 1 {
 		scale(7)
 		assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Corrected)
 	}
 	scale(7)
-	traffic.take(namespace)
+	traffic.take(ds.Namespace)
 	result, err := applied(t, a, ownerOf(ds), planned)
 	assert.DeepEqual(t, err, &ContestedError{Kind: "Deployment", Name: "proxy", RetryAfter: contestFirst})
 	assert.ErrorContains(t, err, "Deployment proxy: another writer keeps changing")
 	assert.Equal(t, result.Object.GetName(), "proxy", "its health is still of interest")
-	assert.Equal(t, len(traffic.take(namespace)), 0)
+	assert.Equal(t, len(traffic.take(ds.Namespace)), 0)
 	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(7))
 
 	// A change of the spec is no correction: it is not held up.

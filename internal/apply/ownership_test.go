@@ -117,9 +117,7 @@ func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Corrected)
 			assert.Equal(t, fetch(t, planned).GetUID(), hidden.GetUID())
 			await(t, fetch(t, planned))
-			traffic.take(namespace)
-			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
-			assert.Equal(t, len(traffic.take(namespace)), 0)
+			atRest(t, a, ds, planned)
 		})
 	}
 }
@@ -210,9 +208,7 @@ func TestAClaimOfAStatefulSetIsTakenUp(t *testing.T) {
 	assert.Equal(t, live.GetUID(), theirs.GetUID())
 	assert.Equal(t, field(t, live, storageRequest...), "20Gi")
 	assert.Assert(t, plan.Kept(live))
-	traffic.take(namespace)
-	assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
-	assert.Equal(t, len(traffic.take(namespace)), 0)
+	atRest(t, a, ds, planned)
 }
 
 func TestDeleteSparesANamesake(t *testing.T) {

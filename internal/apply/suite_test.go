@@ -223,6 +223,14 @@ func mustApply(t *testing.T, a *Applier, owner Owner, planned *unstructured.Unst
 	return result
 }
 
+// atRest: applying an object once more changes nothing and asks the API server nothing.
+func atRest(t *testing.T, a *Applier, ds *dsv1.DataService, planned *unstructured.Unstructured) {
+	t.Helper()
+	traffic.take(ds.Namespace)
+	assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
+	assert.Equal(t, len(traffic.take(ds.Namespace)), 0)
+}
+
 // applied is Apply in the place of what the cache shows.
 func applied(t *testing.T, a *Applier, owner Owner, planned *unstructured.Unstructured) (Result, error) {
 	t.Helper()

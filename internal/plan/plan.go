@@ -22,9 +22,9 @@ import (
 )
 
 // A plan is needed while something changes. A few are kept as they are, about 0.5 MB for a whole
-// platform; far more as compressed JSON, a fortieth of that, which costs two milliseconds or so to read
-// and not the tens that it takes to render. So many DataServices can be in motion at once before plans are made
-// anew for each event.
+// platform; far more as compressed JSON, a fortieth of that, which takes some two milliseconds to
+// read and not the tens that rendering takes. So many DataServices can be in motion at once before
+// plans are made anew for each event.
 const (
 	openPlans   = 32
 	cachedPlans = 2048

@@ -18,16 +18,12 @@ import (
 	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/plan"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
@@ -101,28 +97,11 @@ func run() error {
 
 // prepare connects, installs the CRD and waits until it is served.
 func (s *suite) prepare(ctx context.Context, config *rest.Config) error {
-	scheme, err := manager.Scheme()
-	if err != nil {
-		return err
-	}
 	s.config = config
-	if s.api, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
-		return fmt.Errorf("connect to the cluster: %w", err)
-	}
+	var err error
 	if s.planner, err = live.NewPlanner(config); err != nil {
 		return err
 	}
-	crd := &unstructured.Unstructured{}
-	if err := harness.ReadYAML(crdFile, &crd.Object); err != nil {
-		return err
-	}
-	if err := s.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("transitions"), client.ForceOwnership); err != nil {
-		return fmt.Errorf("install the CRD: %w", err)
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("d3os-product.com.d3os/v1")
-	list.SetKind("DataServiceList")
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return s.api.List(ctx, list, client.InNamespace(corev1.NamespaceDefault)) == nil, nil
-	})
+	s.api, err = harness.Connect(ctx, config, "transitions")
+	return err
 }
