@@ -23,13 +23,37 @@ import (
 // prompt is how soon a deleted or edited object is back.
 const prompt = time.Second
 
+// reactions is how long the operator took.
+type reactions struct {
+	n       int
+	slowest time.Duration
+	late    []string
+}
+
+func (r *reactions) add(what string, took time.Duration) {
+	r.n++
+	r.slowest = max(r.slowest, took)
+	if took > prompt {
+		r.late = append(r.late, fmt.Sprintf("%s took %s", what, took))
+	}
+}
+
+// check allows for a machine that stumbles: an operator that is slow is so more than once in ten times.
+func (r *reactions) check(t *testing.T) {
+	t.Helper()
+	t.Logf("%d reactions, the slowest after %s; late: %q", r.n, r.slowest, r.late)
+	if len(r.late) > r.n/10 {
+		t.Errorf("%d of %d reactions took more than %s", len(r.late), r.n, prompt)
+	}
+}
+
 // Every object that is deleted comes back within a second, with what was in it, and nothing
 // else is written.
 func TestDeletedObjectsComeBack(t *testing.T) {
 	e := alone(t)
 	op := e.startOperator()
 	name := e.createReady(sample())
-	var slowest time.Duration
+	var healed reactions
 	for _, object := range e.made() {
 		id := idOf(object)
 		mark, requests := e.mark(), op.mark()
@@ -45,18 +69,14 @@ func TestDeletedObjectsComeBack(t *testing.T) {
 			t.Errorf("%s was not deleted", id)
 		}
 		gone := e.first(mark, id, func(c change) bool { return c.event == watch.Deleted })
-		took := back.at.Sub(gone.at)
-		slowest = max(slowest, took)
-		if took > prompt {
-			t.Errorf("%s took %s to come back", id, took)
-		}
+		healed.add(id, back.at.Sub(gone.at))
 		if was, is := declared(object), declared(back.object); was != is {
 			t.Errorf("%s came back different:\n%s\n%s", id, was, is)
 		}
 		e.ready(name)
 		e.equal("written after "+id+" was deleted", objects(op.since(requests, request.WritesObject)), []string{id})
 	}
-	t.Logf("%d objects, the slowest came back after %s", len(e.made()), slowest)
+	healed.check(t)
 }
 
 // edit is a change that somebody makes to an object.
@@ -160,7 +180,7 @@ func TestEditedObjectsArePutBack(t *testing.T) {
 	e := alone(t)
 	op := e.startOperator()
 	name := e.createReady(sample())
-	var slowest time.Duration
+	var healed reactions
 	for _, edit := range edits {
 		id := kindOf(edit.object) + "/" + edit.of
 		what := id + ": " + edit.name
@@ -197,15 +217,11 @@ func TestEditedObjectsArePutBack(t *testing.T) {
 			e.ready(name)
 			continue
 		}
-		took := back.at.Sub(seen.at)
-		slowest = max(slowest, took)
-		if took > prompt {
-			t.Errorf("%s: undone after %s", what, took)
-		}
+		healed.add(what, back.at.Sub(seen.at))
 		e.ready(name)
 		e.equal("written after the edit "+what, objects(op.since(requests, request.WritesObject)), []string{id})
 	}
-	t.Logf("%d edits, the slowest was undone after %s", len(edits), slowest)
+	healed.check(t)
 }
 
 func pod(d *appsv1.Deployment) *corev1.PodSpec { return &d.Spec.Template.Spec }

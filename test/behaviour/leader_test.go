@@ -15,7 +15,7 @@ import (
 
 // Of two operators one works; when it ends the other takes over at once, with a full cache.
 func TestStandbyTakesOver(t *testing.T) {
-	e := parallel(t)
+	e := alone(t)
 	elect := func(_ *rest.Config, o *manager.Options) {
 		o.LeaderElection, o.LeaderElectionNamespace = true, e.namespace
 		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 10*time.Second, 500*time.Millisecond

@@ -110,8 +110,8 @@ func (r *report) totals(took time.Duration) {
 	t.flush()
 	r.note("CPU is this process's: the operator, the plain client and the benchmark, not the cluster.")
 	r.note("")
-	t = r.table("CASES", "PASSED", "FAILED")
-	t.row(fmt.Sprint(r.checked), fmt.Sprint(r.checked-len(r.outside)), fmt.Sprint(len(r.outside)))
+	t = r.table("CASES", "PASSED", "FAILED", "SEEDS")
+	t.row(fmt.Sprint(r.checked), fmt.Sprint(r.checked-len(r.outside)), fmt.Sprint(len(r.outside)), "none: nothing is random")
 	t.flush()
 	if len(r.outside) == 0 {
 		r.note("\nEverything lies within its bound.")
