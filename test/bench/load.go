@@ -135,6 +135,15 @@ func (b *bench) bringUp(ctx context.Context, ds *dsv1.DataService) (first, ready
 	if err != nil {
 		return 0, 0, err
 	}
+	go func() { // as long as others come up its turn may come
+		for ctx.Err() == nil {
+			select {
+			case <-b.services.news.next():
+				seen.news.raise()
+			case <-ctx.Done():
+			}
+		}
+	}()
 	begun := time.Now()
 	if err := b.create(ctx, ds); err != nil {
 		return 0, 0, err
