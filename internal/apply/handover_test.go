@@ -28,11 +28,8 @@ func scaleAs(t *testing.T, manager string, object *unstructured.Unstructured, re
 // The number of pods goes from the plan to an autoscaler and back without a jump.
 func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{web: {replica: 4}}")
-	a := New(operator, apiReader, ownVersion)
 	const id = "Deployment/web"
-	mustApply(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), id))
+	a, ds, _ := running(t, "{web: {replica: 4}}", id)
 
 	ds.Spec.Web.Autoscaling = &dsv1.Autoscaling{Min: 2, Max: 9}
 	planned := pick(t, objectsOf(t, ds), id)
@@ -41,12 +38,10 @@ func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	assert.Assert(t, !found)
 	result := mustApply(t, a, ownerOf(ds), planned)
 	assert.Equal(t, field(t, result.Object, "spec", "replicas"), int64(4))
-	traffic.take(namespace)
 
 	scaleAs(t, "autoscaler", planned, 7)
 	await(t, fetch(t, planned))
-	assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
-	assert.Equal(t, len(traffic.take(namespace)), 0)
+	atRest(t, a, ds, planned)
 
 	// A new revision leaves the number alone as well.
 	ds.Spec.Web.Image = "registry.example.com/other:v2"
@@ -61,18 +56,15 @@ func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 // Kubernetes never takes a Service's address back: it is made anew.
 func TestHeadlessServicesAreMadeAnew(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{web: {}}")
-	a := New(operator, apiReader, ownVersion)
 	const id = "Service/web"
-	mustApply(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), id))
+	a, ds, _ := running(t, "{web: {}}", id)
 	for _, kind := range []string{"Headless", "ClusterIP", "Headless", ""} {
-		traffic.take(namespace)
+		traffic.take(ds.Namespace)
 		ds.Spec.Web.ServiceType = kind
 		planned := pick(t, objectsOf(t, ds), id)
 		result := mustApply(t, a, ownerOf(ds), planned)
 		assert.Equal(t, result.Action, Replaced, kind)
-		policy, _ := deletion(t, namespace)
+		policy, _ := deletion(t, ds.Namespace)
 		assert.Equal(t, policy, metav1.DeletePropagationBackground)
 		awaitGone(t, planned)
 		result = mustApply(t, a, ownerOf(ds), planned)

@@ -23,23 +23,23 @@ type loadReport struct {
 	growths                             []*growth
 }
 
-// growth is a number at the first and at the latest size.
+// growth is a number at each size.
 type growth struct {
-	what        string
-	first, last float64
-	ratio       string
+	what  string
+	at    []float64
+	ratio string // of the latest to the first
 }
 
 // grow notes a number at one more size, and checks its ratio to the one at the first size.
 func (r *loadReport) grow(what string, services int, n float64, limit *bound) {
 	for _, g := range r.growths {
 		if g.what == what {
-			g.last = n
-			g.ratio, _ = r.bench.report.check(fmt.Sprintf("%s, at %d and at %d", what, r.bench.sizes[0], services), n/g.first, limit)
+			g.at = append(g.at, n)
+			g.ratio, _ = r.bench.report.check(fmt.Sprintf("%s, at %d and at %d", what, r.bench.sizes[0], services), n/g.at[0], limit)
 			return
 		}
 	}
-	r.growths = append(r.growths, &growth{what, n, n, ""})
+	r.growths = append(r.growths, &growth{what: what, at: []float64{n}})
 }
 
 // add adds a line to the table of events and returns the writes for each DataService.
@@ -136,10 +136,21 @@ func (r *loadReport) print() {
 		table.flush()
 		report.note("%s\n", t.note)
 	}
-	first, last := r.bench.sizes[0], r.bench.sizes[len(r.bench.sizes)-1]
-	table := report.table("GROWTH", fmt.Sprintf("AT %d", first), fmt.Sprintf("AT %d", last), "RATIO")
+	header := []string{"GROWTH"}
+	for _, n := range r.bench.sizes {
+		header = append(header, fmt.Sprintf("AT %d", n))
+	}
+	table := report.table(append(header, "RATIO")...)
 	for _, g := range r.growths {
-		table.row(g.what, number(g.first), number(g.last), g.ratio)
+		row := []string{g.what}
+		for i := range r.bench.sizes {
+			cell := "" // not reached
+			if i < len(g.at) {
+				cell = number(g.at[i])
+			}
+			row = append(row, cell)
+		}
+		table.row(append(row, g.ratio)...)
 	}
 	table.flush()
 }
