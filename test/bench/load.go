@@ -18,7 +18,7 @@ import (
 const (
 	// loadStatus is how many status writes one change may cost, loadWrites how many writes beside
 	// the objects the creation of a DataService: its status, and what others wrote meanwhile.
-	loadStatus = 3
+	loadStatus = 5
 	loadCreate = 20
 	// loadGrowth is what a number for each DataService may grow by from the first size to the last.
 	loadGrowth = 1.5
