@@ -234,10 +234,10 @@ func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Uns
 		return object, err
 	}
 	object, restoreErr := a.restore(ctx, planned, live)
-	if restoreErr != nil {
+	if apierrors.IsInvalid(restoreErr) {
 		return nil, err // the plan itself is invalid, and nothing was changed
 	}
-	return object, nil
+	return object, restoreErr
 }
 
 func (a *Applier) apply(ctx context.Context, object *unstructured.Unstructured) error {

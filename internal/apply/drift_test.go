@@ -4,12 +4,16 @@
 package apply
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/plan"
 )
@@ -217,4 +221,48 @@ func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 	now = now.Add(contestFirst)
 	assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Corrected)
 	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(2))
+}
+
+// A restore that ends between its two writes is finished by the next operator.
+func TestAnInterruptedRestoreIsFinished(t *testing.T) {
+	t.Parallel()
+	_, ds, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", "Service/proxy")
+	before := fetch(t, planned)
+	edit(t, planned, func(o map[string]any) {
+		set(t, o, []any{map[string]any{"name": "http", "port": int64(1234), "protocol": "TCP"}}, "spec", "ports")
+	})
+	_, err := applied(t, New(&ending{Client: operator}, apiReader, ownVersion), ownerOf(ds), planned)
+	assert.ErrorContains(t, err, "the operator has ended")
+
+	next := New(operator, apiReader, ownVersion)
+	await(t, fetch(t, planned))
+	assert.Equal(t, mustApply(t, next, ownerOf(ds), planned).Action, Corrected)
+	after := fetch(t, planned)
+	assert.DeepEqual(t, after.Object["spec"], before.Object["spec"])
+	assert.DeepEqual(t, after.GetAnnotations(), before.GetAnnotations())
+	assert.DeepEqual(t, managers(after), managers(before))
+	atRest(t, next, ds, planned)
+}
+
+// ending is the client of an operator that ends after its first update.
+type ending struct {
+	client.Client
+	updated bool
+}
+
+func (e *ending) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
+	if e.updated {
+		return errors.New("the operator has ended")
+	}
+	e.updated = true
+	return e.Client.Update(ctx, object, options...)
+}
+
+// managers is who owns which fields, whenever that was.
+func managers(object *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
+	fields := object.GetManagedFields()
+	for i := range fields {
+		fields[i].Time = nil
+	}
+	return fields
 }

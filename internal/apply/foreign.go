@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/csaupgrade"
@@ -22,8 +21,19 @@ import (
 // configuration, another port of its Service, a paused rollout. Others stand in the way: of a
 // disruption budget's two limits only one may be set. Those are the plan's alone.
 
-// hasForeign tells whether the live object has such entries.
+// annotationRestoring is on an object between the two writes of a restore, so that the second one
+// is made even if the operator ends in between.
+const annotationRestoring = "d3os-product.com.d3os/restoring"
+
+func restoring(live *unstructured.Unstructured) bool {
+	return live.GetAnnotations()[annotationRestoring] != ""
+}
+
+// hasForeign tells whether the live object has such entries, or has not been rid of them entirely.
 func hasForeign(planned, live *unstructured.Unstructured) bool {
+	if restoring(live) {
+		return true
+	}
 	switch planned.GetKind() {
 	case "ConfigMap", "Secret":
 		return foreignKeys(planned.Object, live.Object, "data") || foreignKeys(planned.Object, live.Object, "binaryData")
@@ -47,25 +57,33 @@ func hasForeign(planned, live *unstructured.Unstructured) bool {
 }
 
 // restore writes the live object as planned in one update, the plan's own lists exactly so.
-// Unlike an apply, it takes out foreign entries, and also planned variables in another form.
+// Unlike an apply, it takes out foreign entries, and also planned variables in another form. Where
+// planned fields change with it, a second update makes the field manager what an apply makes it.
 func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	object, err := a.compare.merge(withPlannedLists(planned, live), planned)
 	if err != nil {
 		return nil, err
 	}
+	kept, err := a.compare.contains(live, planned)
+	if err != nil {
+		return nil, err
+	}
 	object.SetResourceVersion(live.GetResourceVersion())
 	a.sign(object)
+	if !kept {
+		annotations := object.GetAnnotations()
+		annotations[annotationRestoring] = "true"
+		object.SetAnnotations(annotations)
+	}
 	if err := a.client.Update(ctx, object, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("restore %s: %w", describe(planned), err)
 	}
-	// The update made the manager a second owner of what it wrote, which would keep a later
-	// apply from removing it.
-	fields := object.GetManagedFields()
-	if !slices.ContainsFunc(fields, func(f metav1.ManagedFieldsEntry) bool {
-		return f.Manager == FieldManager && f.Operation == metav1.ManagedFieldsOperationUpdate
-	}) {
+	if !restoring(object) {
 		return object, nil
 	}
+	// The update made the manager a second owner of what it wrote, which would keep a later
+	// apply from removing it.
+	unstructured.RemoveNestedField(object.Object, "metadata", "annotations", annotationRestoring)
 	if err := csaupgrade.UpgradeManagedFields(object, sets.New(FieldManager), FieldManager); err != nil {
 		return nil, fmt.Errorf("restore the field manager of %s: %w", describe(planned), err)
 	}

@@ -71,13 +71,13 @@ func points(requests []fault.Request) []point {
 }
 
 // points returns the writes at which the scenario is disturbed. Repeated ones, which not every run
-// has, are left to CHAOS=full.
+// has, are left to CHAOS=full where they are not the point of it.
 func (sc *scenario) points(base *baseline, m mode) []point {
 	all := points(base.writes)
 	if full {
 		return all
 	}
-	all = slices.DeleteFunc(all, func(p point) bool { return p.nth > 1 })
+	all = slices.DeleteFunc(all, func(p point) bool { return p.nth > 1 && (p.status() || !sc.repeats) })
 	n := chosenAnswers
 	switch {
 	case m.crash && slices.Contains(everyWrite, sc.name):

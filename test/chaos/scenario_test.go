@@ -46,6 +46,8 @@ type scenario struct {
 	check  func(oracle.State) error // whether the run without faults did what it should
 	full   bool                     // only with CHAOS=full
 
+	repeats bool // some objects are written in several steps
+
 	once sync.Once
 	base *baseline
 	err  error
@@ -115,6 +117,7 @@ func drift(s *stage) {
 		s.must(api.Patch(s.ctx, object, client.RawPatch(types.StrategicMergePatchType, []byte(body))))
 	}
 	patch(&corev1.ConfigMap{}, "proxy", `{"data":{"stray":"x"}}`)
+	patch(&corev1.Service{}, "proxy", `{"spec":{"ports":[{"$patch":"replace"},{"name":"http","port":1234}]}}`)
 	patch(&appsv1.Deployment{}, "hello", `{"spec":{"template":{"spec":{"containers":[{"name":"hello","env":[{"name":"STRAY","value":"x"}]}]}}}}`)
 	s.must(api.Delete(s.ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hello"}}))
 }
@@ -122,15 +125,15 @@ func drift(s *stage) {
 // undrifted waits until the operator has undone that.
 func undrifted(s *stage) error {
 	state := fmt.Sprint(map[string]any(s.state(true)))
-	if strings.Contains(strings.ToLower(state), "stray") || !strings.Contains(state, "Lives/Service/hello:2") {
+	if strings.Contains(strings.ToLower(state), "stray") || strings.Contains(state, "1234") || !strings.Contains(state, "Lives/Service/hello:2") {
 		return fmt.Errorf("what others changed is still there")
 	}
 	return nil
 }
 
 // everyWrite are scenarios with a crash at each of their writes also without CHAOS=full: a create, updates
-// in one step and in several, and deletes.
-var everyWrite = []string{"create", "image", "volume", "delete", "delete-data", "delete-foreground"}
+// in one step and in several, deletes, and what is put back.
+var everyWrite = []string{"create", "image", "volume", "delete", "delete-data", "delete-foreground", "drift"}
 
 // scenarios is what the operator carries out while everything fails around it.
 var scenarios = []*scenario{
@@ -147,7 +150,7 @@ var scenarios = []*scenario{
 	changes("credentials", fields{"mysql": fields{"credentialsSecret": "my-account"}}, "my-account"),
 	changes("autoscaling", fields{"additionalServices": []any{fields{"name": "hello", "image": "registry.example/hello:v1", "port": 8080,
 		"autoscaling": fields{"min": 1, "max": 3}}}}, "HorizontalPodAutoscaler/hello"),
-	{name: "drift", before: compact(), act: drift},
+	{name: "drift", before: compact(), act: drift, repeats: true},
 	{name: "delete", before: compact(), act: remove, gone: true, check: leaves(retained...)},
 	{name: "delete-data", before: compact(fields{"mysql": fields{"storage": fields{"retention": "Delete"}}}), act: remove, gone: true, check: leaves()},
 	{name: "delete-foreground", before: compact(), act: removeForeground, gone: true, check: leaves(retained...)},
