@@ -21,14 +21,6 @@ import (
 // configuration, another port of its Service, a paused rollout. Others stand in the way: of a
 // disruption budget's two limits only one may be set. Those are the plan's alone.
 
-// annotationRestoring is on an object between the two writes of a restore, so that the second one
-// is made even if the operator ends in between.
-const annotationRestoring = "d3os-product.com.d3os/restoring"
-
-func restoring(live *unstructured.Unstructured) bool {
-	return live.GetAnnotations()[annotationRestoring] != ""
-}
-
 // hasForeign tells whether the live object has such entries, or has not been rid of them entirely.
 func hasForeign(planned, live *unstructured.Unstructured) bool {
 	if restoring(live) {
@@ -54,6 +46,14 @@ func hasForeign(planned, live *unstructured.Unstructured) bool {
 		}
 	}
 	return false
+}
+
+// annotationRestoring is on an object between the two writes of a restore, so that the second one
+// is made even if the operator ends in between.
+const annotationRestoring = "d3os-product.com.d3os/restoring"
+
+func restoring(live *unstructured.Unstructured) bool {
+	return live.GetAnnotations()[annotationRestoring] != ""
 }
 
 // restore writes the live object as planned in one update, the plan's own lists exactly so.
