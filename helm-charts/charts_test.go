@@ -24,12 +24,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	helmcharts "d3os.com/d3os-operator/helm-charts"
-	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/component"
-	"d3os.com/d3os-operator/internal/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/internal/render"
-	"d3os.com/d3os-operator/internal/values"
 )
 
 const (
@@ -110,13 +110,13 @@ func TestHelmRendersTheSame(t *testing.T) {
 			text := helm(t, "template", releaseName, chart, "--namespace", namespace, "--kube-version", kubeVersion, "--values", file)
 			want := map[string]map[string]any{}
 			for document := range strings.SplitSeq(string(text), "\n---\n") {
-				if object := canonical(t, document+"\n"); object != nil {
-					want[id(object)] = object.Object
+				if obj := canonical(t, document+"\n"); obj != nil {
+					want[id(obj)] = obj.Object
 				}
 			}
 			got := map[string]map[string]any{}
-			for _, object := range rendered(t, chart, readValues(t, file)) {
-				got[id(object)] = object.Object
+			for _, obj := range rendered(t, chart, readValues(t, file)) {
+				got[id(obj)] = obj.Object
 			}
 			assert.Assert(t, len(want) > 0)
 			assert.DeepEqual(t, got, want)
@@ -124,8 +124,8 @@ func TestHelmRendersTheSame(t *testing.T) {
 	}
 }
 
-func id(object *unstructured.Unstructured) string {
-	return object.GroupVersionKind().String() + " " + object.GetNamespace() + "/" + object.GetName()
+func id(obj *unstructured.Unstructured) string {
+	return obj.GroupVersionKind().String() + " " + obj.GetNamespace() + "/" + obj.GetName()
 }
 
 // canonical reads a document by way of its Go type; nil for one without an object.
@@ -167,12 +167,12 @@ func TestEveryRenderedKindIsKnown(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for file, chart := range ciFiles(t) {
-		for _, object := range rendered(t, chart, readValues(t, file)) {
-			assert.Assert(t, slices.Contains(apply.Kinds, object.GroupVersionKind()), "%s renders a %s", file, object.GetKind())
-			seen[object.GetKind()] = true
+		for _, obj := range rendered(t, chart, readValues(t, file)) {
+			assert.Assert(t, slices.Contains(object.Kinds, obj.GroupVersionKind()), "%s renders a %s", file, obj.GetKind())
+			seen[obj.GetKind()] = true
 		}
 	}
-	for _, gvk := range apply.Kinds {
+	for _, gvk := range object.Kinds {
 		assert.Assert(t, seen[gvk.Kind] || gvk.Kind == "Secret", "no chart renders a %s", gvk.Kind)
 	}
 }
@@ -295,13 +295,13 @@ func TestTemplatesUseNothingForbidden(t *testing.T) {
 }
 
 // podOf is the pod template of an object, if it has one.
-func podOf(t *testing.T, object *unstructured.Unstructured) map[string]any {
+func podOf(t *testing.T, obj *unstructured.Unstructured) map[string]any {
 	t.Helper()
 	path := []string{"spec", "template"}
-	if object.GetKind() == "CronJob" {
+	if obj.GetKind() == "CronJob" {
 		path = []string{"spec", "jobTemplate", "spec", "template"}
 	}
-	pod, _, err := unstructured.NestedMap(object.Object, path...)
+	pod, _, err := unstructured.NestedMap(obj.Object, path...)
 	assert.NilError(t, err)
 	return pod
 }
@@ -324,8 +324,8 @@ func TestPodsAreRestricted(t *testing.T) {
 		v := readValues(t, file)
 		delete(v, "podSecurityContext")
 		delete(v, "securityContext")
-		for _, object := range rendered(t, chart, v) {
-			template := podOf(t, object)
+		for _, obj := range rendered(t, chart, v) {
+			template := podOf(t, obj)
 			if template == nil {
 				continue
 			}

@@ -13,7 +13,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 )
 
 // The table of sizes that people read is the charts' own.

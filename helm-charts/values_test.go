@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	helmcharts "d3os.com/d3os-operator/helm-charts"
-	"d3os.com/d3os-operator/internal/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/render"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/internal/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 )
 
 // flow is a value as JSON, to compare with.

@@ -14,8 +14,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/manager"
-	"d3os.com/d3os-operator/internal/values"
 )
 
 type object = map[string]any

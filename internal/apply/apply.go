@@ -24,12 +24,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/metrics"
-	"d3os.com/d3os-operator/internal/plan"
-	"d3os.com/d3os-operator/internal/values"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // FieldManager owns, in the sense of server-side apply, every field that a plan sets.
-const FieldManager = values.ManagedBy
+const FieldManager = object.ManagedBy
 
 // Owner is the DataService that objects are applied for.
 type Owner struct {
@@ -103,22 +102,22 @@ func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (
 }
 
 func get(ctx context.Context, from client.Reader, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	object := Empty(planned.GroupVersionKind())
-	err := from.Get(ctx, client.ObjectKeyFromObject(planned), object)
+	obj := object.Empty(planned.GroupVersionKind())
+	err := from.Get(ctx, client.ObjectKeyFromObject(planned), obj)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", describe(planned), err)
 	}
-	return object, nil
+	return obj, nil
 }
 
 // Apply makes the cluster hold a planned object in the place of a live one, which may be nil. The
 // error is a *ConflictError when there is somebody else's, a *NewerError when a newer operator
 // wrote it, a *ContestedError when somebody else keeps changing it, and wraps the API server's
 // otherwise; an *UnseenError when there is a Secret though none was given.
-func (a *Applier) Apply(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
+func (a *Applier) Apply(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if live == nil {
 		return a.create(ctx, owner, planned)
 	}
@@ -128,11 +127,11 @@ func (a *Applier) Apply(ctx context.Context, owner Owner, planned, live *unstruc
 // create applies an object only if there is none of its name. No object ever has resource
 // version 1 (that is the empty store), so with it the API server creates a missing object and
 // answers Conflict for an existing one: nothing that the cache does not show is written over.
-func (a *Applier) create(ctx context.Context, owner Owner, planned *unstructured.Unstructured) (Result, error) {
+func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstructured.Unstructured) (Result, error) {
 	const never = "1"
-	object := planned.DeepCopy()
-	object.SetResourceVersion(never)
-	err := a.apply(ctx, object)
+	obj := planned.DeepCopy()
+	obj.SetResourceVersion(never)
+	err := a.apply(ctx, obj)
 	if apierrors.IsConflict(err) {
 		live, err := get(ctx, a.live, planned)
 		if err != nil {
@@ -152,7 +151,7 @@ func (a *Applier) create(ctx context.Context, owner Owner, planned *unstructured
 	if err != nil {
 		return Result{}, fmt.Errorf("create %s: %w", describe(planned), err)
 	}
-	return a.wrote(object, Created), nil
+	return a.wrote(obj, Created), nil
 }
 
 // otherValues tells whether a Secret has another value than the planned one for any key.
@@ -170,7 +169,7 @@ func otherValues(planned, live *unstructured.Unstructured) bool {
 	return false
 }
 
-func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstructured.Unstructured) (Result, error) {
+func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if err := checkOwner(owner, planned, live); err != nil {
 		return Result{}, err
 	}
@@ -191,7 +190,7 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 		return Result{Object: live}, nil
 	}
 	action := Updated
-	if plan.Digest(planned) == plan.Digest(live) {
+	if object.Digest(planned) == object.Digest(live) {
 		action = Corrected
 		if err := a.contests.admit(live); err != nil {
 			return Result{Object: live}, err
@@ -200,12 +199,12 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 	if replace {
 		return a.replace(ctx, planned, live)
 	}
-	object := live
+	obj := live
 	if !same {
 		if err := a.handOver(ctx, planned, live); err != nil {
 			return Result{}, err
 		}
-		object, err = a.applyOver(ctx, planned, live)
+		obj, err = a.applyOver(ctx, planned, live)
 		if immutable(err) {
 			return a.replace(ctx, planned, live)
 		}
@@ -214,45 +213,45 @@ func (a *Applier) update(ctx context.Context, owner Owner, planned, live *unstru
 		}
 	}
 	// Only now: what an earlier plan had and this one has not, the apply has removed.
-	if hasForeign(planned, object) {
-		if object, err = a.restore(ctx, planned, object); err != nil {
+	if hasForeign(planned, obj) {
+		if obj, err = a.restore(ctx, planned, obj); err != nil {
 			return Result{}, err
 		}
 	}
-	return a.wrote(object, action), nil
+	return a.wrote(obj, action), nil
 }
 
 // applyOver applies a planned object over a live one. What others wrote can stand in the way,
 // such as a port that has taken a planned name; then the object is restored. The API server calls
 // most of that invalid, but a node port that another port has taken an error of its own.
 func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	object := planned.DeepCopy()
-	object.SetUID(live.GetUID()) // never re-create, never touch a namesake
-	err := a.apply(ctx, object)
+	obj := planned.DeepCopy()
+	obj.SetUID(live.GetUID()) // never re-create, never touch a namesake
+	err := a.apply(ctx, obj)
 	inTheWay := apierrors.IsInvalid(err) && mayRestore(planned.GetKind()) || hasForeign(planned, live)
 	if err == nil || immutable(err) || !inTheWay {
-		return object, err
+		return obj, err
 	}
-	object, restoreErr := a.restore(ctx, planned, live)
+	obj, restoreErr := a.restore(ctx, planned, live)
 	if apierrors.IsInvalid(restoreErr) {
 		return nil, err // the plan itself is invalid, and nothing was changed
 	}
-	return object, restoreErr
+	return obj, restoreErr
 }
 
-func (a *Applier) apply(ctx context.Context, object *unstructured.Unstructured) error {
-	a.sign(object)
-	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+func (a *Applier) apply(ctx context.Context, obj *unstructured.Unstructured) error {
+	a.sign(obj)
+	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj),
 		client.FieldOwner(FieldManager), client.ForceOwnership)
 }
 
-func (a *Applier) wrote(object *unstructured.Unstructured, action Action) Result {
-	object.SetManagedFields(nil)
-	metrics.Writes.WithLabelValues(object.GetKind(), string(action)).Inc()
+func (a *Applier) wrote(obj *unstructured.Unstructured, action Action) Result {
+	obj.SetManagedFields(nil)
+	metrics.Writes.WithLabelValues(obj.GetKind(), string(action)).Inc()
 	if action == Corrected {
-		metrics.DriftCorrections.WithLabelValues(object.GetKind()).Inc()
+		metrics.DriftCorrections.WithLabelValues(obj.GetKind()).Inc()
 	}
-	return Result{Object: object, Action: action}
+	return Result{Object: obj, Action: action}
 }
 
 // replace deletes an object that Kubernetes refuses to change in place; its end brings the
@@ -304,6 +303,6 @@ func immutable(err error) bool {
 	return true
 }
 
-func describe(object *unstructured.Unstructured) string {
-	return fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())
+func describe(obj *unstructured.Unstructured) string {
+	return fmt.Sprintf("%s %s/%s", obj.GetKind(), obj.GetNamespace(), obj.GetName())
 }

@@ -20,22 +20,21 @@ import (
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/internal/render"
-	"d3os.com/d3os-operator/internal/values"
 )
 
 // renderings is every set of objects that the tests know: of the DataServices of package
 // preview, of the sample, and of the charts' ci files.
-func renderings(t *testing.T) map[string]func(*testing.T, string) (Owner, []*unstructured.Unstructured) {
+func renderings(t *testing.T) map[string]func(*testing.T, string) (object.Owner, []*unstructured.Unstructured) {
 	t.Helper()
-	found := map[string]func(*testing.T, string) (Owner, []*unstructured.Unstructured){}
+	found := map[string]func(*testing.T, string) (object.Owner, []*unstructured.Unstructured){}
 	files, err := filepath.Glob("../preview/testdata/*.yaml")
 	assert.NilError(t, err)
 	assert.Assert(t, len(files) > 10, "the DataServices are missing")
 	for _, file := range append(files, "../../config/samples/d3os-product.com_v1_dataservice.yaml") {
-		found[strings.TrimSuffix(filepath.Base(file), ".yaml")] = func(t *testing.T, namespace string) (Owner, []*unstructured.Unstructured) {
+		found[strings.TrimSuffix(filepath.Base(file), ".yaml")] = func(t *testing.T, namespace string) (object.Owner, []*unstructured.Unstructured) {
 			data, err := os.ReadFile(file)
 			assert.NilError(t, err)
 			ds, err := preview.Parse(data)
@@ -49,27 +48,27 @@ func renderings(t *testing.T) map[string]func(*testing.T, string) (Owner, []*uns
 	assert.Assert(t, len(charts) > 10, "the charts' ci files are missing")
 	for _, file := range charts {
 		chart := filepath.Base(filepath.Dir(filepath.Dir(file)))
-		found[chart+"/"+strings.TrimSuffix(filepath.Base(file), "-values.yaml")] = func(t *testing.T, namespace string) (Owner, []*unstructured.Unstructured) {
+		found[chart+"/"+strings.TrimSuffix(filepath.Base(file), "-values.yaml")] = func(t *testing.T, namespace string) (object.Owner, []*unstructured.Unstructured) {
 			return renderChart(t, chart, file, namespace)
 		}
 	}
 	return found
 }
 
-func renderChart(t *testing.T, chart, file, namespace string) (Owner, []*unstructured.Unstructured) {
+func renderChart(t *testing.T, chart, file, namespace string) (object.Owner, []*unstructured.Unstructured) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	assert.NilError(t, err)
 	v := map[string]any{}
 	assert.NilError(t, yaml.Unmarshal(data, &v))
 	ds := &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Name: "release", Namespace: namespace, UID: "11111111-2222-3333-4444-555555555555"}}
-	v["instance"], v["managedBy"] = ds.Name, values.ManagedBy
+	v["instance"], v["managedBy"] = ds.Name, object.ManagedBy
 	renderer, err := render.New(kubeVersion)
 	assert.NilError(t, err)
 	rendered, err := renderer.Render(render.Release{Name: ds.Name, Namespace: namespace}, []render.Part{{Name: "part", Chart: chart, Values: v}})
 	assert.NilError(t, err)
-	for _, object := range rendered[0] {
-		_, err := plan.Finish(object, ds)
+	for _, obj := range rendered[0] {
+		_, err := object.Finish(obj, ownerOf(ds))
 		assert.NilError(t, err)
 	}
 	return ownerOf(ds), rendered[0]
@@ -87,15 +86,15 @@ func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 			owner, objects := all[name](t, namespace)
 			t.Cleanup(func() { freeNodePorts(t, objects) })
 			a := New(operator, apiReader, ownVersion)
-			for _, object := range objects {
-				assert.Equal(t, mustApply(t, a, owner, object).Action, Created, describe(object))
+			for _, obj := range objects {
+				assert.Equal(t, mustApply(t, a, owner, obj).Action, Created, describe(obj))
 			}
 			assert.Equal(t, len(traffic.take(namespace)), len(objects))
 			for _, applier := range []*Applier{a, a, New(operator, apiReader, ownVersion)} {
-				for _, object := range objects {
-					result := mustApply(t, applier, owner, object)
-					assert.Equal(t, result.Action, Unchanged, describe(object))
-					assert.Equal(t, result.Object.GetName(), object.GetName())
+				for _, obj := range objects {
+					result := mustApply(t, applier, owner, obj)
+					assert.Equal(t, result.Action, Unchanged, describe(obj))
+					assert.Equal(t, result.Object.GetName(), obj.GetName())
 				}
 			}
 			assert.Equal(t, len(traffic.take(namespace)), 0)
@@ -104,9 +103,9 @@ func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 }
 
 func freeNodePorts(t *testing.T, objects []*unstructured.Unstructured) {
-	for _, object := range objects {
-		if object.GetKind() == "Service" {
-			assert.NilError(t, client.IgnoreNotFound(user.Delete(context.Background(), object.DeepCopy()))) // t.Context() has ended
+	for _, obj := range objects {
+		if obj.GetKind() == "Service" {
+			assert.NilError(t, client.IgnoreNotFound(user.Delete(context.Background(), obj.DeepCopy()))) // t.Context() has ended
 		}
 	}
 }
@@ -130,18 +129,18 @@ func TestAnUpdateIsOneWrite(t *testing.T) {
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{proxy: {replica: 2}, mysql: {}, eureka: {}}")
 	a := New(operator, apiReader, ownVersion)
-	for _, object := range objectsOf(t, ds) {
-		mustApply(t, a, ownerOf(ds), object)
+	for _, obj := range objectsOf(t, ds) {
+		mustApply(t, a, ownerOf(ds), obj)
 	}
 	traffic.take(namespace)
 
 	ds.Spec.Proxy.Image = "registry.example.com/proxy:v2"
 	ds.Spec.Proxy.Replica = ptr.To[int32](3)
 	var actions []string
-	for _, object := range objectsOf(t, ds) {
-		result := mustApply(t, a, ownerOf(ds), object)
+	for _, obj := range objectsOf(t, ds) {
+		result := mustApply(t, a, ownerOf(ds), obj)
 		if result.Action != Unchanged {
-			actions = append(actions, string(result.Action)+" "+object.GetKind()+"/"+object.GetName())
+			actions = append(actions, string(result.Action)+" "+obj.GetKind()+"/"+obj.GetName())
 		}
 	}
 	assert.DeepEqual(t, actions, []string{"update Deployment/proxy"})

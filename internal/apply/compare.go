@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	smdvalue "sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // comparer tells whether a live object already is what applying a planned one would make it.
@@ -36,10 +36,10 @@ func newComparer(converter managedfields.TypeConverter) *comparer {
 }
 
 func (c *comparer) same(planned, live *unstructured.Unstructured) (bool, error) {
-	if plan.Digest(planned) != plan.Digest(live) {
+	if object.Digest(planned) != object.Digest(live) {
 		return false, nil
 	}
-	v := verification{live.GetResourceVersion(), plan.Digest(planned)}
+	v := verification{live.GetResourceVersion(), object.Digest(planned)}
 	if known, ok := c.verified.Get(live.GetUID()); ok && known == v {
 		return true, nil
 	}

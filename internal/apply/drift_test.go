@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // Drift is what somebody else changed of what the plan sets.
@@ -23,7 +23,7 @@ func TestDriftIsCorrected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		id     string
-		change func(t *testing.T, object map[string]any)
+		change func(t *testing.T, obj map[string]any)
 	}{
 		"replicas": {"Deployment/proxy", func(t *testing.T, o map[string]any) { set(t, o, int64(0), "spec", "replicas") }},
 		"image":    {"Deployment/proxy", func(_ *testing.T, o map[string]any) { container(o)["image"] = "evil" }},
@@ -56,16 +56,16 @@ func TestDriftIsCorrected(t *testing.T) {
 			set(t, o, map[string]any{"type": "Recreate"}, "spec", "strategy")
 		}},
 		"label removed": {"Deployment/proxy", func(_ *testing.T, o map[string]any) {
-			unstructured.RemoveNestedField(o, "metadata", "labels", plan.LabelPartOf)
+			unstructured.RemoveNestedField(o, "metadata", "labels", object.LabelPartOf)
 		}},
 		"instance label edited": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
-			set(t, o["metadata"].(map[string]any)["labels"].(map[string]any), "other", plan.LabelInstance)
+			set(t, o["metadata"].(map[string]any)["labels"].(map[string]any), "other", object.LabelInstance)
 		}},
 		"managed-by label removed": {"Deployment/proxy", func(_ *testing.T, o map[string]any) {
-			unstructured.RemoveNestedField(o, "metadata", "labels", plan.LabelManagedBy)
+			unstructured.RemoveNestedField(o, "metadata", "labels", object.LabelManagedBy)
 		}},
 		"managed-by label edited": {"ConfigMap/proxy", func(t *testing.T, o map[string]any) {
-			set(t, o["metadata"].(map[string]any)["labels"].(map[string]any), "other", plan.LabelManagedBy)
+			set(t, o["metadata"].(map[string]any)["labels"].(map[string]any), "other", object.LabelManagedBy)
 		}},
 		"owner reference removed": {"Deployment/proxy", func(_ *testing.T, o map[string]any) {
 			unstructured.RemoveNestedField(o, "metadata", "ownerReferences")
@@ -92,7 +92,7 @@ func TestDriftIsCorrected(t *testing.T) {
 			set(t, o, "Delete", "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
 		}},
 		"digest removed": {"Service/proxy", func(_ *testing.T, o map[string]any) {
-			unstructured.RemoveNestedField(o, "metadata", "annotations", plan.AnnotationDigest)
+			unstructured.RemoveNestedField(o, "metadata", "annotations", object.AnnotationDigest)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,10 +109,10 @@ func TestDriftIsCorrected(t *testing.T) {
 			}
 			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, want)
 			after := fetch(t, planned)
-			for _, object := range []*unstructured.Unstructured{before, after} {
-				object.SetManagedFields(nil)
-				object.SetResourceVersion("")
-				object.SetGeneration(0)
+			for _, obj := range []*unstructured.Unstructured{before, after} {
+				obj.SetManagedFields(nil)
+				obj.SetResourceVersion("")
+				obj.SetGeneration(0)
 			}
 			assert.DeepEqual(t, after, before)
 			atRest(t, a, ds, planned)
@@ -125,7 +125,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		id  string
-		add func(t *testing.T, object map[string]any)
+		add func(t *testing.T, obj map[string]any)
 	}{
 		"variable": {"Deployment/proxy", func(_ *testing.T, o map[string]any) {
 			c := container(o)
@@ -250,17 +250,17 @@ type ending struct {
 	updated bool
 }
 
-func (e *ending) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
+func (e *ending) Update(ctx context.Context, obj client.Object, options ...client.UpdateOption) error {
 	if e.updated {
 		return errors.New("the operator has ended")
 	}
 	e.updated = true
-	return e.Client.Update(ctx, object, options...)
+	return e.Client.Update(ctx, obj, options...)
 }
 
 // managers is who owns which fields, whenever that was.
-func managers(object *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
-	fields := object.GetManagedFields()
+func managers(obj *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
+	fields := obj.GetManagedFields()
 	for i := range fields {
 		fields[i].Time = nil
 	}

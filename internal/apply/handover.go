@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // scaleManager owns a workload's number of pods between the plan and an autoscaler.
@@ -35,7 +37,7 @@ func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unst
 	if err != nil {
 		return fmt.Errorf("read the replicas of %s: %w", describe(live), err)
 	}
-	scale := Empty(live.GroupVersionKind())
+	scale := object.Empty(live.GroupVersionKind())
 	scale.SetName(live.GetName())
 	scale.SetNamespace(live.GetNamespace())
 	scale.SetUID(live.GetUID())

@@ -14,17 +14,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/internal/plan"
-	"d3os.com/d3os-operator/internal/values"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // checkOwner allows writing over an object that the owner controls, and over one that nobody
 // controls and that carries the owner's name: retained data and credentials taken up again,
 // or an object with the operator's digest that lost its owner reference.
-func checkOwner(owner Owner, planned, live *unstructured.Unstructured) error {
+func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) error {
 	conflict := &ConflictError{Kind: planned.GetKind(), Name: planned.GetName()}
 	if ref := metav1.GetControllerOf(live); ref != nil {
 		if ref.UID == owner.UID {
@@ -34,16 +32,16 @@ func checkOwner(owner Owner, planned, live *unstructured.Unstructured) error {
 		return conflict
 	}
 	labels := live.GetLabels()
-	by := labels[plan.LabelManagedBy]
-	ours := by == values.ManagedBy && plan.Kept(planned) || (by == values.ManagedBy || by == "") && plan.Digest(live) != ""
-	if labels[plan.LabelInstance] == owner.Name && ours {
+	by := labels[object.LabelManagedBy]
+	ours := by == object.ManagedBy && object.Kept(planned) || (by == object.ManagedBy || by == "") && object.Digest(live) != ""
+	if owner.Names(live) && ours {
 		return nil
 	}
 	conflict.Holder = "somebody else"
-	switch instance := labels[plan.LabelInstance]; {
-	case by == values.ManagedBy && instance != "" && instance != owner.Name:
-		conflict.Holder = "DataService " + instance
-	case by != "" && by != values.ManagedBy:
+	switch other := object.OwnerText(live); {
+	case by == object.ManagedBy && other != "" && !owner.Names(live):
+		conflict.Holder = other
+	case by != "" && by != object.ManagedBy:
 		conflict.Holder = by
 	}
 	return conflict
@@ -51,25 +49,24 @@ func checkOwner(owner Owner, planned, live *unstructured.Unstructured) error {
 
 // Owned lists, from the cache, what the owner controls in a namespace. The error is a
 // *NewerError when a newer operator wrote some of it, or of what the owner would take up.
-func (a *Applier) Owned(ctx context.Context, owner Owner, namespace string) ([]*unstructured.Unstructured, error) {
+func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	var owned, all []*unstructured.Unstructured
-	for _, gvk := range Kinds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind + "List"})
+	for _, gvk := range object.Kinds {
+		list := object.EmptyList(gvk)
 		// A list that lags is harmless here: deletions carry the UID.
-		err := a.client.List(ctx, list, client.InNamespace(namespace),
-			client.MatchingFields{IndexInstance: owner.Name}, client.DisableReadYourWritesConsistency)
+		err := a.client.List(ctx, list, client.InNamespace(owner.Namespace),
+			client.MatchingFields{object.IndexOwner: owner.Key()}, client.DisableReadYourWritesConsistency)
 		if err != nil {
-			return nil, fmt.Errorf("list %s of %s/%s: %w", gvk.Kind, namespace, owner.Name, err)
+			return nil, fmt.Errorf("list %s of %s/%s: %w", gvk.Kind, owner.Namespace, owner.Name, err)
 		}
 		for i := range list.Items {
-			object := &list.Items[i]
-			ref := metav1.GetControllerOf(object)
+			obj := &list.Items[i]
+			ref := metav1.GetControllerOf(obj)
 			if ref != nil && ref.UID == owner.UID {
-				owned = append(owned, object)
+				owned = append(owned, obj)
 			}
 			if ref == nil || ref.UID == owner.UID {
-				all = append(all, object)
+				all = append(all, obj)
 			}
 		}
 	}

@@ -15,20 +15,20 @@ import (
 	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 )
 
-// oneOfEach is an object of every kind in Kinds.
+// oneOfEach is an object of every kind in object.Kinds.
 func oneOfEach(t *testing.T, namespace string) (*dsv1.DataService, map[string]*unstructured.Unstructured) {
 	t.Helper()
 	ds := platform(t, namespace, `{proxy: {replica: 2, autoscaling: {max: 3}}, mysql: {kind: Deployment, storage: {retention: Delete}}, eureka: {kind: StatefulSet, replica: 2},
 		uuc: {kind: DaemonSet, image: x, port: 80}, web: {ingress: {host: a.example.com}}, networkPolicy: {enabled: true},
 		cronJobs: [{name: job, schedule: '@daily', image: x}]}`)
 	found := map[string]*unstructured.Unstructured{}
-	for _, object := range objectsOf(t, ds) {
-		found[object.GetKind()] = object
+	for _, obj := range objectsOf(t, ds) {
+		found[obj.GetKind()] = obj
 	}
-	for _, gvk := range Kinds {
+	for _, gvk := range object.Kinds {
 		assert.Assert(t, found[gvk.Kind] != nil, "no %s is rendered", gvk.Kind)
 	}
 	return ds, found
@@ -38,7 +38,7 @@ func oneOfEach(t *testing.T, namespace string) (*dsv1.DataService, map[string]*u
 func TestForeignObjectsAreConflicts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		disguise func(object *unstructured.Unstructured)
+		disguise func(obj *unstructured.Unstructured)
 		holder   string
 	}{
 		"no mark at all": {func(o *unstructured.Unstructured) {
@@ -47,7 +47,7 @@ func TestForeignObjectsAreConflicts(t *testing.T) {
 			o.SetOwnerReferences(nil)
 		}, "somebody else"},
 		"made by Helm": {func(o *unstructured.Unstructured) {
-			o.SetLabels(map[string]string{plan.LabelManagedBy: "Helm", plan.LabelInstance: "platform"})
+			o.SetLabels(map[string]string{object.LabelManagedBy: "Helm", object.LabelInstance: "platform"})
 			o.SetAnnotations(nil)
 			o.SetOwnerReferences(nil)
 		}, "Helm"},
@@ -63,12 +63,12 @@ func TestForeignObjectsAreConflicts(t *testing.T) {
 		}, "DataService platform"},
 		"left behind by another DataService": {func(o *unstructured.Unstructured) {
 			labels := o.GetLabels()
-			labels[plan.LabelInstance] = "other"
+			labels[object.LabelInstance] = "other"
 			o.SetLabels(labels)
 			o.SetOwnerReferences(nil)
 		}, "DataService other"},
 	} {
-		for _, gvk := range Kinds {
+		for _, gvk := range object.Kinds {
 			t.Run(name+"/"+gvk.Kind, func(t *testing.T) {
 				t.Parallel()
 				namespace := newNamespace(t)
@@ -91,7 +91,7 @@ func TestForeignObjectsAreConflicts(t *testing.T) {
 // An object that the cache does not show yet is not written over, whoever made it.
 func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 	t.Parallel()
-	for _, gvk := range Kinds {
+	for _, gvk := range object.Kinds {
 		t.Run(gvk.Kind, func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
@@ -100,15 +100,15 @@ func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 			a := New(operator, apiReader, ownVersion)
 			mustApply(t, a, ownerOf(ds), planned)
 			edit(t, planned, func(o map[string]any) {
-				unstructured.RemoveNestedField(o, "metadata", "labels", plan.LabelManagedBy)
+				unstructured.RemoveNestedField(o, "metadata", "labels", object.LabelManagedBy)
 			})
 			hidden := fetch(t, planned)
 			traffic.take(namespace)
 
 			// The request that creates changes nothing by itself: that is the API server's doing.
-			object := planned.DeepCopy()
-			object.SetResourceVersion("1")
-			err := a.apply(t.Context(), object)
+			obj := planned.DeepCopy()
+			obj.SetResourceVersion("1")
+			err := a.apply(t.Context(), obj)
 			assert.Assert(t, apierrors.IsConflict(err), "%v", err)
 			assert.DeepEqual(t, fetch(t, planned), hidden)
 			traffic.take(namespace)
@@ -131,7 +131,7 @@ func TestUnseenValuesStay(t *testing.T) {
 	a := New(operator, apiReader, ownVersion)
 	mustApply(t, a, ownerOf(ds), planned)
 	edit(t, planned, func(o map[string]any) {
-		unstructured.RemoveNestedField(o, "metadata", "labels", plan.LabelManagedBy)
+		unstructured.RemoveNestedField(o, "metadata", "labels", object.LabelManagedBy)
 	})
 	before := fetch(t, planned)
 	other := planned.DeepCopy()
@@ -179,7 +179,7 @@ func TestRetainedObjectsAreTakenUp(t *testing.T) {
 			live := fetch(t, third.Object)
 			assert.Equal(t, live.GetUID(), first.Object.GetUID())
 			assert.Equal(t, metav1.GetControllerOf(live).UID, later.UID)
-			assert.Assert(t, !plan.Kept(live))
+			assert.Assert(t, !object.Kept(live))
 
 			// And lose it when they are to stay after all.
 			later.Spec.MySQL.Storage.Retention = dsv1.RetentionRetain
@@ -207,7 +207,7 @@ func TestAClaimOfAStatefulSetIsTakenUp(t *testing.T) {
 	live := fetch(t, planned)
 	assert.Equal(t, live.GetUID(), theirs.GetUID())
 	assert.Equal(t, field(t, live, storageRequest...), "20Gi")
-	assert.Assert(t, plan.Kept(live))
+	assert.Assert(t, object.Kept(live))
 	atRest(t, a, ds, planned)
 }
 
@@ -239,27 +239,29 @@ func TestOwned(t *testing.T) {
 	abroad.UID = mine.UID
 	want := []string{}
 	for _, ds := range []*dsv1.DataService{mine, other, abroad} {
-		for _, object := range objectsOf(t, ds) {
-			mustApply(t, a, ownerOf(ds), object)
-			if ds == mine && !plan.Kept(object) {
-				want = append(want, object.GetKind()+"/"+object.GetName())
+		for _, obj := range objectsOf(t, ds) {
+			mustApply(t, a, ownerOf(ds), obj)
+			if ds == mine && !object.Kept(obj) {
+				want = append(want, obj.GetKind()+"/"+obj.GetName())
 			}
 		}
 	}
-	for _, object := range objectsOf(t, mine) { // a list may lag
-		await(t, fetch(t, object))
+	for _, obj := range objectsOf(t, mine) { // a list may lag
+		await(t, fetch(t, obj))
 	}
-	owned, err := a.Owned(t.Context(), ownerOf(mine), namespace)
+	owned, err := a.Owned(t.Context(), ownerOf(mine))
 	assert.NilError(t, err)
 	got := []string{}
-	for _, object := range owned {
-		got = append(got, object.GetKind()+"/"+object.GetName())
+	for _, obj := range owned {
+		got = append(got, obj.GetKind()+"/"+obj.GetName())
 	}
 	slices.Sort(want)
 	slices.Sort(got)
 	assert.DeepEqual(t, got, want)
 
-	owned, err = a.Owned(t.Context(), Owner{Name: mine.Name, UID: "another life"}, namespace)
+	late := ownerOf(mine)
+	late.UID = "another life"
+	owned, err = a.Owned(t.Context(), late)
 	assert.NilError(t, err)
 	assert.Equal(t, len(owned), 0)
 }
@@ -272,13 +274,13 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 	newer, same := New(operator, apiReader, "1.3.0"), New(operator, apiReader, ownVersion)
 	older := New(operator, apiReader, "1.2.2")
 	objects := objectsOf(t, ds)
-	for _, object := range objects {
-		mustApply(t, newer, ownerOf(ds), object)
-		live := fetch(t, object)
-		assert.Equal(t, live.GetAnnotations()[plan.AnnotationWriter], "1.3.0")
-		assert.Equal(t, plan.Digest(live), plan.Digest(object), "the version is no part of the digest")
+	for _, obj := range objects {
+		mustApply(t, newer, ownerOf(ds), obj)
+		live := fetch(t, obj)
+		assert.Equal(t, live.GetAnnotations()[object.AnnotationWriter], "1.3.0")
+		assert.Equal(t, object.Digest(live), object.Digest(obj), "the version is no part of the digest")
 		if template, found, _ := unstructured.NestedMap(live.Object, "spec", "template", "metadata", "annotations"); found {
-			_, signed := template[plan.AnnotationWriter]
+			_, signed := template[object.AnnotationWriter]
 			assert.Assert(t, !signed, "a version on pods would restart them")
 		}
 		await(t, live)
@@ -286,7 +288,7 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 	traffic.take(namespace)
 	proxy := pick(t, objects, "Deployment/proxy")
 	want := &NewerError{Kind: "ConfigMap", Name: "mysql-dataservice", Writer: "1.3.0", Version: ownVersion}
-	_, err := same.Owned(t.Context(), ownerOf(ds), namespace)
+	_, err := same.Owned(t.Context(), ownerOf(ds))
 	assert.DeepEqual(t, err, want)
 	assert.ErrorContains(t, err, "written by version 1.3.0 of the operator, and this is 1.2.3")
 	_, err = applied(t, same, ownerOf(ds), proxy)
@@ -295,32 +297,32 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 
 	// A version that has no place in the order, such as a developer's, stops nobody.
 	for _, unordered := range []*Applier{New(operator, apiReader, "0.0.0-dev"), newer} {
-		owned, err := unordered.Owned(t.Context(), ownerOf(ds), namespace)
+		owned, err := unordered.Owned(t.Context(), ownerOf(ds))
 		assert.NilError(t, err)
-		assert.Equal(t, len(owned), len(slices.DeleteFunc(slices.Clone(objects), plan.Kept)))
+		assert.Equal(t, len(owned), len(slices.DeleteFunc(slices.Clone(objects), object.Kept)))
 		assert.Equal(t, mustApply(t, unordered, ownerOf(ds), proxy).Action, Unchanged)
 	}
 
 	// What an operator has not written does not bind it to a version, nor does an unchanged object.
-	for _, object := range objects {
-		edit(t, object, func(o map[string]any) {
-			unstructured.RemoveNestedField(o, "metadata", "annotations", plan.AnnotationWriter)
+	for _, obj := range objects {
+		edit(t, obj, func(o map[string]any) {
+			unstructured.RemoveNestedField(o, "metadata", "annotations", object.AnnotationWriter)
 		})
 	}
 	traffic.take(namespace)
-	for _, object := range objects {
-		assert.Equal(t, mustApply(t, same, ownerOf(ds), object).Action, Unchanged)
+	for _, obj := range objects {
+		assert.Equal(t, mustApply(t, same, ownerOf(ds), obj).Action, Unchanged)
 	}
 	assert.DeepEqual(t, writes(namespace), []string{})
 	edit(t, proxy, func(o map[string]any) { set(t, o, int64(7), "spec", "replicas") })
 	await(t, mustApply(t, same, ownerOf(ds), proxy).Object)
-	assert.Equal(t, fetch(t, proxy).GetAnnotations()[plan.AnnotationWriter], ownVersion)
-	_, err = older.Owned(t.Context(), ownerOf(ds), namespace)
+	assert.Equal(t, fetch(t, proxy).GetAnnotations()[object.AnnotationWriter], ownVersion)
+	_, err = older.Owned(t.Context(), ownerOf(ds))
 	assert.DeepEqual(t, err, &NewerError{Kind: "Deployment", Name: "proxy", Writer: ownVersion, Version: "1.2.2"})
 
 	// A foreign entry is taken out by an update, which signs as well.
 	config := pick(t, objects, "ConfigMap/proxy")
 	edit(t, config, func(o map[string]any) { set(t, o, "x", "data", "more") })
 	mustApply(t, same, ownerOf(ds), config)
-	assert.Equal(t, fetch(t, config).GetAnnotations()[plan.AnnotationWriter], ownVersion)
+	assert.Equal(t, fetch(t, config).GetAnnotations()[object.AnnotationWriter], ownVersion)
 }

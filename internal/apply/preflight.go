@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // preflights remembers which objects the API server would take, about 200 bytes each.
@@ -31,10 +31,10 @@ func newPreflights() *preflights { return &preflights{passed: lru.New(4096)} }
 // there already. The error wraps the API server's; what it cannot judge now is no error.
 func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := a.Get(ctx, planned)
-	if err != nil || live != nil && plan.Digest(live) == plan.Digest(planned) {
+	if err != nil || live != nil && object.Digest(live) == object.Digest(planned) {
 		return err
 	}
-	key := preflight{planned.GetKind(), client.ObjectKeyFromObject(planned), plan.Digest(planned)}
+	key := preflight{planned.GetKind(), client.ObjectKeyFromObject(planned), object.Digest(planned)}
 	if _, passed := a.preflights.passed.Get(key); passed {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // A StatefulSet whose claim templates change is deleted without its pods and made anew.
@@ -76,7 +76,7 @@ func TestAChangedSelectorReplacesTheWorkload(t *testing.T) {
 			earlier := planned.DeepCopy()
 			set(t, earlier.Object, "earlier", "spec", "selector", "matchLabels", "app")
 			set(t, earlier.Object, "earlier", "spec", "template", "metadata", "labels", "app")
-			earlier.SetAnnotations(map[string]string{plan.AnnotationDigest: "earlier"})
+			earlier.SetAnnotations(map[string]string{object.AnnotationDigest: "earlier"})
 			a := New(operator, apiReader, ownVersion)
 			mustApply(t, a, ownerOf(ds), earlier)
 			uid := fetch(t, planned).GetUID()
@@ -95,7 +95,7 @@ func TestAChangedSelectorReplacesTheWorkload(t *testing.T) {
 // A value that the API server refuses for what it is must not cost the running workload.
 func TestAnInvalidObjectReplacesNothing(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(t *testing.T, object *unstructured.Unstructured){
+	for name, change := range map[string]func(t *testing.T, obj *unstructured.Unstructured){
 		"StatefulSet/mysql-dataservice": func(_ *testing.T, o *unstructured.Unstructured) { container(o.Object)["image"] = "" },
 		"Deployment/proxy": func(t *testing.T, o *unstructured.Unstructured) {
 			set(t, o.Object, int64(-1), "spec", "replicas")
@@ -112,7 +112,7 @@ func TestAnInvalidObjectReplacesNothing(t *testing.T) {
 			before := fetch(t, planned)
 			invalid := planned.DeepCopy()
 			change(t, invalid)
-			set(t, invalid.Object, "new", "metadata", "annotations", plan.AnnotationDigest)
+			set(t, invalid.Object, "new", "metadata", "annotations", object.AnnotationDigest)
 			_, err := applied(t, a, ownerOf(ds), invalid)
 			assert.Assert(t, apierrors.IsInvalid(err), "%v", err)
 			assert.ErrorContains(t, err, "update "+planned.GetKind()+" "+ds.Namespace+"/"+planned.GetName())

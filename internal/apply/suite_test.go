@@ -31,9 +31,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/preview"
-	"d3os.com/d3os-operator/internal/values"
 )
 
 // kubeVersion is what charts are rendered for.
@@ -85,10 +84,10 @@ func runWithAPIServer(m *testing.M) (code int, err error) {
 func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 	recorded := rest.CopyConfig(cfg)
 	recorded.Wrap(func(next http.RoundTripper) http.RoundTripper { return roundTripper{traffic, next} })
-	managed := labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: values.ManagedBy})
+	managed := labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
 	byObject := map[client.Object]cache.ByObject{}
-	for _, gvk := range Kinds {
-		byObject[Empty(gvk)] = cache.ByObject{Label: managed, UnsafeDisableDeepCopy: ptr.To(true)}
+	for _, gvk := range object.Kinds {
+		byObject[object.Empty(gvk)] = cache.ByObject{Label: managed, UnsafeDisableDeepCopy: ptr.To(true)}
 	}
 	c, err := cluster.New(recorded, func(o *cluster.Options) {
 		o.Cache = cache.Options{ByObject: byObject, DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true}
@@ -98,9 +97,9 @@ func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	for _, gvk := range Kinds {
-		err := c.GetFieldIndexer().IndexField(ctx, Empty(gvk), IndexInstance, func(object client.Object) []string {
-			return []string{object.GetLabels()[plan.LabelInstance]}
+	for _, gvk := range object.Kinds {
+		err := c.GetFieldIndexer().IndexField(ctx, object.Empty(gvk), object.IndexOwner, func(obj client.Object) []string {
+			return []string{object.OwnerKey(obj)}
 		})
 		if err != nil {
 			cancel()
@@ -185,7 +184,9 @@ func platform(t *testing.T, namespace, spec string) *dsv1.DataService {
 	return ds
 }
 
-func ownerOf(ds *dsv1.DataService) Owner { return Owner{Name: ds.Name, UID: ds.UID} }
+func ownerOf(ds *dsv1.DataService) object.Owner {
+	return object.Owner{GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: ds.Namespace, Name: ds.Name, UID: ds.UID}
+}
 
 func objectsOf(t *testing.T, ds *dsv1.DataService) []*unstructured.Unstructured {
 	t.Helper()
@@ -197,9 +198,9 @@ func objectsOf(t *testing.T, ds *dsv1.DataService) []*unstructured.Unstructured 
 // pick returns the object of that kind and name, such as Deployment/proxy.
 func pick(t *testing.T, objects []*unstructured.Unstructured, id string) *unstructured.Unstructured {
 	t.Helper()
-	for _, object := range objects {
-		if object.GetKind()+"/"+object.GetName() == id {
-			return object
+	for _, obj := range objects {
+		if obj.GetKind()+"/"+obj.GetName() == id {
+			return obj
 		}
 	}
 	t.Fatalf("there is no %s", id)
@@ -216,7 +217,7 @@ func running(t *testing.T, spec, id string) (*Applier, *dsv1.DataService, *unstr
 	return a, ds, planned
 }
 
-func mustApply(t *testing.T, a *Applier, owner Owner, planned *unstructured.Unstructured) Result {
+func mustApply(t *testing.T, a *Applier, owner object.Owner, planned *unstructured.Unstructured) Result {
 	t.Helper()
 	result, err := applied(t, a, owner, planned)
 	assert.NilError(t, err)
@@ -232,7 +233,7 @@ func atRest(t *testing.T, a *Applier, ds *dsv1.DataService, planned *unstructure
 }
 
 // applied is Apply in the place of what the cache shows.
-func applied(t *testing.T, a *Applier, owner Owner, planned *unstructured.Unstructured) (Result, error) {
+func applied(t *testing.T, a *Applier, owner object.Owner, planned *unstructured.Unstructured) (Result, error) {
 	t.Helper()
 	live, err := a.Get(t.Context(), planned)
 	assert.NilError(t, err)
@@ -242,25 +243,25 @@ func applied(t *testing.T, a *Applier, owner Owner, planned *unstructured.Unstru
 // fetch reads an object as it is in the API server.
 func fetch(t *testing.T, like *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	object := Empty(like.GroupVersionKind())
-	assert.NilError(t, user.Get(t.Context(), client.ObjectKeyFromObject(like), object))
-	return object
+	obj := object.Empty(like.GroupVersionKind())
+	assert.NilError(t, user.Get(t.Context(), client.ObjectKeyFromObject(like), obj))
+	return obj
 }
 
 // edit lets somebody else change a live object and waits until the operator's cache shows it.
-func edit(t *testing.T, like *unstructured.Unstructured, change func(object map[string]any)) *unstructured.Unstructured {
+func edit(t *testing.T, like *unstructured.Unstructured, change func(obj map[string]any)) *unstructured.Unstructured {
 	t.Helper()
-	object := fetch(t, like)
-	change(object.Object)
-	assert.NilError(t, user.Update(t.Context(), object))
-	await(t, object)
-	return object
+	obj := fetch(t, like)
+	change(obj.Object)
+	assert.NilError(t, user.Update(t.Context(), obj))
+	await(t, obj)
+	return obj
 }
 
 // create lets somebody else create an object and waits until the operator's cache shows it.
-func create(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
+func create(t *testing.T, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	created := object.DeepCopy()
+	created := obj.DeepCopy()
 	assert.NilError(t, user.Create(t.Context(), created, client.FieldOwner("somebody")))
 	await(t, created)
 	return created
@@ -268,32 +269,32 @@ func create(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstr
 
 // await returns when the operator's cache shows an object as somebody else left it: not at
 // all, when it lacks the operator's label.
-func await(t *testing.T, object *unstructured.Unstructured) {
+func await(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
-	managed := object.GetLabels()[plan.LabelManagedBy] == values.ManagedBy
+	managed := obj.GetLabels()[object.LabelManagedBy] == object.ManagedBy
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		cached, err := get(t.Context(), operator, object)
+		cached, err := get(t.Context(), operator, obj)
 		switch {
 		case err != nil:
 			return poll.Error(err)
-		case managed && cached != nil && cached.GetResourceVersion() == object.GetResourceVersion(), !managed && cached == nil:
+		case managed && cached != nil && cached.GetResourceVersion() == obj.GetResourceVersion(), !managed && cached == nil:
 			return poll.Success()
 		}
-		return poll.Continue("the cache does not show %s yet", describe(object))
+		return poll.Continue("the cache does not show %s yet", describe(obj))
 	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(20*time.Second))
 }
 
 // awaitGone returns when neither the API server nor the operator's cache has an object.
-func awaitGone(t *testing.T, object *unstructured.Unstructured) {
+func awaitGone(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		for _, reader := range []client.Reader{user, operator} {
-			found, err := get(t.Context(), reader, object)
+			found, err := get(t.Context(), reader, obj)
 			if err != nil {
 				return poll.Error(err)
 			}
 			if found != nil {
-				return poll.Continue("%s is still there", describe(object))
+				return poll.Continue("%s is still there", describe(obj))
 			}
 		}
 		return poll.Success()
@@ -311,19 +312,19 @@ func writes(namespace string) []string {
 	return found
 }
 
-func set(t *testing.T, object map[string]any, value any, fields ...string) {
+func set(t *testing.T, obj map[string]any, value any, fields ...string) {
 	t.Helper()
-	assert.NilError(t, unstructured.SetNestedField(object, value, fields...))
+	assert.NilError(t, unstructured.SetNestedField(obj, value, fields...))
 }
 
-func field(t *testing.T, object *unstructured.Unstructured, fields ...string) any {
+func field(t *testing.T, obj *unstructured.Unstructured, fields ...string) any {
 	t.Helper()
-	value, _, err := unstructured.NestedFieldCopy(object.Object, fields...)
+	value, _, err := unstructured.NestedFieldCopy(obj.Object, fields...)
 	assert.NilError(t, err)
 	return value
 }
 
 // container returns the first container of a workload, to be changed in place.
-func container(object map[string]any) map[string]any {
-	return items(object, "spec", "template", "spec", "containers")[0]
+func container(obj map[string]any) map[string]any {
+	return items(obj, "spec", "template", "spec", "containers")[0]
 }

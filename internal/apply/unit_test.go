@@ -18,23 +18,26 @@ import (
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 func parse(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(text))
 	assert.NilError(t, err)
-	object := &unstructured.Unstructured{}
-	assert.NilError(t, object.UnmarshalJSON(data), "%s", text)
-	return object
+	obj := &unstructured.Unstructured{}
+	assert.NilError(t, obj.UnmarshalJSON(data), "%s", text)
+	return obj
 }
 
 // contestant is an object that may be corrected.
 func contestant(uid string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{"kind": "Deployment"}}
-	object.SetName("proxy")
-	object.SetUID(types.UID(uid))
-	return object
+	obj := &unstructured.Unstructured{Object: map[string]any{"kind": "Deployment"}}
+	obj.SetName("proxy")
+	obj.SetUID(types.UID(uid))
+	return obj
 }
 
 // clock is a time that only the test moves.
@@ -207,7 +210,7 @@ func TestImmutable(t *testing.T) {
 
 func TestCheckOwner(t *testing.T) {
 	t.Parallel()
-	owner := Owner{Name: "platform", UID: "uid"}
+	owner := object.Owner{GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: "default", Name: "platform", UID: "uid"}
 	const labelled = "labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: d3os-operator}"
 	const digested = "annotations: {d3os-product.com.d3os/digest: d}"
 	const kept = "annotations: {helm.sh/resource-policy: keep}"
@@ -268,11 +271,11 @@ func sizeOf(t *testing.T, claim *unstructured.Unstructured) string {
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	seen := map[schema.GroupVersionKind]bool{}
-	for _, gvk := range Kinds {
+	for _, gvk := range object.Kinds {
 		assert.Assert(t, !seen[gvk], "%s is there twice", gvk)
 		assert.Assert(t, scheme.Scheme.Recognizes(gvk) && scheme.Scheme.Recognizes(gvk.GroupVersion().WithKind(gvk.Kind+"List")), "%s", gvk)
-		assert.Equal(t, Empty(gvk).GroupVersionKind(), gvk)
+		assert.Equal(t, object.Empty(gvk).GroupVersionKind(), gvk)
 		seen[gvk] = true
 	}
-	assert.Equal(t, claimKind.Kind, "PersistentVolumeClaim")
+	assert.Equal(t, object.ClaimKind.Kind, "PersistentVolumeClaim")
 }

@@ -13,27 +13,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/metrics"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 var (
 	storageRequest = []string{"spec", "resources", "requests", "storage"}
-	claimKind      = Kinds[2]
 )
 
 // GrowVolumes expands the claims of a planned StatefulSet that are smaller than its template
 // says. Kubernetes neither does that by itself nor lets the template change; the StatefulSet
 // is then replaced around its running pods (see replace). Claims never shrink.
-func (a *Applier) GrowVolumes(ctx context.Context, planned *unstructured.Unstructured) error {
+func (a *Applier) GrowVolumes(ctx context.Context, owner object.Owner, planned *unstructured.Unstructured) error {
 	templates, _, _ := unstructured.NestedSlice(planned.Object, "spec", "volumeClaimTemplates")
 	if len(templates) == 0 {
 		return nil
 	}
-	claims := &unstructured.UnstructuredList{}
-	claims.SetGroupVersionKind(claimKind)
-	claims.SetKind(claimKind.Kind + "List")
+	claims := object.EmptyList(object.ClaimKind)
 	err := a.client.List(ctx, claims, client.InNamespace(planned.GetNamespace()),
-		client.MatchingFields{IndexInstance: planned.GetLabels()[plan.LabelInstance]})
+		client.MatchingFields{object.IndexOwner: owner.Key()})
 	if err != nil {
 		return fmt.Errorf("list the volumes of %s: %w", describe(planned), err)
 	}
@@ -66,7 +63,7 @@ func (a *Applier) grow(ctx context.Context, claim *unstructured.Unstructured, si
 // keepGrown returns the planned object, or for a claim that is larger than planned one of the
 // live size: data taken up again may lie on a volume that grew in an earlier life.
 func keepGrown(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
-	if planned.GroupVersionKind() != claimKind || !smaller(planned, live) {
+	if planned.GroupVersionKind() != object.ClaimKind || !smaller(planned, live) {
 		return planned
 	}
 	kept := planned.DeepCopy()

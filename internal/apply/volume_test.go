@@ -29,18 +29,18 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 	foreign := claimOf(t, small, "data-mysql-other-0") // of another set
 
 	a := New(operator, apiReader, ownVersion)
-	assert.NilError(t, a.GrowVolumes(t.Context(), small))
+	assert.NilError(t, a.GrowVolumes(t.Context(), ownerOf(ds), small))
 	assert.DeepEqual(t, writes(namespace), []string{})
 
 	ds.Spec.MySQL.Storage.Size = resource.MustParse("20Gi")
 	larger := pick(t, objectsOf(t, ds), "StatefulSet/mysql-dataservice")
-	assert.NilError(t, a.GrowVolumes(t.Context(), larger))
+	assert.NilError(t, a.GrowVolumes(t.Context(), ownerOf(ds), larger))
 	assert.DeepEqual(t, writes(namespace), []string{"PATCH persistentvolumeclaims/data-mysql-dataservice-0"})
 	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "20Gi")
 	assert.Equal(t, field(t, fetch(t, foreign), storageRequest...), "10Gi")
 
-	assert.NilError(t, a.GrowVolumes(t.Context(), larger))
-	assert.NilError(t, a.GrowVolumes(t.Context(), small))
+	assert.NilError(t, a.GrowVolumes(t.Context(), ownerOf(ds), larger))
+	assert.NilError(t, a.GrowVolumes(t.Context(), ownerOf(ds), small))
 	assert.DeepEqual(t, writes(namespace), []string{})
 	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "20Gi")
 

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/version"
 )
 
@@ -26,25 +26,25 @@ func (e *NewerError) Error() string {
 }
 
 // sign notes on an object that is about to be written who writes it.
-func (a *Applier) sign(object *unstructured.Unstructured) {
-	annotations := object.GetAnnotations()
+func (a *Applier) sign(obj *unstructured.Unstructured) {
+	annotations := obj.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[plan.AnnotationWriter] = a.version
-	object.SetAnnotations(annotations)
+	annotations[object.AnnotationWriter] = a.version
+	obj.SetAnnotations(annotations)
 }
 
 // checkWriter returns a *NewerError for the newest of the objects that a newer operator wrote;
 // of several the first by name, so that the error stays the same.
 func (a *Applier) checkWriter(objects ...*unstructured.Unstructured) error {
 	var newest *NewerError
-	for _, object := range objects {
-		writer := object.GetAnnotations()[plan.AnnotationWriter]
+	for _, obj := range objects {
+		writer := obj.GetAnnotations()[object.AnnotationWriter]
 		if !version.Newer(writer, a.version) {
 			continue
 		}
-		found := &NewerError{Kind: object.GetKind(), Name: object.GetName(), Writer: writer, Version: a.version}
+		found := &NewerError{Kind: obj.GetKind(), Name: obj.GetName(), Writer: writer, Version: a.version}
 		if newest == nil || version.Newer(writer, newest.Writer) ||
 			!version.Newer(newest.Writer, writer) && found.Kind+"/"+found.Name < newest.Kind+"/"+newest.Name {
 			newest = found

@@ -22,11 +22,12 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/component"
-	"d3os.com/d3os-operator/internal/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/status"
 	"d3os.com/d3os-operator/internal/metrics"
-	"d3os.com/d3os-operator/internal/plan"
-	"d3os.com/d3os-operator/internal/status"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // Reconciler makes the cluster follow DataServices.
@@ -42,7 +43,7 @@ type Reconciler struct {
 }
 
 // New returns a Reconciler. The client must be cached with read-your-writes consistency for
-// every kind in apply.Kinds and for pods; live reads from the API server. Objects are signed with
+// every kind in object.Kinds and for pods; live reads from the API server. Objects are signed with
 // the version, and those that a newer one has signed are left alone.
 func New(c client.Client, live client.Reader, planner *plan.Planner, recorder events.EventRecorder, version string) *Reconciler {
 	return &Reconciler{
@@ -108,7 +109,7 @@ func (r *Reconciler) carryOut(ctx context.Context, ds *dsv1.DataService) (status
 	if seen.Deleting {
 		return seen, nil
 	}
-	owned, err := r.applier.Owned(ctx, owner(ds), ds.Namespace)
+	owned, err := r.applier.Owned(ctx, plan.OwnerOf(ds))
 	if err != nil {
 		return seen, failure(dsv1.ReasonApplyFailed, err)
 	}
@@ -159,11 +160,11 @@ func (r *Reconciler) rollout(ctx context.Context, ds *dsv1.DataService, secrets 
 // lookup finds Secrets and claims that carry the DataService's name, retained ones included.
 func (r *Reconciler) lookup(ctx context.Context, ds *dsv1.DataService) credentials.Lookup {
 	return func(kind, name string) (*unstructured.Unstructured, error) {
-		wanted := apply.Empty(corev1.SchemeGroupVersion.WithKind(kind))
+		wanted := object.Empty(corev1.SchemeGroupVersion.WithKind(kind))
 		wanted.SetName(name)
 		wanted.SetNamespace(ds.Namespace)
 		live, err := r.applier.Get(ctx, wanted)
-		if live == nil || err != nil || live.GetLabels()[plan.LabelInstance] != ds.Name {
+		if live == nil || err != nil || live.GetLabels()[object.LabelInstance] != ds.Name {
 			return nil, err
 		}
 		return live, nil

@@ -21,9 +21,9 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/status"
 	"d3os.com/d3os-operator/internal/metrics"
-	"d3os.com/d3os-operator/internal/plan"
-	"d3os.com/d3os-operator/internal/status"
 )
 
 // progressEvery is how often mere progress (one more component ready) is written to the

@@ -15,11 +15,12 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/component"
-	"d3os.com/d3os-operator/internal/credentials"
 	"d3os.com/d3os-operator/internal/health"
-	"d3os.com/d3os-operator/internal/plan"
-	"d3os.com/d3os-operator/internal/status"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/status"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // componentsAtOnce bounds the components of one wave that are applied concurrently.
@@ -119,12 +120,12 @@ func (r *Reconciler) applyComponent(ctx context.Context, ds *dsv1.DataService, c
 			continue
 		}
 		if planned.GetKind() == "StatefulSet" {
-			if err := r.applier.GrowVolumes(ctx, planned); err != nil {
+			if err := r.applier.GrowVolumes(ctx, plan.OwnerOf(ds), planned); err != nil {
 				seen.Error = err.Error()
 				return seen, err
 			}
 		}
-		result, err := r.applier.Apply(ctx, owner(ds), planned, live[i])
+		result, err := r.applier.Apply(ctx, plan.OwnerOf(ds), planned, live[i])
 		if err != nil {
 			seen.Error = err.Error()
 			return seen, err
@@ -172,7 +173,7 @@ func (r *Reconciler) live(ctx context.Context, c *plan.Component) ([]*unstructur
 	return live, nil
 }
 
-func exists(object *unstructured.Unstructured) bool { return object != nil }
+func exists(obj *unstructured.Unstructured) bool { return obj != nil }
 
 // knownRevision is the revision of a component that the status says was applied last.
 func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
@@ -195,7 +196,7 @@ func newRevision(c *plan.Component, live []*unstructured.Unstructured, known str
 		if live[i] == nil {
 			continue
 		}
-		if plan.Digest(live[i]) != plan.Digest(planned) {
+		if object.Digest(live[i]) != object.Digest(planned) {
 			return true
 		}
 		matching++
@@ -209,7 +210,7 @@ func mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
 	if live == nil {
 		return running
 	}
-	return plan.Digest(live) == plan.Digest(planned)
+	return object.Digest(live) == object.Digest(planned)
 }
 
 // note is what a person should know of a component even while all is well.
@@ -223,8 +224,6 @@ func note(c *plan.Component) string {
 	return ""
 }
 
-func owner(ds *dsv1.DataService) apply.Owner { return apply.Owner{Name: ds.Name, UID: ds.UID} }
-
 // applySecret applies a Secret with credentials. One that came to sight since its values were
 // planned, or that the cache of an operator that has just started does not show, keeps its own.
 func (r *Reconciler) applySecret(ctx context.Context, ds *dsv1.DataService, planned *unstructured.Unstructured) error {
@@ -235,13 +234,13 @@ func (r *Reconciler) applySecret(ctx context.Context, ds *dsv1.DataService, plan
 	if r.credentials.Adopt(ds, live) {
 		return errAdopted
 	}
-	result, err := r.applier.Apply(ctx, owner(ds), planned, live)
+	result, err := r.applier.Apply(ctx, plan.OwnerOf(ds), planned, live)
 	var unseen *apply.UnseenError
 	if errors.As(err, &unseen) {
 		if r.credentials.Adopt(ds, unseen.Live) {
 			return errAdopted
 		}
-		result, err = r.applier.Apply(ctx, owner(ds), planned, unseen.Live) // the spec's own values
+		result, err = r.applier.Apply(ctx, plan.OwnerOf(ds), planned, unseen.Live) // the spec's own values
 	}
 	if err == nil {
 		r.reporter.applied(ctx, ds, nil, planned, result, false)
@@ -252,42 +251,37 @@ func (r *Reconciler) applySecret(ctx context.Context, ds *dsv1.DataService, plan
 // prune removes what the DataService controls and no longer plans, dependents first. What a
 // held-back or failed component had before stays until its new revision is there.
 func (r *Reconciler) prune(ctx context.Context, ds *dsv1.DataService, secrets *credentials.Plan, p *plan.Plan, owned []*unstructured.Unstructured, seen []status.Component) error {
-	planned := map[string]bool{}
+	planned := map[object.ID]bool{}
 	for _, secret := range secrets.Secrets {
-		planned[id(secret)] = true
+		planned[object.IDOf(secret)] = true
 	}
 	position := map[string]int{}
 	for i := range p.Components {
-		for _, object := range p.Components[i].Objects {
-			planned[id(object)] = true
+		for _, obj := range p.Components[i].Objects {
+			planned[object.IDOf(obj)] = true
 		}
 		position[string(p.Components[i].Name)] = i
 	}
-	owned = slices.DeleteFunc(owned, func(object *unstructured.Unstructured) bool {
-		i, declared := position[object.GetLabels()[plan.LabelComponent]]
+	owned = slices.DeleteFunc(owned, func(obj *unstructured.Unstructured) bool {
+		i, declared := position[obj.GetLabels()[object.LabelComponent]]
 		unfinished := declared && (!seen[i].Applied || seen[i].Error != "")
-		return planned[id(object)] || plan.Kept(object) || unfinished || object.GetDeletionTimestamp() != nil
+		return planned[object.IDOf(obj)] || object.Kept(obj) || unfinished || obj.GetDeletionTimestamp() != nil
 	})
 	slices.SortStableFunc(owned, func(a, b *unstructured.Unstructured) int {
-		return component.Position(b.GetLabels()[plan.LabelComponent]) - component.Position(a.GetLabels()[plan.LabelComponent])
+		return component.Position(b.GetLabels()[object.LabelComponent]) - component.Position(a.GetLabels()[object.LabelComponent])
 	})
-	for _, object := range owned {
-		if err := r.applier.Delete(ctx, object); err != nil {
+	for _, obj := range owned {
+		if err := r.applier.Delete(ctx, obj); err != nil {
 			return err
 		}
-		r.reporter.pruned(ctx, ds, object)
+		r.reporter.pruned(ctx, ds, obj)
 	}
 	return nil
 }
 
-func id(object *unstructured.Unstructured) string {
-	gvk := object.GroupVersionKind()
-	return gvk.Group + "/" + gvk.Kind + "/" + object.GetName()
-}
-
 // health judges a component; pods are looked at only when something is not settled.
 func (r *Reconciler) health(ctx context.Context, ds *dsv1.DataService, c *plan.Component, live []*unstructured.Unstructured) (health.State, error) {
-	present := slices.DeleteFunc(slices.Clone(live), func(object *unstructured.Unstructured) bool { return object == nil })
+	present := slices.DeleteFunc(slices.Clone(live), func(obj *unstructured.Unstructured) bool { return obj == nil })
 	state := health.Of(present, nil)
 	state.Settled = state.Settled && len(present) == len(live)
 	if state.Settled {

@@ -10,8 +10,6 @@ import (
 
 	libhandler "github.com/operator-framework/operator-lib/handler"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -22,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // What the operator asks for and no more: test/behaviour holds these rights against its requests.
@@ -69,12 +67,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest),
 			SkipNameValidation:      &options.SkipNameValidation,
 		})
-	for _, gvk := range apply.Kinds {
-		object := apply.Empty(gvk)
-		if err := mgr.GetFieldIndexer().IndexField(ctx, object, apply.IndexInstance, byInstance); err != nil {
+	for _, gvk := range object.Kinds {
+		obj := object.Empty(gvk)
+		if err := mgr.GetFieldIndexer().IndexField(ctx, obj, object.IndexOwner, byOwner); err != nil {
 			return fmt.Errorf("index %s by DataService: %w", gvk.Kind, err)
 		}
-		b = b.Watches(object, handler.EnqueueRequestsFromMapFunc(toDataService), builder.WithPredicates(ownedChanged()))
+		b = b.Watches(obj, handler.EnqueueRequestsFromMapFunc(toDataService), builder.WithPredicates(ownedChanged()))
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, indexPods, byComponent); err != nil {
 		return fmt.Errorf("index pods by component: %w", err)
@@ -85,32 +83,27 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 
 // toDataService maps an object to the DataService that it belongs to: its controller, or by
 // label where it has none, such as retained data and pods.
-func toDataService(_ context.Context, object client.Object) []reconcile.Request {
-	name := object.GetLabels()[plan.LabelInstance]
-	if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == dsv1.Kind && ref.APIVersion == dsv1.GroupVersion.String() {
-		name = ref.Name
-	}
-	if name == "" {
+func toDataService(_ context.Context, obj client.Object) []reconcile.Request {
+	found := object.OwnerOf(dsv1.GroupVersion.WithKind(dsv1.Kind).GroupKind(), obj)
+	if found.Name == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
+	return []reconcile.Request{{NamespacedName: found}}
 }
 
-func byInstance(object client.Object) []string {
-	return []string{object.GetLabels()[plan.LabelInstance]}
+func byOwner(obj client.Object) []string { return []string{object.OwnerKey(obj)} }
+
+func byComponent(obj client.Object) []string {
+	return []string{podKey(object.OwnerKey(obj), obj.GetLabels()[object.LabelComponent])}
 }
 
-func byComponent(object client.Object) []string {
-	return []string{podKey(object.GetLabels()[plan.LabelInstance], object.GetLabels()[plan.LabelComponent])}
-}
-
-func podKey(instance, component string) string { return instance + "/" + component }
+func podKey(owner, component string) string { return owner + "/" + component }
 
 // pods lists the pods of a component, from the cache.
 func (r *Reconciler) pods(ctx context.Context, ds *dsv1.DataService, c *plan.Component) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := r.client.List(ctx, list, client.InNamespace(ds.Namespace),
-		client.MatchingFields{indexPods: podKey(ds.Name, string(c.Name))})
+		client.MatchingFields{indexPods: podKey(plan.OwnerOf(ds).Key(), string(c.Name))})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", c.Name, err)
 	}

@@ -11,9 +11,7 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -21,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -29,12 +26,12 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/controller"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kube"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/internal/upgradeable"
-	"d3os.com/d3os-operator/internal/values"
 )
 
 const (
@@ -68,8 +65,8 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "d3os-operator/" + o.Version
 	cfg.QPS = -1 // the API server's priority and fairness decides
-	cfg.Wrap(escape)
-	mgr, err := newManager(cfg, managerOptions(scheme, o))
+	cfg.Wrap(kube.Escape)
+	mgr, err := kube.NewManager(cfg, managerOptions(scheme, o))
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
@@ -85,7 +82,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &boundedClient{Client: mgr.GetClient(), live: mgr.GetAPIReader(), cached: managed(), patience: cachePatience}
+	c := kube.NewClient(mgr.GetClient(), mgr.GetAPIReader())
 	r := controller.New(c, mgr.GetAPIReader(), planner, mgr.GetEventRecorder("d3os-operator"), o.Version)
 	err = r.SetupWithManager(ctx, mgr, controller.Options{
 		MaxConcurrentReconciles: o.MaxConcurrentReconciles, SkipNameValidation: o.SkipNameValidation,
@@ -151,7 +148,7 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 	}
 	return ctrl.Options{
 		Scheme:  scheme,
-		Cache:   cacheOptions(o),
+		Cache:   kube.CacheOptions(object.Kinds, o.WatchNamespaces, o.ResyncPeriod),
 		Metrics: metrics,
 		Client: client.Options{Cache: &client.CacheOptions{
 			Unstructured: true,
@@ -173,43 +170,4 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 			ReconciliationTimeout: reconcileTimeout,
 		},
 	}
-}
-
-// managed selects what the operator manages.
-func managed() labels.Selector {
-	return labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: values.ManagedBy})
-}
-
-// cacheOptions narrow the cache to what the operator manages: of Secrets and all else it
-// holds those with its label.
-func cacheOptions(o Options) cache.Options {
-	byObject := map[client.Object]cache.ByObject{
-		&corev1.Pod{}: {Label: managed(), Transform: slimPod},
-	}
-	shared := newSharer()
-	for _, gvk := range apply.Kinds {
-		byObject[apply.Empty(gvk)] = cache.ByObject{Label: managed(), UnsafeDisableDeepCopy: ptr.To(true), Transform: shared.transform}
-	}
-	options := cache.Options{
-		SyncPeriod:       &o.ResyncPeriod,
-		ByObject:         byObject,
-		DefaultTransform: cache.TransformStripManagedFields(),
-		// A kind that is read but not watched is a defect, not a reason to watch the cluster.
-		ReaderFailOnMissingInformer: true,
-	}
-	if len(o.WatchNamespaces) > 0 {
-		options.DefaultNamespaces = map[string]cache.Config{}
-		for _, name := range o.WatchNamespaces {
-			options.DefaultNamespaces[name] = cache.Config{}
-		}
-	}
-	return options
-}
-
-// slimPod keeps what the operator reads of a pod: who it belongs to and how it is.
-func slimPod(object any) (any, error) {
-	if pod, ok := object.(*corev1.Pod); ok {
-		pod.ManagedFields, pod.Annotations, pod.Spec = nil, nil, corev1.PodSpec{}
-	}
-	return object, nil
 }

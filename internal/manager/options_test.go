@@ -8,8 +8,8 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/manager"
-	"d3os.com/d3os-operator/internal/values"
 )
 
 // OLM's variable says which namespaces to watch; a flag wins over it.

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/credentials"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/internal/render"
 )
 

@@ -25,9 +25,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/component"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 const sample = "../../config/samples/d3os-product.com_v1_dataservice.yaml"
@@ -104,10 +103,10 @@ func TestRendersTheSameTwice(t *testing.T) {
 func TestObjectsAreCanonical(t *testing.T) {
 	forEach(t, func(t *testing.T, _, file string) {
 		_, objects := objectsOf(t, file)
-		for _, object := range objects {
-			typed, err := scheme.Scheme.New(object.GroupVersionKind())
+		for _, obj := range objects {
+			typed, err := scheme.Scheme.New(obj.GroupVersionKind())
 			assert.NilError(t, err)
-			text, err := json.Marshal(object.Object)
+			text, err := json.Marshal(obj.Object)
 			assert.NilError(t, err)
 			decoder := json.NewDecoder(bytes.NewReader(text))
 			decoder.DisallowUnknownFields()
@@ -115,7 +114,7 @@ func TestObjectsAreCanonical(t *testing.T) {
 			again, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 			assert.NilError(t, err)
 			delete(again, "status")
-			assert.DeepEqual(t, object.Object, again)
+			assert.DeepEqual(t, obj.Object, again)
 		}
 	})
 }
@@ -124,25 +123,25 @@ func TestObjectsAreCanonical(t *testing.T) {
 func TestObjectsBelongToTheirDataService(t *testing.T) {
 	forEach(t, func(t *testing.T, _, file string) {
 		ds, objects := objectsOf(t, file)
-		for _, object := range objects {
-			where := object.GetKind() + " " + object.GetName()
-			assert.Equal(t, object.GetNamespace(), ds.Namespace, where)
-			labels := object.GetLabels()
-			assert.Equal(t, labels[plan.LabelInstance], ds.Name, where)
-			assert.Equal(t, labels[plan.LabelManagedBy], "d3os-operator", where)
-			assert.Equal(t, labels[plan.LabelPartOf], "dataservice", where)
-			assert.Assert(t, component.Position(labels[plan.LabelComponent]) >= 0 || labels[plan.LabelComponent] == "platform", where)
-			assert.Equal(t, len(object.GetAnnotations()[plan.AnnotationDigest]), 24, where)
-			assert.Assert(t, slices.Contains(apply.Kinds, object.GroupVersionKind()), "%s is of a kind that nothing watches", where)
+		for _, obj := range objects {
+			where := obj.GetKind() + " " + obj.GetName()
+			assert.Equal(t, obj.GetNamespace(), ds.Namespace, where)
+			labels := obj.GetLabels()
+			assert.Equal(t, labels[object.LabelInstance], ds.Name, where)
+			assert.Equal(t, labels[object.LabelManagedBy], "d3os-operator", where)
+			assert.Equal(t, labels[object.LabelPartOf], "dataservice", where)
+			assert.Assert(t, component.Position(labels[object.LabelComponent]) >= 0 || labels[object.LabelComponent] == "platform", where)
+			assert.Equal(t, len(obj.GetAnnotations()[object.AnnotationDigest]), 24, where)
+			assert.Assert(t, slices.Contains(object.Kinds, obj.GroupVersionKind()), "%s is of a kind that nothing watches", where)
 			want := []metav1.OwnerReference{{
 				APIVersion: "d3os-product.com.d3os/v1", Kind: "DataService", Name: ds.Name, UID: ds.UID,
 				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
 			}}
-			if plan.Kept(object) {
-				assert.Equal(t, len(object.GetOwnerReferences()), 0, where)
+			if object.Kept(obj) {
+				assert.Equal(t, len(obj.GetOwnerReferences()), 0, where)
 				continue
 			}
-			assert.DeepEqual(t, object.GetOwnerReferences(), want)
+			assert.DeepEqual(t, obj.GetOwnerReferences(), want)
 		}
 	})
 }
@@ -151,8 +150,8 @@ func TestNoObjectTwice(t *testing.T) {
 	forEach(t, func(t *testing.T, _, file string) {
 		_, objects := objectsOf(t, file)
 		seen := map[string]bool{}
-		for _, object := range objects {
-			id := object.GroupVersionKind().String() + " " + object.GetName()
+		for _, obj := range objects {
+			id := obj.GroupVersionKind().String() + " " + obj.GetName()
 			assert.Assert(t, !seen[id], id)
 			seen[id] = true
 		}
@@ -165,11 +164,11 @@ func TestPasswordsAreInSecretsAlone(t *testing.T) {
 	const password = "distinctive-inline-password"
 	_, objects := objectsOf(t, "testdata/mysql-third-party-inline.yaml")
 	var holders []string
-	for _, object := range objects {
-		text, err := json.Marshal(object.Object)
+	for _, obj := range objects {
+		text, err := json.Marshal(obj.Object)
 		assert.NilError(t, err)
 		if strings.Contains(string(text), password) || strings.Contains(string(text), base64.StdEncoding.EncodeToString([]byte(password))) {
-			holders = append(holders, object.GetKind()+"/"+object.GetName())
+			holders = append(holders, obj.GetKind()+"/"+obj.GetName())
 		}
 	}
 	assert.DeepEqual(t, holders, []string{"Secret/mysql-dataservice-third-party"})

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/object"
 	fieldcases "d3os.com/d3os-operator/test/fields"
 	"d3os.com/d3os-operator/test/live"
 )
@@ -118,11 +118,11 @@ func (w *walk) supply() {
 	w.Helper()
 	objects, err := fieldcases.Objects()
 	w.must(err)
-	for _, object := range objects {
-		if object.GetKind() != "PriorityClass" {
-			object.SetNamespace(w.namespace)
+	for _, obj := range objects {
+		if obj.GetKind() != "PriorityClass" {
+			obj.SetNamespace(w.namespace)
 		}
-		if err := api.Create(w.ctx, object); !apierrors.IsAlreadyExists(err) {
+		if err := api.Create(w.ctx, obj); !apierrors.IsAlreadyExists(err) {
 			w.must(err)
 		}
 	}
@@ -230,7 +230,7 @@ func (w *walk) asPlanned() error {
 // spec returns a patch that makes the spec what it is now.
 func (w *walk) spec() client.Patch {
 	w.Helper()
-	ds := apply.Empty(dsv1.GroupVersion.WithKind(dsv1.Kind))
+	ds := object.Empty(dsv1.GroupVersion.WithKind(dsv1.Kind))
 	patch, err := json.Marshal([]any{fields{"op": "replace", "path": "/spec", "value": get(w.env, ds, w.name).Object["spec"]}})
 	w.must(err)
 	return client.RawPatch(types.JSONPatchType, patch)
@@ -273,8 +273,8 @@ func (w *walk) check(s step) {
 		if err := w.moved(s, d, live); err != nil {
 			return err
 		}
-		return w.holds(after, slices.DeleteFunc(slices.Clone(after), func(object *unstructured.Unstructured) bool {
-			return !slices.Contains(d.Changed, fieldcases.ID(object)) && !slices.Contains(d.Added, fieldcases.ID(object))
+		return w.holds(after, slices.DeleteFunc(slices.Clone(after), func(obj *unstructured.Unstructured) bool {
+			return !slices.Contains(d.Changed, fieldcases.ID(obj)) && !slices.Contains(d.Added, fieldcases.ID(obj))
 		}), live)
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 
-	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -77,7 +77,7 @@ func (r *recorder) since(mark int, is func(request) bool) []request {
 // objects returns kind and name of what requests are about, sorted, each once.
 func objects(requests []request) []string {
 	kinds := map[string]string{}
-	for _, gvk := range apply.Kinds {
+	for _, gvk := range object.Kinds {
 		resource, _ := meta.UnsafeGuessKindToResource(gvk)
 		kinds[resource.Resource] = gvk.Kind
 	}

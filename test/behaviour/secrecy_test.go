@@ -45,11 +45,11 @@ func (e *env) secret(passwords ...string) {
 	looked := map[string]bool{}
 	for _, c := range e.since(0) {
 		var look any = c.object
-		switch object := c.object.(type) {
+		switch obj := c.object.(type) {
 		case *corev1.Secret:
 			continue
 		case *dsv1.DataService:
-			look = []any{object.Status, object.Annotations}
+			look = []any{obj.Status, obj.Annotations}
 		}
 		looked[kindOf(c.object)] = true
 		text, err := json.Marshal(look)

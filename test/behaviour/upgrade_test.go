@@ -15,7 +15,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // ofVersion makes an operator one of that version.
@@ -46,8 +46,8 @@ func (e *env) identities() []string {
 // writers returns the versions that the operator's objects say they were written by.
 func (e *env) writers() []string {
 	var found []string
-	for _, object := range e.made() {
-		found = append(found, object.GetAnnotations()[plan.AnnotationWriter])
+	for _, obj := range e.made() {
+		found = append(found, obj.GetAnnotations()[object.AnnotationWriter])
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
@@ -134,15 +134,15 @@ func TestTakingObjectsBackFromANewerOperator(t *testing.T) {
 	op.stop()
 	op = e.startOperator(ofVersion("1.0.0"))
 	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonNewerOperator)
-	for _, object := range e.made() {
-		object := object.DeepCopyObject().(client.Object)
-		e.must(api.Patch(e.ctx, object, client.RawPatch("application/merge-patch+json",
-			[]byte(`{"metadata":{"annotations":{"`+plan.AnnotationWriter+`":null}}}`))))
+	for _, obj := range e.made() {
+		obj := obj.DeepCopyObject().(client.Object)
+		e.must(api.Patch(e.ctx, obj, client.RawPatch("application/merge-patch+json",
+			[]byte(`{"metadata":{"annotations":{"`+object.AnnotationWriter+`":null}}}`))))
 	}
 	e.ready(name)
 	e.equal("object writes", asText(op.since(0, request.WritesObject)), nil)
 	e.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
-	if writer := lookup[*appsv1.Deployment](e.journal, "auth").Annotations[plan.AnnotationWriter]; writer != "1.0.0" {
+	if writer := lookup[*appsv1.Deployment](e.journal, "auth").Annotations[object.AnnotationWriter]; writer != "1.0.0" {
 		t.Errorf("auth was written by %q", writer)
 	}
 }

@@ -17,9 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/plan"
-	"d3os.com/d3os-operator/internal/values"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 const (
@@ -164,7 +162,7 @@ func isMine(namespace string) bool {
 }
 
 // managed selects what the operator manages.
-var managed = labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: values.ManagedBy})
+var managed = labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
 
 // track watches what belongs to DataServices of a namespace: the operator's objects, volumes
 // and pods.
@@ -173,7 +171,7 @@ func (b *bench) track(ctx context.Context, namespace string) (*tracker, error) {
 		Scheme: b.scheme, DefaultNamespaces: map[string]cache.Config{namespace: {}}, ByObject: map[client.Object]cache.ByObject{},
 	} // an empty namespace is all of them
 	kinds := map[string]client.Object{}
-	for _, gvk := range append(slices.Clone(apply.Kinds), corev1.SchemeGroupVersion.WithKind("Pod")) {
+	for _, gvk := range append(slices.Clone(object.Kinds), corev1.SchemeGroupVersion.WithKind("Pod")) {
 		empty := &metav1.PartialObjectMetadata{}
 		empty.SetGroupVersionKind(gvk)
 		kinds[gvk.Kind] = empty

@@ -24,11 +24,11 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	helmcharts "d3os.com/d3os-operator/helm-charts"
-	"d3os.com/d3os-operator/internal/component"
-	"d3os.com/d3os-operator/internal/credentials"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/render"
-	"d3os.com/d3os-operator/internal/values"
 	"d3os.com/d3os-operator/test/cluster"
 )
 

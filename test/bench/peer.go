@@ -15,9 +15,10 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/credentials"
 	"d3os.com/d3os-operator/internal/health"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
 )
 
@@ -72,9 +73,9 @@ func (b *bench) startPeer(ctx context.Context, concurrency int) (*peer, error) {
 	}
 	options := cache.Options{Scheme: b.scheme, ByObject: map[client.Object]cache.ByObject{}, DefaultTransform: cache.TransformStripManagedFields()}
 	kinds := map[string]client.Object{}
-	for _, gvk := range apply.Kinds {
+	for _, gvk := range object.Kinds {
 		if gvk.Group == "apps" { // all other kinds are ready once they exist
-			empty := apply.Empty(gvk)
+			empty := object.Empty(gvk)
 			kinds[gvk.Kind] = empty
 			options.ByObject[empty] = cache.ByObject{Label: managed}
 		}
@@ -86,17 +87,17 @@ func (b *bench) startPeer(ctx context.Context, concurrency int) (*peer, error) {
 	return p, nil
 }
 
-func (p *peer) saw(kind string, object client.Object, gone bool) {
-	live, ok := object.(*unstructured.Unstructured)
+func (p *peer) saw(kind string, obj client.Object, gone bool) {
+	live, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return
 	}
 	is := !gone && health.Of([]*unstructured.Unstructured{live}, nil).Settled
-	k := key(kind, object.GetNamespace(), object.GetName())
+	k := key(kind, obj.GetNamespace(), obj.GetName())
 	p.mu.Lock()
 	was := p.settled[k]
 	p.settled[k] = is
-	s := p.newsOf(object.GetNamespace())
+	s := p.newsOf(obj.GetNamespace())
 	p.mu.Unlock()
 	if is != was {
 		s.raise()
@@ -122,8 +123,8 @@ func (p *peer) install(ctx context.Context, j *job) error {
 	ready := func(i int) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		for _, object := range j.plan.Components[i].Objects {
-			if object.GroupVersionKind().Group == "apps" && !p.settled[key(object.GetKind(), object.GetNamespace(), object.GetName())] {
+		for _, obj := range j.plan.Components[i].Objects {
+			if obj.GroupVersionKind().Group == "apps" && !p.settled[key(obj.GetKind(), obj.GetNamespace(), obj.GetName())] {
 				return false
 			}
 		}
@@ -178,19 +179,19 @@ func waitsFor(p *plan.Plan, c *plan.Component, ready func(int) bool) string {
 }
 
 func (p *peer) applyAll(ctx context.Context, objects []*unstructured.Unstructured) error {
-	for _, object := range objects {
-		if err := p.apply(ctx, object); err != nil {
+	for _, obj := range objects {
+		if err := p.apply(ctx, obj); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *peer) apply(ctx context.Context, object *unstructured.Unstructured) error {
-	err := p.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()),
+func (p *peer) apply(ctx context.Context, obj *unstructured.Unstructured) error {
+	err := p.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj.DeepCopy()),
 		client.FieldOwner(apply.FieldManager), client.ForceOwnership)
 	if err != nil {
-		return fmt.Errorf("apply %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), err)
+		return fmt.Errorf("apply %s %s/%s: %w", obj.GetKind(), obj.GetNamespace(), obj.GetName(), err)
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/credentials"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/internal/render"
 )
 

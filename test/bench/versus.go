@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
 )
 
@@ -78,11 +78,11 @@ func (v versus) run(ctx context.Context, b *bench) error {
 			},
 			create: func(ctx context.Context, services []*dsv1.DataService) error {
 				for _, ds := range services {
-					object, err := platform(ds)
+					obj, err := platform(ds)
 					if err != nil {
 						return err
 					}
-					platforms[ds.Namespace] = object
+					platforms[ds.Namespace] = obj
 				}
 				return inParallel(services, func(ds *dsv1.DataService) error { return b.client.Create(ctx, platforms[ds.Namespace]) })
 			},
@@ -100,8 +100,8 @@ func (v versus) run(ctx context.Context, b *bench) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
-	for _, object := range platforms { // nobody is left who would take its finalizer away
-		if err := b.release(ctx, object); err != nil {
+	for _, obj := range platforms { // nobody is left who would take its finalizer away
+		if err := b.release(ctx, obj); err != nil {
 			return err
 		}
 	}
@@ -112,9 +112,9 @@ func (v versus) run(ctx context.Context, b *bench) error {
 }
 
 // release lets a resource of the Helm operator go without it.
-func (b *bench) release(ctx context.Context, object *unstructured.Unstructured) error {
+func (b *bench) release(ctx context.Context, obj *unstructured.Unstructured) error {
 	none := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-	return client.IgnoreNotFound(b.client.Patch(ctx, object.DeepCopy(), none))
+	return client.IgnoreNotFound(b.client.Patch(ctx, obj.DeepCopy(), none))
 }
 
 // measure lets one of the two work.
@@ -196,9 +196,9 @@ func (v versus) measure(ctx context.Context, b *bench, renderer *render.Renderer
 func (b *bench) trackWorkloads(ctx context.Context) (*tracker, error) {
 	options := cache.Options{Scheme: b.scheme, ByObject: map[client.Object]cache.ByObject{}}
 	kinds := map[string]client.Object{}
-	for _, gvk := range apply.Kinds {
+	for _, gvk := range object.Kinds {
 		if gvk.Group == "apps" {
-			empty := apply.Empty(gvk)
+			empty := object.Empty(gvk)
 			kinds[gvk.Kind] = empty
 			options.ByObject[empty] = cache.ByObject{Label: managed}
 		}

@@ -28,10 +28,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/preview"
-	"d3os.com/d3os-operator/internal/values"
 	"d3os.com/d3os-operator/test/cluster"
 )
 
@@ -126,7 +126,7 @@ func TestDescriptors(t *testing.T) {
 
 // The list of what a DataService brings about is the operator's own.
 func TestResources(t *testing.T) {
-	kinds := append(slices.Clone(apply.Kinds), corev1.SchemeGroupVersion.WithKind("Pod"), eventsv1.SchemeGroupVersion.WithKind("Event"))
+	kinds := append(slices.Clone(object.Kinds), corev1.SchemeGroupVersion.WithKind("Pod"), eventsv1.SchemeGroupVersion.WithKind("Event"))
 	var want, got []string
 	for _, gvk := range kinds {
 		want = append(want, gvk.GroupVersion().String()+" "+gvk.Kind)

@@ -21,14 +21,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/chaos/oracle"
 )
 
 // kinds is what counts in a namespace.
 var kinds = append([]schema.GroupVersionKind{
 	dsv1.GroupVersion.WithKind(dsv1.Kind), corev1.SchemeGroupVersion.WithKind("Pod"),
-}, apply.Kinds...)
+}, object.Kinds...)
 
 // eye sees all that happens in the cluster, over one watch for each kind.
 type eye struct {
@@ -51,18 +51,18 @@ func newEye(ctx context.Context) (*eye, error) {
 	}
 	e := &eye{cache: c, places: map[string]*place{}}
 	for _, gvk := range kinds {
-		informer, err := c.GetInformer(ctx, apply.Empty(gvk), cache.BlockUntilSynced(false))
+		informer, err := c.GetInformer(ctx, object.Empty(gvk), cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, err
 		}
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(object any) { e.see(nil, object) },
-			UpdateFunc: func(before, object any) { e.see(before, object) },
-			DeleteFunc: func(object any) {
-				if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-					object = last.Obj
+			AddFunc:    func(obj any) { e.see(nil, obj) },
+			UpdateFunc: func(before, obj any) { e.see(before, obj) },
+			DeleteFunc: func(obj any) {
+				if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+					obj = last.Obj
 				}
-				e.see(nil, object)
+				e.see(nil, obj)
 			},
 		})
 		if err != nil {
@@ -77,19 +77,19 @@ func newEye(ctx context.Context) (*eye, error) {
 }
 
 func (e *eye) see(was, is any) {
-	object, ok := is.(*unstructured.Unstructured)
+	obj, ok := is.(*unstructured.Unstructured)
 	if !ok {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p := e.place(object.GetNamespace())
-	id := object.GetKind() + "/" + object.GetName()
+	p := e.place(obj.GetNamespace())
+	id := obj.GetKind() + "/" + obj.GetName()
 	if p.lives[id] == nil {
 		p.lives[id] = map[types.UID]bool{}
 	}
-	p.lives[id][object.GetUID()] = true
-	if before, ok := was.(*unstructured.Unstructured); ok && rotated(before, object) {
+	p.lives[id][obj.GetUID()] = true
+	if before, ok := was.(*unstructured.Unstructured); ok && rotated(before, obj) {
 		p.rotten = append(p.rotten, id+": a generated value was replaced by another")
 	}
 	close(p.moved)
@@ -163,9 +163,9 @@ func (e *eye) state(ctx context.Context, namespace string, history bool) (oracle
 	if !history {
 		return state, nil
 	}
-	for _, object := range objects {
-		if rollout := object.GetAnnotations()[oracle.AnnotationRollout]; rollout != "" {
-			state["Lives/rollouts of "+object.GetKind()+"/"+object.GetName()] = rollout
+	for _, obj := range objects {
+		if rollout := obj.GetAnnotations()[oracle.AnnotationRollout]; rollout != "" {
+			state["Lives/rollouts of "+obj.GetKind()+"/"+obj.GetName()] = rollout
 		}
 	}
 	for id, uids := range p.lives {

@@ -27,10 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/preview"
-	"d3os.com/d3os-operator/internal/values"
 	"d3os.com/d3os-operator/test/cluster"
 )
 
@@ -158,26 +156,26 @@ func (s *stage) awaitReady() {
 func (s *stage) objects() map[string]string {
 	s.Helper()
 	found := map[string]string{}
-	for _, gvk := range apply.Kinds {
+	for _, gvk := range object.Kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk)
-		s.must(api.List(s.ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{plan.LabelManagedBy: values.ManagedBy}))
+		s.must(api.List(s.ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{object.LabelManagedBy: object.ManagedBy}))
 		for i := range list.Items {
-			object := &list.Items[i]
-			kept := map[string]any{"labels": object.GetLabels(), "digest": plan.Digest(object)}
-			for _, owner := range object.GetOwnerReferences() {
+			obj := &list.Items[i]
+			kept := map[string]any{"labels": obj.GetLabels(), "digest": object.Digest(obj)}
+			for _, owner := range obj.GetOwnerReferences() {
 				kept["owner"] = owner.UID
 			}
 			for _, part := range []string{"spec", "data", "type", "immutable"} {
-				kept[part] = object.Object[part]
+				kept[part] = obj.Object[part]
 			}
-			if spec, ok := object.Object["spec"].(map[string]any); ok && gvk.Kind == "Service" {
+			if spec, ok := obj.Object["spec"].(map[string]any); ok && gvk.Kind == "Service" {
 				delete(spec, "clusterIP")
 				delete(spec, "clusterIPs")
 			}
 			data, err := json.Marshal(kept)
 			s.must(err)
-			found[gvk.Kind+"/"+object.GetName()] = string(data)
+			found[gvk.Kind+"/"+obj.GetName()] = string(data)
 		}
 	}
 	if len(found) == 0 {

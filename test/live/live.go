@@ -21,8 +21,9 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/credentials"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/fields"
@@ -55,12 +56,12 @@ type Namespace struct {
 // Planned returns the objects that a DataService should have. The Secrets have the live values.
 func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {
 	return preview.Planned(ds, n.Planner, credentials.NewKeeper(), func(kind, name string) (*unstructured.Unstructured, error) {
-		object := apply.Empty(schema.GroupVersionKind{Version: "v1", Kind: kind})
-		err := n.API.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: name}, object)
+		obj := object.Empty(schema.GroupVersionKind{Version: "v1", Kind: kind})
+		err := n.API.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: name}, obj)
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
-		return object, err
+		return obj, err
 	})
 }
 
@@ -68,20 +69,20 @@ func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstr
 // pods that an autoscaler decides on.
 func (n *Namespace) Objects(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
 	found := map[string]*unstructured.Unstructured{}
-	for _, gvk := range apply.Kinds {
+	for _, gvk := range object.Kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		if err := n.API.List(ctx, list, client.InNamespace(n.Name), client.MatchingLabels{plan.LabelManagedBy: "d3os-operator"}); err != nil {
+		if err := n.API.List(ctx, list, client.InNamespace(n.Name), client.MatchingLabels{object.LabelManagedBy: "d3os-operator"}); err != nil {
 			return nil, err
 		}
 		for i := range list.Items {
 			found[fields.ID(&list.Items[i])] = &list.Items[i]
 		}
 	}
-	for _, object := range found {
-		if object.GetKind() == "HorizontalPodAutoscaler" {
-			kind, _, _ := unstructured.NestedString(object.Object, "spec", "scaleTargetRef", "kind")
-			if target := found[kind+"/"+object.GetName()]; target != nil {
+	for _, obj := range found {
+		if obj.GetKind() == "HorizontalPodAutoscaler" {
+			kind, _, _ := unstructured.NestedString(obj.Object, "spec", "scaleTargetRef", "kind")
+			if target := found[kind+"/"+obj.GetName()]; target != nil {
 				unstructured.RemoveNestedField(target.Object, "spec", "replicas")
 			}
 		}
@@ -98,8 +99,8 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 			return fmt.Errorf("%s is missing", id)
 		}
 		applied := planned.DeepCopy()
-		if writer, ok := objects[id].GetAnnotations()[plan.AnnotationWriter]; ok { // which is no part of a plan
-			if err := unstructured.SetNestedField(applied.Object, writer, "metadata", "annotations", plan.AnnotationWriter); err != nil {
+		if writer, ok := objects[id].GetAnnotations()[object.AnnotationWriter]; ok { // which is no part of a plan
+			if err := unstructured.SetNestedField(applied.Object, writer, "metadata", "annotations", object.AnnotationWriter); err != nil {
 				return err
 			}
 		}
@@ -119,8 +120,8 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 		}
 	}
 	planned := fields.ByID(all)
-	for id, object := range objects {
-		if planned[id] == nil && !Stays(object) {
+	for id, obj := range objects {
+		if planned[id] == nil && !Stays(obj) {
 			return fmt.Errorf("%s is there, but not planned", id)
 		}
 	}
@@ -128,8 +129,8 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 }
 
 // Stays tells whether an object outlives its plan: data, and what opens it.
-func Stays(object *unstructured.Unstructured) bool {
-	return plan.Kept(object) || object.GetKind() == "PersistentVolumeClaim"
+func Stays(obj *unstructured.Unstructured) bool {
+	return object.Kept(obj) || obj.GetKind() == "PersistentVolumeClaim"
 }
 
 // Baseline is what was there at a time.
@@ -144,27 +145,27 @@ type version struct {
 	version string
 }
 
-func versionOf(object *unstructured.Unstructured) version {
-	return version{object.GetUID(), object.GetResourceVersion()}
+func versionOf(obj *unstructured.Unstructured) version {
+	return version{obj.GetUID(), obj.GetResourceVersion()}
 }
 
 // NewBaseline remembers objects.
 func NewBaseline(objects map[string]*unstructured.Unstructured) *Baseline {
 	b := &Baseline{Was: objects, known: map[string]version{}}
-	for id, object := range objects {
-		b.known[id] = versionOf(object)
+	for id, obj := range objects {
+		b.known[id] = versionOf(obj)
 	}
 	return b
 }
 
 // IsAnother tells whether an object was deleted and created anew since it was last as it was.
-func (b *Baseline) IsAnother(object *unstructured.Unstructured) bool {
-	return object.GetUID() != b.known[fields.ID(object)].uid
+func (b *Baseline) IsAnother(obj *unstructured.Unstructured) bool {
+	return obj.GetUID() != b.known[fields.ID(obj)].uid
 }
 
 // Differs tells whether an object has other content than it had.
-func (b *Baseline) Differs(object *unstructured.Unstructured) bool {
-	return content(object) != content(b.Was[fields.ID(object)])
+func (b *Baseline) Differs(obj *unstructured.Unstructured) bool {
+	return content(obj) != content(b.Was[fields.ID(obj)])
 }
 
 // Same expects the objects of concern to be as they were. Data that stays may be there besides.
@@ -184,8 +185,8 @@ func (b *Baseline) Same(objects map[string]*unstructured.Unstructured, concerns 
 		}
 		b.known[id] = versionOf(objects[id])
 	}
-	for id, object := range objects {
-		if b.Was[id] == nil && concerns(id) && !Stays(object) {
+	for id, obj := range objects {
+		if b.Was[id] == nil && concerns(id) && !Stays(obj) {
 			return fmt.Errorf("%s is there", id)
 		}
 	}
@@ -193,13 +194,13 @@ func (b *Baseline) Same(objects map[string]*unstructured.Unstructured, concerns 
 }
 
 // exactly is an object as text, without what changes when nothing is written to it.
-func exactly(object *unstructured.Unstructured) string {
-	object = object.DeepCopy()
+func exactly(obj *unstructured.Unstructured) string {
+	obj = obj.DeepCopy()
 	for _, field := range []string{"managedFields", "resourceVersion"} {
-		unstructured.RemoveNestedField(object.Object, "metadata", field)
+		unstructured.RemoveNestedField(obj.Object, "metadata", field)
 	}
-	unstructured.RemoveNestedField(object.Object, "status")
-	data, err := render.YAML(object)
+	unstructured.RemoveNestedField(obj.Object, "status")
+	data, err := render.YAML(obj)
 	if err != nil {
 		panic(err) // no unstructured object is without a YAML form
 	}
@@ -207,29 +208,29 @@ func exactly(object *unstructured.Unstructured) string {
 }
 
 // content is an object as text, without its identity and without what was chosen for it.
-func content(object *unstructured.Unstructured) string {
-	object = object.DeepCopy()
+func content(obj *unstructured.Unstructured) string {
+	obj = obj.DeepCopy()
 	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
-		unstructured.RemoveNestedField(object.Object, "metadata", field)
+		unstructured.RemoveNestedField(obj.Object, "metadata", field)
 	}
-	unstructured.RemoveNestedField(object.Object, "status")
+	unstructured.RemoveNestedField(obj.Object, "status")
 	for _, annotation := range []string{"deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"} {
-		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", annotation)
+		unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", annotation)
 	}
-	if object.GetKind() == "Service" {
-		if address, _, _ := unstructured.NestedString(object.Object, "spec", "clusterIP"); address != corev1.ClusterIPNone {
-			unstructured.RemoveNestedField(object.Object, "spec", "clusterIP")
-			unstructured.RemoveNestedField(object.Object, "spec", "clusterIPs")
+	if obj.GetKind() == "Service" {
+		if address, _, _ := unstructured.NestedString(obj.Object, "spec", "clusterIP"); address != corev1.ClusterIPNone {
+			unstructured.RemoveNestedField(obj.Object, "spec", "clusterIP")
+			unstructured.RemoveNestedField(obj.Object, "spec", "clusterIPs")
 		}
-		ports, _, _ := unstructured.NestedSlice(object.Object, "spec", "ports")
+		ports, _, _ := unstructured.NestedSlice(obj.Object, "spec", "ports")
 		for _, port := range ports {
 			if port := port.(map[string]any); port["nodePort"] != nil {
 				port["nodePort"] = "some"
 			}
 		}
 		if ports != nil {
-			object.Object["spec"].(map[string]any)["ports"] = ports
+			obj.Object["spec"].(map[string]any)["ports"] = ports
 		}
 	}
-	return fields.Text(object)
+	return fields.Text(obj)
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/fields"
 )
@@ -46,8 +46,8 @@ func TestThreatTextIsText(t *testing.T) {
 				continue
 			}
 			accepted++
-			for _, object := range objects {
-				look(t, where+" "+fields.ID(object), object.Object)
+			for _, obj := range objects {
+				look(t, where+" "+fields.ID(obj), obj.Object)
 			}
 		}
 		t.Logf("%s: %d of %d strings were accepted", name, accepted, len(paths))
@@ -112,9 +112,9 @@ func set(in any, path []any, value any) {
 func TestThreatOneNamespace(t *testing.T) {
 	t.Parallel()
 	for name, ds := range dataServices(t) {
-		for _, object := range rendered(t, ds) {
-			assert.Check(t, object.GetNamespace() == "data", "%s: %s is in %q", name, fields.ID(object), object.GetNamespace())
-			assert.Check(t, slices.Contains(apply.Kinds, object.GroupVersionKind()), "%s: %s", name, object.GroupVersionKind())
+		for _, obj := range rendered(t, ds) {
+			assert.Check(t, obj.GetNamespace() == "data", "%s: %s is in %q", name, fields.ID(obj), obj.GetNamespace())
+			assert.Check(t, slices.Contains(object.Kinds, obj.GroupVersionKind()), "%s: %s", name, obj.GroupVersionKind())
 		}
 	}
 	assert.DeepEqual(t, namespaceFields("spec", reflect.TypeFor[dsv1.DataServiceSpec](), map[reflect.Type]bool{}), []string(nil))
@@ -145,9 +145,9 @@ func TestThreatRightsThatGrow(t *testing.T) {
 	t.Parallel()
 	var rules []rbacv1.PolicyRule
 	for _, file := range []string{"role.yaml", "leader_election_role.yaml", "metrics_auth_role.yaml"} {
-		for _, object := range objectsIn(t, filepath.Join(cluster.Root(), "config/rbac", file)) {
+		for _, obj := range objectsIn(t, filepath.Join(cluster.Root(), "config/rbac", file)) {
 			role := &rbacv1.ClusterRole{}
-			assert.NilError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role))
+			assert.NilError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role))
 			rules = append(rules, role.Rules...)
 		}
 	}

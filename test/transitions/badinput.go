@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/component"
-	"d3os.com/d3os-operator/internal/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/test/inject"
 )
@@ -66,7 +66,7 @@ func nulls(ctx context.Context, w *walker) error {
 		}
 		given, absent := clone(w.spec), clone(w.spec)
 		p.set(given, nil, p.entry.With)
-		without := object(absent, p.path)
+		without := holderOf(absent, p.path)
 		maps.Copy(without, clone(p.entry.With))
 		delete(without, p.leaf())
 		c := result{kind: "null", what: p.String(), verdict: carriedOut}
@@ -83,7 +83,7 @@ func nulls(ctx context.Context, w *walker) error {
 		w.report.add(c)
 
 		unknown := clone(w.spec)
-		object(unknown, p.path)[p.leaf()+"X"] = "a"
+		holderOf(unknown, p.path)[p.leaf()+"X"] = "a"
 		c = result{kind: "unknown field", what: p.String() + "X", verdict: refused}
 		_, err = w.try(ctx, unknown, client.FieldValidation("Strict"))
 		c.err = mentions(fmt.Sprint(err), "unknown field", p.leaf()+"X")
@@ -197,7 +197,7 @@ func texts(ctx context.Context, w *walker, part, parts int) error {
 				v, err := w.judgeText(ctx, l, spec, payload)
 				w.report.add(result{kind: "text: " + name, what: l.String() + l.of, verdict: v, err: err})
 				if err == nil && v == carriedOut && !p.entry.Shares && runsHere {
-					runs[name] = object(l.spec(w.spec, payload), l.path)[l.leaf()]
+					runs[name] = holderOf(l.spec(w.spec, payload), l.path)[l.leaf()]
 				}
 			}
 		}

@@ -221,7 +221,7 @@ func (c chain) kindOf(spec map[string]any, step int) string {
 	if step > 0 {
 		was = plain(c.values[step-1])
 	} else if c.isSet(spec) {
-		was = object(clone(spec), c.path)[c.leaf()]
+		was = holderOf(clone(spec), c.path)[c.leaf()]
 	}
 	return kindOf(c.schema, was, plain(c.values[step]))
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // input is a change of the base and what is to become of it.
@@ -196,20 +196,20 @@ func (w *walker) twoOfOneName(ctx context.Context) error {
 
 // foreignObject: an object of that name which is somebody else's is left alone.
 func (w *walker) foreignObject(ctx context.Context) error {
-	for what, object := range map[string]client.Object{
+	for what, obj := range map[string]client.Object{
 		"ConfigMap": &corev1.ConfigMap{Data: map[string]string{"a": "b"}},
 		"Service":   &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}},
 		"the operator's label": &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{plan.LabelManagedBy: "d3os-operator", plan.LabelInstance: "platform"}},
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{object.LabelManagedBy: "d3os-operator", object.LabelInstance: "platform"}},
 			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
 		},
 	} {
-		object.SetName("theirs")
-		object.SetNamespace(w.space.Name)
-		if err := w.api.Create(ctx, object); err != nil {
+		obj.SetName("theirs")
+		obj.SetNamespace(w.space.Name)
+		if err := w.api.Create(ctx, obj); err != nil {
 			return err
 		}
-		version := object.GetResourceVersion()
+		version := obj.GetResourceVersion()
 		generation, err := w.create(ctx, "platform", fieldsOf{"web": fieldsOf{"name": "theirs", "replica": 0}})
 		if err == nil {
 			err = w.until(func() error {
@@ -217,18 +217,18 @@ func (w *walker) foreignObject(ctx context.Context) error {
 			})
 		}
 		if err == nil {
-			err = w.api.Get(ctx, client.ObjectKeyFromObject(object), object)
+			err = w.api.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 		}
-		if err == nil && object.GetResourceVersion() != version {
+		if err == nil && obj.GetResourceVersion() != version {
 			err = errors.New("it is written to")
 		}
 		if err == nil { // mended, it is carried out
-			if err = w.api.Delete(ctx, object); err == nil {
+			if err = w.api.Delete(ctx, obj); err == nil {
 				err = w.until(func() error { return w.isReady("platform", generation) })
 			}
 		}
 		w.report.add(result{kind: "a foreign object's name", what: what, verdict: reported, err: err})
-		if err := errors.Join(client.IgnoreNotFound(w.deleted(ctx, "platform")), client.IgnoreNotFound(w.api.Delete(ctx, object))); err != nil {
+		if err := errors.Join(client.IgnoreNotFound(w.deleted(ctx, "platform")), client.IgnoreNotFound(w.api.Delete(ctx, obj))); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/live"

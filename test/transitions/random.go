@@ -60,7 +60,7 @@ func (w *walker) mutate(random *rand.Rand, of []*property, spec map[string]any) 
 		delete(next, p.component())
 		return next, "without " + p.component()
 	case draw < 5:
-		delete(object(next, p.path), p.leaf())
+		delete(holderOf(next, p.path), p.leaf())
 		return next, "without " + p.String()
 	case draw < 8 && len(p.entry.Bad) > 0:
 		values = p.entry.Bad

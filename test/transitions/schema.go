@@ -108,8 +108,8 @@ func takeTurns(all []*property) {
 	}
 }
 
-// object finds the object that holds a property, and makes what is missing on the way.
-func object(spec map[string]any, path []string) map[string]any {
+// holderOf finds the object that holds a property, and makes what is missing on the way.
+func holderOf(spec map[string]any, path []string) map[string]any {
 	at := spec
 	for _, part := range path[:len(path)-1] {
 		item, isList := items[part]
@@ -136,13 +136,13 @@ func object(spec map[string]any, path []string) map[string]any {
 
 // set gives a property a value, and its object what else it needs then.
 func (p *property) set(spec map[string]any, value any, with map[string]any) {
-	at := object(spec, p.path)
+	at := holderOf(spec, p.path)
 	maps.Copy(at, clone(with))
 	at[p.leaf()] = value
 }
 
 // isSet tells whether a spec has the property.
 func (p *property) isSet(spec map[string]any) bool {
-	_, ok := object(clone(spec), p.path)[p.leaf()]
+	_, ok := holderOf(clone(spec), p.path)[p.leaf()]
 	return ok
 }

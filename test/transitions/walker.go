@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/plan"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/fields"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/live"
@@ -68,11 +68,11 @@ func (s *suite) walk(ctx context.Context) (*walker, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, object := range objects {
-		if object.GetKind() != "PriorityClass" {
-			object.SetNamespace(namespace.Name)
+	for _, obj := range objects {
+		if obj.GetKind() != "PriorityClass" {
+			obj.SetNamespace(namespace.Name)
 		}
-		if err := s.api.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := s.api.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, err
 		}
 	}
@@ -272,8 +272,8 @@ func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstruct
 			return fmt.Errorf("%s has not changed", id)
 		}
 	}
-	asked := slices.DeleteFunc(slices.Clone(planned), func(object *unstructured.Unstructured) bool {
-		return !slices.Contains(d.Added, fields.ID(object)) && !slices.Contains(d.Changed, fields.ID(object))
+	asked := slices.DeleteFunc(slices.Clone(planned), func(obj *unstructured.Unstructured) bool {
+		return !slices.Contains(d.Added, fields.ID(obj)) && !slices.Contains(d.Changed, fields.ID(obj))
 	})
 	return w.space.Holds(ctx, planned, asked, objects)
 }
@@ -334,6 +334,6 @@ func (w *walker) quiet() error {
 }
 
 // labelOf is the component that an object belongs to.
-func labelOf(object *unstructured.Unstructured) string {
-	return object.GetLabels()[plan.LabelComponent]
+func labelOf(obj *unstructured.Unstructured) string {
+	return obj.GetLabels()[object.LabelComponent]
 }

@@ -18,8 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"d3os.com/d3os-operator/internal/plan"
-	"d3os.com/d3os-operator/internal/values"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // State is a namespace: kind/name -> what counts of the object.
@@ -29,21 +28,21 @@ type State map[string]any
 // summed up by component.
 func Of(namespace string, objects []*unstructured.Unstructured) (State, error) {
 	known := map[types.UID]string{}
-	for _, object := range objects {
-		known[object.GetUID()] = id(object)
+	for _, obj := range objects {
+		known[obj.GetUID()] = id(obj)
 	}
 	state, pods := State{}, map[string]int{}
-	for _, object := range objects {
+	for _, obj := range objects {
 		switch {
-		case foreign(object):
-		case object.GetKind() == "Pod":
-			pods[podLine(object)]++
+		case foreign(obj):
+		case obj.GetKind() == "Pod":
+			pods[podLine(obj)]++
 		default:
-			plain, err := plainly(namespace, known, normal(object, known))
+			plain, err := plainly(namespace, known, normal(obj, known))
 			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", id(object), err)
+				return nil, fmt.Errorf("read %s: %w", id(obj), err)
 			}
-			state[id(object)] = plain
+			state[id(obj)] = plain
 		}
 	}
 	for line, n := range pods {
@@ -83,11 +82,11 @@ func (r *reporter) Report(result cmp.Result) {
 func (s State) IDs() []string { return slices.Sorted(maps.Keys(s)) }
 
 // foreign tells whether an object is Kubernetes' own business.
-func foreign(object *unstructured.Unstructured) bool {
-	return object.GetKind() == "ConfigMap" && object.GetName() == "kube-root-ca.crt"
+func foreign(obj *unstructured.Unstructured) bool {
+	return obj.GetKind() == "ConfigMap" && obj.GetName() == "kube-root-ca.crt"
 }
 
-func id(object *unstructured.Unstructured) string { return object.GetKind() + "/" + object.GetName() }
+func id(obj *unstructured.Unstructured) string { return obj.GetKind() + "/" + obj.GetName() }
 
 func podLine(pod *unstructured.Unstructured) string {
 	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
@@ -101,7 +100,7 @@ func podLine(pod *unstructured.Unstructured) string {
 	if pod.GetDeletionTimestamp() != nil {
 		phase = "being deleted"
 	}
-	return fmt.Sprintf("%s: %s %s", pod.GetLabels()[plan.LabelComponent], strings.Join(images, ","), phase)
+	return fmt.Sprintf("%s: %s %s", pod.GetLabels()[object.LabelComponent], strings.Join(images, ","), phase)
 }
 
 // plainly brings all values into the types that JSON has, without the namespace's name and with
@@ -125,14 +124,14 @@ func plainly(namespace string, known map[types.UID]string, value any) (any, erro
 var uid = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 
 // normal returns what counts of an object.
-func normal(object *unstructured.Unstructured, known map[types.UID]string) map[string]any {
-	content := object.DeepCopy().Object
+func normal(obj *unstructured.Unstructured, known map[types.UID]string) map[string]any {
+	content := obj.DeepCopy().Object
 	counts := map[string]any{
-		"labels":      object.GetLabels(),
-		"annotations": annotations(object.GetAnnotations()),
-		"owners":      owners(object, known),
-		"finalizers":  object.GetFinalizers(),
-		"deleted":     object.GetDeletionTimestamp() != nil,
+		"labels":      obj.GetLabels(),
+		"annotations": annotations(obj.GetAnnotations()),
+		"owners":      owners(obj, known),
+		"finalizers":  obj.GetFinalizers(),
+		"deleted":     obj.GetDeletionTimestamp() != nil,
 	}
 	for field, value := range content {
 		switch field {
@@ -142,16 +141,16 @@ func normal(object *unstructured.Unstructured, known map[types.UID]string) map[s
 		}
 	}
 	if spec, ok := content["spec"].(map[string]any); ok {
-		normalSpec(object.GetKind(), spec)
+		normalSpec(obj.GetKind(), spec)
 	}
-	switch object.GetKind() {
+	switch obj.GetKind() {
 	case "Secret":
 		hide(counts["data"])
 	case "DataService":
 		counts["status"] = status(content["status"])
 		return counts
 	}
-	counts["fields"] = fields(object.GetManagedFields())
+	counts["fields"] = fields(obj.GetManagedFields())
 	return counts
 }
 
@@ -164,7 +163,7 @@ func annotations(all map[string]string) map[string]string {
 	counts := map[string]string{}
 	for key, value := range all {
 		switch {
-		case key == plan.AnnotationDigest, strings.HasPrefix(key, "checksum/"):
+		case key == object.AnnotationDigest, strings.HasPrefix(key, "checksum/"):
 			counts[key] = "<digest>"
 		case key == AnnotationRollout: // history
 		case strings.HasPrefix(key, "volume."), strings.HasPrefix(key, "pv.kubernetes.io/"):
@@ -176,9 +175,9 @@ func annotations(all map[string]string) map[string]string {
 }
 
 // owners names the owners that are there, and notes those that are not.
-func owners(object *unstructured.Unstructured, known map[types.UID]string) []string {
+func owners(obj *unstructured.Unstructured, known map[types.UID]string) []string {
 	var found []string
-	for _, ref := range object.GetOwnerReferences() {
+	for _, ref := range obj.GetOwnerReferences() {
 		text := "gone: " + ref.Kind + "/" + ref.Name
 		if name, ok := known[ref.UID]; ok {
 			text = name
@@ -261,7 +260,7 @@ func status(value any) any {
 func fields(managers []metav1.ManagedFieldsEntry) map[string]any {
 	owned := map[string]any{}
 	for _, m := range managers {
-		if !strings.HasPrefix(m.Manager, values.ManagedBy) || m.FieldsV1 == nil {
+		if !strings.HasPrefix(m.Manager, object.ManagedBy) || m.FieldsV1 == nil {
 			continue
 		}
 		var set any

@@ -1,0 +1,310 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package credentials plans the Secrets of a DataService: generated ones, and
+// those given in the spec, so that passwords reach pods through Secrets alone.
+// A value that exists is never generated again.
+package credentials
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// The keys of the Secrets.
+const (
+	keyRootPassword    = "root-password"
+	keyUsername        = "username"
+	keyPassword        = "password"
+	keyJWTSecret       = "jwt-secret"
+	keyGatewayUsername = "gateway-username"
+	keyGatewayPassword = "gateway-password"
+
+	serviceAccount = "dataservice" // the database account of the services
+	gatewayAdmin   = "admin"
+)
+
+// Lookup returns the live object of that kind (Secret or PersistentVolumeClaim) and name if it
+// is this DataService's, or nil.
+type Lookup func(kind, name string) (*unstructured.Unstructured, error)
+
+// LostError says that data exists whose password is gone. A new password would not open it.
+type LostError struct{ Secret, Claim string }
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("mysql: PersistentVolumeClaim %s holds data, but Secret %s with its passwords is gone: restore the Secret, or delete the claim to start with an empty database",
+		e.Claim, e.Secret)
+}
+
+// Plan is the Secrets of a DataService and where charts find them.
+type Plan struct {
+	Secrets     []*unstructured.Unstructured
+	Credentials values.Credentials
+}
+
+// Keeper plans Secrets. It remembers their values while the process lives, so that a Secret
+// that somebody deletes comes back with the password that the data was created with.
+type Keeper struct {
+	generate func() (string, error)
+	mu       sync.Mutex
+	known    map[string]map[string]data // namespace/dataservice -> Secret -> data
+}
+
+type data map[string]string
+
+// NewKeeper returns a Keeper that generates values at random.
+func NewKeeper() *Keeper { return newKeeper(random) }
+
+// NewPreview returns a Keeper that puts a placeholder in the place of every generated value.
+func NewPreview() *Keeper {
+	return newKeeper(func() (string, error) { return "(generated)", nil })
+}
+
+func newKeeper(generate func() (string, error)) *Keeper {
+	return &Keeper{generate: generate, known: map[string]map[string]data{}}
+}
+
+// Forget drops what is remembered of a DataService that is gone.
+func (k *Keeper) Forget(namespace, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.known, namespace+"/"+name)
+}
+
+// Adopt remembers the values of a live Secret, if there is one, in place of those generated because
+// it had not been seen. It tells whether that changes what is to be planned.
+func (k *Keeper) Adopt(ds *dsv1.DataService, live *unstructured.Unstructured) bool {
+	if live == nil {
+		return false
+	}
+	adopted := maps.Clone(k.recall(ds, live.GetName()))
+	changed := false
+	for key, value := range decode(live) {
+		if known, generated := adopted[key]; generated && value != "" && value != known {
+			adopted[key], changed = value, true
+		}
+	}
+	if changed {
+		k.remember(ds, live.GetName(), adopted)
+	}
+	return changed
+}
+
+// Plan returns the Secrets that a DataService should have.
+func (k *Keeper) Plan(ds *dsv1.DataService, graph *component.Graph, lookup Lookup) (*Plan, error) {
+	p := &planner{keeper: k, ds: ds, lookup: lookup, plan: &Plan{}}
+	if err := p.platform(graph); err != nil {
+		return nil, err
+	}
+	if c := graph.Get(component.MySQL); c != nil {
+		if err := p.mysql(c); err != nil {
+			return nil, err
+		}
+	}
+	return p.plan, nil
+}
+
+// planner carries one call of Plan.
+type planner struct {
+	keeper *Keeper
+	ds     *dsv1.DataService
+	lookup Lookup
+	plan   *Plan
+	jwt    string
+}
+
+func (p *planner) platform(graph *component.Graph) error {
+	shared := false
+	for i := range graph.Components {
+		shared = shared || graph.Components[i].Preset
+	}
+	if !shared {
+		return nil
+	}
+	name := p.ds.Name + "-" + component.Platform
+	d, err := p.fill(name, data{keyGatewayUsername: gatewayAdmin}, keyJWTSecret, keyGatewayPassword)
+	if err != nil {
+		return err
+	}
+	p.jwt = d[keyJWTSecret]
+	p.plan.Credentials.PlatformSecret = name
+	return p.add(name, component.Platform, d, false)
+}
+
+func (p *planner) mysql(c *component.Component) error {
+	if c.Kind == component.ThirdParty {
+		return p.thirdParty(c)
+	}
+	keep := c.MySQL.Storage.Retention != dsv1.RetentionDelete
+	if err := p.users(c, keep); err != nil {
+		return err
+	}
+	if c.MySQL.CredentialsSecret != "" { // the user's own, unread
+		p.plan.Credentials.MySQLSecret = c.MySQL.CredentialsSecret
+		return nil
+	}
+	name := c.ObjectName + "-credentials"
+	if err := p.checkLost(name, c); err != nil {
+		return err
+	}
+	d, err := p.fill(name, data{keyUsername: serviceAccount}, keyRootPassword, keyPassword)
+	if err != nil {
+		return err
+	}
+	p.plan.Credentials.MySQLSecret = name
+	return p.add(name, string(c.Name), d, keep)
+}
+
+// users plans the passwords of further accounts of the database.
+func (p *planner) users(c *component.Component, keep bool) error {
+	if len(c.MySQL.Users) == 0 {
+		return nil
+	}
+	var names []string
+	for _, user := range c.MySQL.Users {
+		names = append(names, user.Name)
+	}
+	name := c.ObjectName + "-users"
+	d, err := p.fill(name, data{}, names...)
+	if err != nil {
+		return err
+	}
+	p.plan.Credentials.MySQLUsersSecret = name
+	return p.add(name, string(c.Name), d, keep)
+}
+
+// checkLost refuses to generate a password beside data that was created with another.
+func (p *planner) checkLost(secret string, c *component.Component) error {
+	if c.Kind == component.DaemonSet || p.keeper.recall(p.ds, secret) != nil {
+		return nil
+	}
+	live, err := p.lookup("Secret", secret)
+	if live != nil || err != nil {
+		return err
+	}
+	claim, err := p.lookup("PersistentVolumeClaim", "data-"+c.ObjectName+"-0")
+	if claim != nil && claim.GetDeletionTimestamp() == nil {
+		return &LostError{Secret: secret, Claim: claim.GetName()}
+	}
+	return err
+}
+
+// thirdParty uses the user's own Secret unread, or puts what the spec says into one.
+func (p *planner) thirdParty(c *component.Component) error {
+	tp := c.Middleware.ThirdParty
+	if tp.SecretRef != nil && tp.SecretRef.Name != "" {
+		p.plan.Credentials.MySQLSecret = tp.SecretRef.Name
+		return nil
+	}
+	name := c.ObjectName + "-third-party"
+	p.plan.Credentials.MySQLSecret = name
+	// Keyed, so that the checksum on the pods does not help to guess a weak password.
+	mac := hmac.New(sha256.New, []byte(p.jwt))
+	fmt.Fprintf(mac, "%d:%s%s", len(tp.Username), tp.Username, tp.Password)
+	p.plan.Credentials.MySQLChecksum = hex.EncodeToString(mac.Sum(nil)[:12])
+	return p.add(name, string(c.Name), data{keyUsername: tp.Username, keyPassword: tp.Password}, false)
+}
+
+// fill completes fixed values with generated ones for the given keys: those of the live
+// Secret, else those remembered, else new ones.
+func (p *planner) fill(name string, fixed data, keys ...string) (data, error) {
+	live, err := p.lookup("Secret", name)
+	if err != nil {
+		return nil, err
+	}
+	current := decode(live)
+	remembered := p.keeper.recall(p.ds, name)
+	generated := data{}
+	for _, key := range keys {
+		switch {
+		case current[key] != "":
+			generated[key] = current[key]
+		case remembered[key] != "":
+			generated[key] = remembered[key]
+		default:
+			if generated[key], err = p.keeper.generate(); err != nil {
+				return nil, fmt.Errorf("generate %s of Secret %s/%s: %w", key, p.ds.Namespace, name, err)
+			}
+		}
+	}
+	p.keeper.remember(p.ds, name, generated)
+	filled := maps.Clone(generated)
+	maps.Copy(filled, fixed)
+	return filled, nil
+}
+
+func decode(secret *unstructured.Unstructured) data {
+	decoded := data{}
+	if secret == nil {
+		return decoded
+	}
+	encoded, _, _ := unstructured.NestedStringMap(secret.Object, "data")
+	for key, value := range encoded {
+		if text, err := base64.StdEncoding.DecodeString(value); err == nil {
+			decoded[key] = string(text)
+		}
+	}
+	return decoded
+}
+
+func (p *planner) add(name, componentName string, d data, keep bool) error {
+	encoded := make(map[string]any, len(d))
+	for key, value := range d {
+		encoded[key] = base64.StdEncoding.EncodeToString([]byte(value))
+	}
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": encoded,
+	}}
+	secret.SetName(name)
+	secret.SetNamespace(p.ds.Namespace)
+	secret.SetLabels(map[string]string{
+		object.LabelInstance:  p.ds.Name,
+		object.LabelComponent: componentName,
+		object.LabelManagedBy: object.ManagedBy,
+		object.LabelPartOf:    "dataservice",
+	})
+	if keep {
+		secret.SetAnnotations(map[string]string{object.AnnotationPolicy: object.PolicyKeep})
+	}
+	p.plan.Secrets = append(p.plan.Secrets, secret)
+	_, err := object.Finish(secret, plan.OwnerOf(p.ds))
+	return err
+}
+
+func (k *Keeper) recall(ds *dsv1.DataService, secret string) data {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known[ds.Namespace+"/"+ds.Name][secret]
+}
+
+func (k *Keeper) remember(ds *dsv1.DataService, secret string, d data) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	owner := ds.Namespace + "/" + ds.Name
+	if k.known[owner] == nil {
+		k.known[owner] = map[string]data{}
+	}
+	k.known[owner][secret] = d
+}
+
+func random() (string, error) {
+	b := make([]byte, 16)
+	if _, err := rand.Read(b); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(b), nil
+}

@@ -1,0 +1,196 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	keeper "d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/preview"
+	"d3os.com/d3os-operator/test/admit"
+	"d3os.com/d3os-operator/test/fields"
+	"d3os.com/d3os-operator/test/inject"
+)
+
+// seeds are the specs of the samples and a part of the table of fields: its own test has all of it,
+// and a plan takes its time.
+func seeds(f *testing.F) []map[string]any {
+	f.Helper()
+	var found []map[string]any
+	add := func(obj map[string]any) {
+		if spec, ok := obj["spec"].(map[string]any); ok {
+			found = append(found, spec)
+		}
+	}
+	samples, err := filepath.Glob("../../../../config/samples/*.yaml")
+	assert.NilError(f, err)
+	assert.Assert(f, len(samples) > 0)
+	for _, file := range samples {
+		data, err := os.ReadFile(file)
+		assert.NilError(f, err)
+		obj := map[string]any{}
+		assert.NilError(f, yaml.Unmarshal(data, &obj))
+		add(obj)
+	}
+	cases, err := fields.Cases()
+	assert.NilError(f, err)
+	for i := 0; i < len(cases); i += 24 {
+		changed, err := cases[i].Changed()
+		assert.NilError(f, err)
+		add(changed.Object)
+	}
+	return found
+}
+
+// fuzzer is what fuzz targets of whole specs share.
+type fuzzer struct {
+	admitter *admit.Admitter
+	planner  *plan.Planner
+}
+
+func newFuzzer(f *testing.F) *fuzzer {
+	f.Helper()
+	admitter, err := admit.New()
+	assert.NilError(f, err)
+	return &fuzzer{admitter: admitter, planner: newPlanner(&testing.T{}, nil)}
+}
+
+// admitted returns a DataService with a spec as the API server would store it, or its answer.
+func (z *fuzzer) admitted(spec any) (*dsv1.DataService, error) {
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind, "spec": spec,
+		"metadata": map[string]any{"name": "platform", "namespace": "data"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	obj := map[string]any{}
+	if err := json.Unmarshal(data, &obj); err != nil { // whole numbers are int64
+		return nil, err
+	}
+	if err := z.admitter.Admit(obj); err != nil {
+		return nil, err
+	}
+	ds := &dsv1.DataService{}
+	return ds, runtime.DefaultUnstructuredConverter.FromUnstructured(obj, ds)
+}
+
+func (z *fuzzer) plan(ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {
+	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
+	return preview.Planned(ds, z.planner, keeper.NewPreview(), none)
+}
+
+// FuzzPlan: what the API server would store has a plan, the same each time, in its own
+// namespace alone, or a mistake with the path of its field. Nothing at all brings the operator
+// down.
+func FuzzPlan(f *testing.F) {
+	z := newFuzzer(f)
+	for _, spec := range seeds(f) {
+		data, err := yaml.Marshal(spec)
+		assert.NilError(f, err)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var spec any
+		if len(data) > 1<<16 || yaml.Unmarshal(data, &spec) != nil {
+			t.Skip("no YAML, or too much of it")
+		}
+		ds, err := z.admitted(spec)
+		if err != nil {
+			raw := &dsv1.DataService{}
+			if yaml.Unmarshal(data, &raw.Spec) == nil { // also what no API server lets through must not panic
+				raw.Name, raw.Namespace = "platform", "data"
+				_, _ = z.plan(raw)
+			}
+			return
+		}
+		objects, err := z.plan(ds)
+		if err != nil {
+			var mistake *component.FieldError
+			assert.Assert(t, errors.As(err, &mistake), "it names no field: %v", err)
+			assert.Assert(t, strings.HasPrefix(mistake.Field, "spec"), "%q is no field", mistake.Field)
+			return
+		}
+		again, err := z.plan(ds)
+		assert.NilError(t, err)
+		assert.Assert(t, reflect.DeepEqual(objects, again), "another plan the second time")
+		seen := map[string]bool{}
+		for _, obj := range objects {
+			assert.Equal(t, obj.GetNamespace(), "data")
+			assert.Equal(t, obj.GetLabels()[object.LabelInstance], "platform")
+			assert.Equal(t, obj.GetLabels()[object.LabelManagedBy], "d3os-operator")
+			assert.Assert(t, slices.Contains(kinds, obj.GetKind()), "a %s", obj.GetKind())
+			assert.Assert(t, !seen[fields.ID(obj)], "two of %s", fields.ID(obj))
+			seen[fields.ID(obj)] = true
+		}
+	})
+}
+
+// kinds are those that charts render.
+var kinds = []string{
+	"Deployment", "StatefulSet", "DaemonSet", "CronJob", "Service", "ConfigMap", "Secret", "PersistentVolumeClaim",
+	"HorizontalPodAutoscaler", "PodDisruptionBudget", "Ingress", "NetworkPolicy",
+}
+
+// FuzzText puts a text in the place of any other in a spec: in the manifests it is that text,
+// and nothing else changes.
+func FuzzText(f *testing.F) {
+	z := newFuzzer(f)
+	all := seeds(f)
+	for i, text := range []string{
+		"{{ .Values }}", `{{ fail "x" }}`, "a\nkind: Secret\nmetadata: {name: injected}", "a\x00b", "a\u202eb", "---\na: b", "a: b # c", `"`, `'`, "\\", "\x7f",
+		"\u0085", "\u2028", "\ufeff", "\uffff", "$(A)", "${A}", "@mysqlUrl@", "@port@", "%s", "true", "1", "~", " a", "a ", "\t", "- a", "|", "*a", "&a", "!!binary a", "\U0001f600",
+	} {
+		f.Add(text, uint16(i*37), uint16(i*17))
+	}
+	f.Fuzz(func(t *testing.T, text string, which, where uint16) {
+		if len(text) > 1<<12 || text == inject.Neutral || strings.Contains(text, "NEUTRAL") {
+			t.Skip("too much, or the text that it is compared with")
+		}
+		if text == "" {
+			t.Skip("no text: a default, or a setting of mysql without a value, which FuzzPlan has")
+		}
+		text = strings.ToValidUTF8(text, "?") // JSON knows no other
+		spec := all[int(which)%len(all)]
+		texts := inject.Texts(spec)
+		if texts == 0 {
+			return
+		}
+		spec, _ = inject.At(spec, int(where)%texts).(map[string]any)
+		ds, err := z.admitted(inject.Set(spec, text))
+		if err != nil {
+			return
+		}
+		with, err := z.plan(ds)
+		if err != nil {
+			var mistake *component.FieldError
+			assert.Assert(t, errors.As(err, &mistake), "it names no field: %v", err)
+			return
+		}
+		if ds, err = z.admitted(inject.Set(spec, inject.Neutral)); err != nil {
+			return
+		}
+		neutral, err := z.plan(ds)
+		if err != nil {
+			return
+		}
+		assert.NilError(t, inject.Same(with, neutral, text))
+	})
+}

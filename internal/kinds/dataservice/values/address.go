@@ -1,0 +1,99 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package values
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+)
+
+// endpoints are the addresses of the components that presets refer to, as far as they are wanted.
+func endpoints(in Input, wanted func(dsv1.ComponentName) bool) map[string]any {
+	found := map[string]any{}
+	for _, name := range []dsv1.ComponentName{component.MySQL, component.UUC, component.Eureka} {
+		if c := in.Graph.Get(name); c != nil && wanted(name) {
+			found[string(name)] = map[string]any{"url": address(in, c)}
+		}
+	}
+	for _, name := range []dsv1.ComponentName{component.Proxy, component.GatewayMaster} {
+		if c := in.Graph.Get(name); c != nil && wanted(name) {
+			found[string(name)] = map[string]any{"host": host(in, c), "port": int64(port(c))}
+		}
+	}
+	return found
+}
+
+func address(in Input, c *component.Component) string {
+	if c.Kind == component.ThirdParty {
+		return strings.TrimRight(c.Middleware.ThirdParty.URL, "/")
+	}
+	scheme := "http"
+	if c.Name == component.MySQL {
+		scheme = "mysql"
+	}
+	u := url.URL{Scheme: scheme, Host: fmt.Sprintf("%s:%d", host(in, c), port(c))}
+	return u.String()
+}
+
+func host(in Input, c *component.Component) string {
+	return fmt.Sprintf("%s.%s.svc", c.ObjectName, in.Namespace)
+}
+
+// port is the main port of a component; 0 for one of the user's own that listens on none.
+func port(c *component.Component) int32 {
+	if c.Workload.Port != nil {
+		return *c.Workload.Port
+	}
+	return defaults(c).Port
+}
+
+// image is the image of a component's container: the one that the spec gives, else the
+// release's, else the chart's.
+func image(in Input, c *component.Component) string {
+	registry := ""
+	if in.Defaults != nil {
+		registry = in.Defaults.Registry
+	}
+	if given := c.Image(); given != "" {
+		if host, _ := splitHost(given); host == "" && registry != "" {
+			return registry + "/" + given
+		}
+		return given
+	}
+	shipped := in.Images[imageKey(c)]
+	if shipped == "" {
+		shipped = defaults(c).Image
+	}
+	if c.Middleware != nil && c.Middleware.Version != "" && c.Kind != component.ThirdParty {
+		shipped = withTag(shipped, c.Middleware.Version)
+	}
+	if registry != "" {
+		_, repository := splitHost(shipped)
+		return registry + "/" + repository
+	}
+	return shipped
+}
+
+// splitHost splits an image into the host of its registry and the rest. As for Docker, the
+// first part is a host when it has a dot or a port, or is localhost.
+func splitHost(image string) (host, rest string) {
+	first, rest, ok := strings.Cut(image, "/")
+	if ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
+		return first, rest
+	}
+	return "", image
+}
+
+// withTag replaces the tag, or the digest, of an image.
+func withTag(image, tag string) string {
+	image, _, _ = strings.Cut(image, "@")
+	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
+		image = image[:i]
+	}
+	return image + ":" + tag
+}

@@ -1,0 +1,253 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package values
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	strictjson "sigs.k8s.io/json"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+)
+
+// A reader reads a value of the spec strictly and returns it as the charts take it.
+type reader func(path string, value any) (any, error)
+
+// checks are for what the CRD does not spell out, by the name of the field.
+var checks = map[string]reader{
+	"resources":        object[corev1.ResourceRequirements],
+	"imagePullSecrets": list(pullSecret),
+
+	"ports":            oneProtocol(unique("name", list(servicePort))),
+	"configFiles":      unique("path", list(configFile)),
+	"rollingUpdate":    rollingUpdate,
+	"disruptionBudget": disruptionBudget,
+
+	"labels":             texts(labelKey, validation.IsValidLabelValue),
+	"serviceLabels":      texts(labelKey, validation.IsValidLabelValue),
+	"nodeSelector":       texts(validation.IsQualifiedName, validation.IsValidLabelValue),
+	"annotations":        texts(annotationKey, nil),
+	"serviceAnnotations": texts(annotationKey, nil),
+
+	"serviceAccountName": subdomain,
+	"priorityClassName":  subdomain,
+	"credentialsSecret":  subdomain,
+}
+
+// serverChecks are for parts of Kubernetes' own API, which only the API server can judge in full.
+var serverChecks = map[string]reader{
+	"securityContext":    object[corev1.SecurityContext],
+	"podSecurityContext": object[corev1.PodSecurityContext],
+	"affinity":           object[corev1.Affinity],
+
+	"envs":                      list(envVar),
+	"envFrom":                   list(anything[corev1.EnvFromSource]),
+	"volumeMounts":              list(volumeMount),
+	"volumes":                   list(volume),
+	"initContainers":            list(container),
+	"sidecars":                  list(container),
+	"tolerations":               list(anything[corev1.Toleration]),
+	"topologySpreadConstraints": list(anything[corev1.TopologySpreadConstraint]),
+
+	"probes":   probes,
+	"schedule": asGiven,
+}
+
+// Unchecked tells whether values hold something that only the API server can judge in full.
+func Unchecked(v map[string]any) bool {
+	for name := range serverChecks {
+		if v[name] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// check reads every field that has a check, in place.
+func check(path string, fields map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		read := checks[name]
+		if read == nil {
+			read = serverChecks[name]
+		}
+		if read == nil {
+			continue
+		}
+		value, err := read(path+"."+name, fields[name])
+		if err != nil {
+			return err
+		}
+		fields[name] = value
+	}
+	return nil
+}
+
+func asGiven(_ string, value any) (any, error) { return value, nil }
+
+// peers reads the peers of the network policies.
+func peers(objects []dsv1.Object) ([]any, error) {
+	found := []any{}
+	for i := range objects {
+		path := fmt.Sprintf("spec.networkPolicy.allowFrom[%d]", i)
+		if err := Decode(path, json.RawMessage(objects[i].Raw), &networkingv1.NetworkPolicyPeer{}); err != nil {
+			return nil, err
+		}
+		var peer any
+		if err := strictjson.UnmarshalCaseSensitivePreserveInts(objects[i].Raw, &peer); err != nil {
+			return nil, mistake(path, "%v", err)
+		}
+		found = append(found, peer)
+	}
+	return found, nil
+}
+
+func mistake(path, format string, args ...any) error {
+	return &component.FieldError{Field: path, Message: fmt.Sprintf(format, args...)}
+}
+
+// Decode reads a value into a Go type of the API's; unknown fields and wrong types are a
+// *component.FieldError with the path of the field.
+func Decode(path string, value, into any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return mistake(path, "%v", err)
+	}
+	unknown, err := strictjson.UnmarshalStrict(data, into, strictjson.DisallowUnknownFields)
+	if err != nil {
+		return mistake(path, "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if len(unknown) > 0 {
+		var field strictjson.FieldError
+		if errors.As(unknown[0], &field) {
+			return mistake(path+"."+field.FieldPath(), "there is no such field")
+		}
+		return mistake(path, "%v", unknown[0])
+	}
+	return nil
+}
+
+// object reads a T and returns the value as it was given.
+func object[T any](path string, value any) (any, error) {
+	return value, Decode(path, value, new(T))
+}
+
+// An item's rule returns what is wrong with it, and in which of its fields; nothing when all is well.
+type rule[T any] func(*T) (field, problem string)
+
+func anything[T any](*T) (field, problem string) { return "", "" }
+
+// list reads a list of T, each held to a rule, and returns it as it was given.
+func list[T any](holds rule[T]) reader {
+	return func(path string, value any) (any, error) {
+		values, _ := value.([]any)
+		for i := range values {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			item := new(T)
+			if err := Decode(at, values[i], item); err != nil {
+				return nil, err
+			}
+			if field, problem := holds(item); problem != "" {
+				return nil, mistake(at+"."+field, "%s", problem)
+			}
+			values[i] = withoutNulls(values[i])
+		}
+		return values, nil
+	}
+}
+
+// unique refuses two items of a list with the same value of a field.
+func unique(field string, read reader) reader {
+	return func(path string, value any) (any, error) {
+		values, err := read(path, value)
+		if err != nil {
+			return nil, err
+		}
+		seen := map[any]bool{}
+		for i, item := range values.([]any) {
+			id := item.(map[string]any)[field]
+			if seen[id] {
+				return nil, mistake(fmt.Sprintf("%s[%d].%s", path, i, field), "%v is there already", id)
+			}
+			seen[id] = true
+		}
+		return values, nil
+	}
+}
+
+// oneProtocol refuses two ports of one number and protocol, which a Service tells its ports apart by.
+func oneProtocol(read reader) reader {
+	return func(path string, value any) (any, error) {
+		values, err := read(path, value)
+		if err != nil {
+			return nil, err
+		}
+		type id struct{ port, protocol any }
+		seen := map[id]bool{}
+		for i, item := range values.([]any) {
+			port := item.(map[string]any)
+			at := id{port["port"], port["protocol"]}
+			if at.protocol == nil || at.protocol == "" {
+				at.protocol = "TCP"
+			}
+			if seen[at] {
+				return nil, mistake(fmt.Sprintf("%s[%d].port", path, i), "%v/%v is there already", at.port, at.protocol)
+			}
+			seen[at] = true
+		}
+		return values, nil
+	}
+}
+
+// withoutNulls leaves out fields of an object that are null: not given.
+func withoutNulls(value any) any {
+	if fields, ok := value.(map[string]any); ok {
+		maps.DeleteFunc(fields, func(_ string, v any) bool { return v == nil })
+	}
+	return value
+}
+
+// texts reads a map of strings whose names and values are held to rules.
+func texts(name, content func(string) []string) reader {
+	return func(path string, value any) (any, error) {
+		fields, _ := value.(map[string]any)
+		for _, k := range slices.Sorted(maps.Keys(fields)) {
+			if problems := name(k); len(problems) > 0 {
+				return nil, mistake(fmt.Sprintf("%s[%s]", path, k), "%s", problems[0])
+			}
+			if s, _ := fields[k].(string); content != nil {
+				if problems := content(s); len(problems) > 0 {
+					return nil, mistake(fmt.Sprintf("%s[%s]", path, k), "%s", problems[0])
+				}
+			}
+		}
+		return fields, nil
+	}
+}
+
+func subdomain(path string, value any) (any, error) {
+	if s, _ := value.(string); s != "" {
+		if problems := validation.IsDNS1123Subdomain(s); len(problems) > 0 {
+			return nil, mistake(path, "%s", problems[0])
+		}
+	}
+	return value, nil
+}
+
+// decoded reads a T and returns what it holds, without what is not given.
+func decoded[T any](path string, value any, into *T) (map[string]any, error) {
+	if err := Decode(path, value, into); err != nil {
+		return nil, err
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(into)
+}

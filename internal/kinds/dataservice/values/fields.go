@@ -1,0 +1,94 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package values
+
+import (
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+)
+
+// translated are the fields that do not reach a chart under their own name: Build or the plan
+// reads them.
+var translated = []string{
+	"name", "image", "version", "kind", "port", "replica", "dependsOn", "thirdParty", "storage", "initScripts", "credentialsSecret",
+	"podTemplate",
+}
+
+// unused are the fields that middleware which runs elsewhere has no use for.
+var unused = []string{"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config"}
+
+// fields returns what the spec says of a component, the defaults for all components below it,
+// by the names of its fields. The charts' values have the same names: a new field needs its
+// type and its chart, and a line in checks or serverChecks if the CRD does not spell it out.
+func fields(in Input, c *component.Component) (map[string]any, error) {
+	v, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Fields)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", c.Path, err)
+	}
+	if err := check(c.Path, v); err != nil {
+		return nil, err
+	}
+	if err := checkTogether(c, v); err != nil {
+		return nil, err
+	}
+	for _, name := range translated {
+		delete(v, name)
+	}
+	if c.Kind == component.ThirdParty {
+		for _, name := range unused {
+			delete(v, name)
+		}
+	}
+	if c.Kind == component.CronJob {
+		if zone, ok := v["timeZone"]; ok { // of the schedule; timeZone is the containers'
+			delete(v, "timeZone")
+			v["scheduleTimeZone"] = zone
+		}
+	}
+	if in.Defaults != nil {
+		if err := addDefaults(v, in.Defaults, c); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// addDefaults puts the defaults for all components below what one says itself.
+func addDefaults(v map[string]any, defaults *dsv1.Defaults, c *component.Component) error {
+	d, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&defaults.SchedulingFields)
+	if err != nil {
+		return fmt.Errorf("read spec.defaults: %w", err)
+	}
+	if err := check("spec.defaults", d); err != nil {
+		return err
+	}
+	if c.Middleware == nil && len(defaults.Env) > 0 {
+		env := make(map[string]any, len(defaults.Env))
+		for name, value := range defaults.Env {
+			env[name] = value
+		}
+		d["env"] = env
+	}
+	if c.Service != nil && defaults.Size != "" && v["resources"] == nil {
+		d["size"] = string(defaults.Size)
+	}
+	for name, value := range d {
+		switch own := v[name].(type) {
+		case nil:
+			v[name] = value
+		case map[string]any:
+			if merged, ok := value.(map[string]any); ok && name != "affinity" {
+				merged = maps.Clone(merged)
+				maps.Copy(merged, own)
+				v[name] = merged
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package values turns a component of a DataService into the values of its
+// chart. It is pure, and the only place that knows both the API's fields and
+// the charts' values. Most fields have the same name in both and pass through
+// (see fields); what is said here is what differs.
+package values
+
+import (
+	"slices"
+	"strings"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+)
+
+// ManagedBy is the value of the label app.kubernetes.io/managed-by on everything the operator creates.
+const ManagedBy = "d3os-operator"
+
+// Credentials say in which Secrets a platform's credentials are; no value of one is ever here.
+type Credentials struct {
+	// MySQLSecret holds username and password of the database, and root-password where it is ours.
+	MySQLSecret string
+	// MySQLUsersSecret holds the passwords of further accounts, by their names.
+	MySQLUsersSecret string
+	// MySQLChecksum changes when credentials given in the spec change, so that the pods that
+	// use them restart. Empty for generated ones.
+	MySQLChecksum string
+	// PlatformSecret holds jwt-secret, gateway-username and gateway-password.
+	PlatformSecret string
+}
+
+// Input is the DataService that a component belongs to.
+type Input struct {
+	Instance      string // name of the DataService
+	Namespace     string
+	Graph         *component.Graph
+	Defaults      *dsv1.Defaults      // of the spec; nil for none
+	NetworkPolicy *dsv1.NetworkPolicy // of the spec; nil for none
+	Credentials   Credentials
+	// Images replace the charts' default images: component name, or ProbeImage, to image.
+	Images map[string]string
+}
+
+// ProbeImage is the key in Input.Images of the image that watches over third parties.
+const ProbeImage = "probe"
+
+// Build returns the values for the chart of one component. The error is a
+// *component.FieldError for a field that the API server could not check.
+func Build(in Input, c *component.Component) (map[string]any, error) {
+	v, err := fields(in, c)
+	if err != nil {
+		return nil, err
+	}
+	v["instance"] = in.Instance
+	v["managedBy"] = ManagedBy
+	v["component"] = string(c.Name)
+	v["name"] = c.ObjectName
+	v["image"] = image(in, c)
+	if in.Defaults != nil && in.Defaults.TimeZone != "" {
+		v["timeZone"] = in.Defaults.TimeZone
+	}
+	switch c.Chart {
+	case component.ChartThirdParty:
+		thirdParty(v, in, c)
+	case component.ChartCronJob:
+		connections(v, in, c)
+	case component.ChartMySQL:
+		mysql(v, in, c)
+	case component.ChartMicroservice:
+		microservice(v, in, c)
+	}
+	if c.Kind == component.ThirdParty || c.Kind == component.CronJob {
+		return v, nil
+	}
+	workload(v, c)
+	return v, networkPolicy(v, in, c)
+}
+
+// workload sets what every chart of a workload takes.
+func workload(v map[string]any, c *component.Component) {
+	v["kind"] = string(c.Kind)
+	v["port"] = int64(port(c))
+	v["replicas"] = int64(1)
+	if c.Workload.Replica != nil {
+		v["replicas"] = int64(*c.Workload.Replica)
+	}
+	if c.Service != nil && c.Service.Autoscaling != nil {
+		v["replicas"] = nil
+	}
+}
+
+func mysql(v map[string]any, in Input, c *component.Component) {
+	storage := c.MySQL.Storage
+	v["storage"] = map[string]any{
+		"size":             storage.Size.String(),
+		"storageClassName": storage.StorageClassName,
+		"retain":           storage.Retention != dsv1.RetentionDelete,
+	}
+	v["credentialsSecret"] = in.Credentials.MySQLSecret
+	v["usersSecret"] = in.Credentials.MySQLUsersSecret
+	var scripts []any
+	for _, ref := range c.MySQL.InitScripts {
+		scripts = append(scripts, ref.Name)
+	}
+	if scripts != nil {
+		v["initConfigMaps"] = scripts
+	}
+}
+
+func microservice(v map[string]any, in Input, c *component.Component) {
+	v["service"] = ""
+	if !c.Preset {
+		connections(v, in, c)
+		return
+	}
+	v["service"] = string(c.Name)
+	v["endpoints"] = endpoints(in, func(dsv1.ComponentName) bool { return true })
+	v["credentials"] = map[string]any{
+		"mysql":    mysqlCredentials(in),
+		"platform": map[string]any{"secretName": in.Credentials.PlatformSecret},
+	}
+	if c.Name != component.Web {
+		restartWithCredentials(v, in)
+	}
+}
+
+// connections give a component of the user's own the addresses of the middleware that it
+// depends on, and the database account.
+func connections(v map[string]any, in Input, c *component.Component) {
+	needs := func(name dsv1.ComponentName) bool { return slices.Contains(c.Needs, name) }
+	if found := endpoints(in, needs); len(found) > 0 {
+		v["endpoints"] = found
+	}
+	if needs(component.MySQL) {
+		v["credentials"] = map[string]any{"mysql": mysqlCredentials(in)}
+		restartWithCredentials(v, in)
+	}
+}
+
+// restartWithCredentials makes pods new when credentials in the spec change.
+func restartWithCredentials(v map[string]any, in Input) {
+	if in.Credentials.MySQLChecksum == "" {
+		return
+	}
+	annotations, _ := v["annotations"].(map[string]any)
+	if annotations == nil {
+		annotations = map[string]any{}
+	}
+	annotations["checksum/credentials"] = in.Credentials.MySQLChecksum
+	v["annotations"] = annotations
+}
+
+func mysqlCredentials(in Input) map[string]any {
+	return map[string]any{
+		"secretName":  in.Credentials.MySQLSecret,
+		"usernameKey": "username",
+		"passwordKey": "password",
+	}
+}
+
+func thirdParty(v map[string]any, in Input, c *component.Component) {
+	tp := c.Middleware.ThirdParty
+	v["url"] = strings.TrimRight(tp.URL, "/")
+	v["checkCommand"] = tp.CheckCMD
+	if c.Name == component.MySQL {
+		v["credentials"] = map[string]any{"mysql": mysqlCredentials(in)}
+		if tp.CheckCMD != "" { // it may log in
+			restartWithCredentials(v, in)
+		}
+	}
+}
+
+// networkPolicy says who may connect to a component.
+func networkPolicy(v map[string]any, in Input, c *component.Component) error {
+	if in.NetworkPolicy == nil || !in.NetworkPolicy.Enabled {
+		return nil
+	}
+	allowed, err := peers(in.NetworkPolicy.AllowFrom)
+	if err != nil {
+		return err
+	}
+	callers := []any{}
+	for _, name := range in.Graph.Callers(c.Name) {
+		callers = append(callers, string(name))
+	}
+	v["networkPolicy"] = map[string]any{"enabled": true, "from": callers, "allowFrom": allowed, "open": published(v)}
+	return nil
+}
+
+// published tells whether all ports of a component are reached from outside the cluster; an
+// ingress reaches the main one only, which the chart sees to.
+func published(v map[string]any) bool {
+	return onNodes(v) || v["serviceType"] == "NodePort" || v["serviceType"] == "LoadBalancer"
+}
+
+// onNodes tells whether a component has a port on every node.
+func onNodes(v map[string]any) bool {
+	main, _ := v["nodePort"].(int64)
+	ports, _ := v["ports"].([]any)
+	return main > 0 || slices.ContainsFunc(ports, func(port any) bool {
+		number, _ := port.(map[string]any)["nodePort"].(int64)
+		return number > 0
+	})
+}

@@ -1,0 +1,58 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// managed selects what the operator manages.
+func managed() labels.Selector {
+	return labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
+}
+
+// CacheOptions narrow the cache to what the operator manages: of the given kinds and of pods it
+// holds the objects with the operator's label. No namespaces are all of them. Every cached object is
+// given to its informers again after each resync period.
+func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync time.Duration) cache.Options {
+	byObject := map[client.Object]cache.ByObject{
+		&corev1.Pod{}: {Label: managed(), Transform: slimPod},
+	}
+	shared := newSharer()
+	for _, gvk := range kinds {
+		byObject[object.Empty(gvk)] = cache.ByObject{Label: managed(), UnsafeDisableDeepCopy: ptr.To(true), Transform: shared.transform}
+	}
+	options := cache.Options{
+		SyncPeriod:       &resync,
+		ByObject:         byObject,
+		DefaultTransform: cache.TransformStripManagedFields(),
+		// A kind that is read but not watched is a defect, not a reason to watch the cluster.
+		ReaderFailOnMissingInformer: true,
+	}
+	if len(namespaces) > 0 {
+		options.DefaultNamespaces = map[string]cache.Config{}
+		for _, name := range namespaces {
+			options.DefaultNamespaces[name] = cache.Config{}
+		}
+	}
+	return options
+}
+
+// slimPod keeps what the operator reads of a pod: who it belongs to and how it is.
+func slimPod(obj any) (any, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.ManagedFields, pod.Annotations, pod.Spec = nil, nil, corev1.PodSpec{}
+	}
+	return obj, nil
+}

@@ -1,0 +1,92 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// stuck is a cache that never shows the last write.
+type stuck struct {
+	client.Client
+
+	lists int
+}
+
+func (s *stuck) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	<-ctx.Done()
+	return fmt.Errorf("failed to wait for cache to catch up: %w", ctx.Err())
+}
+
+func (s *stuck) List(ctx context.Context, _ client.ObjectList, opts ...client.ListOption) error {
+	if (&client.ListOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency {
+		s.lists++
+		return nil
+	}
+	return s.Get(ctx, client.ObjectKey{}, nil)
+}
+
+// server is an API server that has one Service.
+type server struct {
+	client.Reader
+
+	labels map[string]string
+}
+
+func (s *server) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	if key.Name != "there" {
+		return apierrors.NewNotFound(corev1.Resource("services"), key.Name)
+	}
+	obj.SetName(key.Name)
+	obj.SetLabels(s.labels)
+	obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "any"}})
+	return nil
+}
+
+// A cache that never catches up holds a read up for a moment only, and the API server's answer is
+// cut down to what the cache would have shown.
+func TestReadsAreBounded(t *testing.T) {
+	live := &server{labels: map[string]string{object.LabelManagedBy: object.ManagedBy}}
+	c := &boundedClient{Client: &stuck{}, live: live, cached: managed(), patience: time.Millisecond}
+	service := func() *unstructured.Unstructured { return object.Empty(corev1.SchemeGroupVersion.WithKind("Service")) }
+
+	found := service()
+	assert.NilError(t, c.Get(t.Context(), client.ObjectKey{Name: "there"}, found))
+	assert.Equal(t, found.GetName(), "there")
+	assert.Assert(t, found.GetManagedFields() == nil)
+
+	assert.Assert(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: "gone"}, service())))
+
+	live.labels = nil
+	assert.Assert(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: "there"}, service())))
+	assert.NilError(t, c.Get(t.Context(), client.ObjectKey{Name: "there"}, &corev1.Service{})) // such as DataServices
+}
+
+func TestListsAreBounded(t *testing.T) {
+	cache := &stuck{}
+	c := &boundedClient{Client: cache, patience: time.Millisecond}
+	assert.NilError(t, c.List(t.Context(), &corev1.PersistentVolumeClaimList{}))
+	assert.Equal(t, cache.lists, 1)
+}
+
+// The end of the reconciliation itself is no reason to read anew.
+func TestReadsEndWithTheReconciliation(t *testing.T) {
+	c := &boundedClient{Client: &stuck{}, live: &server{}, cached: managed(), patience: time.Hour}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	assert.ErrorIs(t, c.Get(ctx, client.ObjectKey{Name: "there"}, &corev1.Service{}), context.DeadlineExceeded)
+	assert.ErrorIs(t, c.List(ctx, &corev1.PersistentVolumeClaimList{}), context.DeadlineExceeded)
+}

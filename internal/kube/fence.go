@@ -1,0 +1,203 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kube is how the operator reaches the API server: its cache, its
+// client and its transports. Each of them works around something that the libraries do not do;
+// what and why is said beside it.
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/leaderelection"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+)
+
+var errNotLeading = errors.New("not sent: the lease that allows this replica to write was not renewed in time")
+
+// fence lets a replica write only while it knows that no other one may lead. Leader election alone
+// does not: a process that has slept past its lease (a frozen container, a suspended machine) goes
+// on with what it was doing, and gives up only when it has failed to renew for the whole of the
+// renew deadline.
+//
+// A write may leave until the renew deadline after the last successful renewal was begun. Others
+// take over after they saw no renewal for the lease duration less the candidates' lead, so the
+// difference between that and the deadline is left for requests that are under way.
+type fence struct {
+	deadline time.Duration
+	now      func() time.Time
+
+	mu      sync.Mutex
+	renewed time.Time // zero: does not lead
+}
+
+func newFence(deadline time.Duration) *fence { return &fence{deadline: deadline, now: time.Now} }
+
+func (f *fence) set(renewed time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.renewed = renewed
+}
+
+// open tells whether a write may leave now.
+func (f *fence) open() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.renewed.IsZero() {
+		return false
+	}
+	// The monotonic clock stands still while a machine is suspended, the other one may be set: the
+	// longer time counts.
+	now := f.now()
+	return max(now.Sub(f.renewed), now.Round(0).Sub(f.renewed.Round(0))) < f.deadline
+}
+
+// guard is a transport that refuses writes while the fence is closed.
+func (f *fence) guard(next http.RoundTripper) http.RoundTripper {
+	return roundTripper{next, func(r *http.Request) (*http.Response, error) {
+		if harmless(r) || f.open() {
+			return next.RoundTrip(r)
+		}
+		if r.Body != nil {
+			_ = r.Body.Close() // it was not read
+		}
+		return nil, errNotLeading
+	}}
+}
+
+// harmless: reads, events, and the reviews of who reads the metrics, which a standby makes too.
+func harmless(r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return true
+	}
+	parts := strings.Split(r.URL.Path, "/") // /api/v1/namespaces/ns/events/name, /apis/group/...
+	switch {
+	case len(parts) < 3:
+		return false
+	case parts[1] == "apis":
+		return slices.Contains([]string{"events.k8s.io", "authentication.k8s.io", "authorization.k8s.io"}, parts[2])
+	default:
+		return len(parts) > 5 && parts[5] == "events"
+	}
+}
+
+// roundTripper does something before the next one, through which client-go cancels requests.
+type roundTripper struct {
+	next http.RoundTripper
+	do   func(*http.Request) (*http.Response, error)
+}
+
+var _ utilnet.RoundTripperWrapper = roundTripper{}
+
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return t.do(r) }
+
+func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// fencedLock opens the fence with every renewal of the Lease and closes it when it is given back.
+type fencedLock struct {
+	resourcelock.Interface
+	fence  *fence
+	lead   time.Duration // of candidates
+	holder string        // when the Lease was read or written last
+}
+
+// leadOf is how much earlier than after the lease duration a candidate counts a Lease as expired, in
+// whole seconds as Leases are: it looks every 1 to 2.2 retry periods (client-go's jitter), so it
+// may see the last renewal that late, and the end of the lease as late again. Thus a lost leader
+// is replaced within the lease duration.
+func leadOf(retry time.Duration) time.Duration {
+	const look = 2.2
+	return time.Duration(math.Ceil(2*look*retry.Seconds())) * time.Second
+}
+
+// Get reads the Lease as candidates should take it.
+func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	lease, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.holder = lease.HolderIdentity
+	}
+	if lead := int(l.lead / time.Second); err == nil && lease.LeaseDurationSeconds > lead { // less: it was given back
+		lease.LeaseDurationSeconds -= lead
+	}
+	return lease, raw, err
+}
+
+func (l *fencedLock) Create(ctx context.Context, lease resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, lease, l.Interface.Create)
+}
+
+func (l *fencedLock) Update(ctx context.Context, lease resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, lease, l.Interface.Update)
+}
+
+func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectionRecord,
+	do func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	begun := l.fence.now()
+	if lease.HolderIdentity != l.Identity() {
+		begun = time.Time{}
+		l.fence.set(begun) // whatever comes of it
+		// Who was cut off would give back what it reads then, and that may be the next one's.
+		if l.holder != l.Identity() {
+			return fmt.Errorf("not given back: %q holds the lease", l.holder)
+		}
+	}
+	if err := do(ctx, lease); err != nil {
+		return err
+	}
+	l.holder = lease.HolderIdentity
+	l.fence.set(begun)
+	return nil
+}
+
+// NewManager is ctrl.NewManager; with leader election, the manager's clients write within the
+// lease only.
+func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
+	if !o.LeaderElection {
+		return ctrl.NewManager(cfg, o)
+	}
+	lead := leadOf(*o.RetryPeriod)
+	if *o.RenewDeadline >= *o.LeaseDuration-lead {
+		return nil, fmt.Errorf("the renew deadline of %s must be below the lease duration of %s less %s, by which others take over before its end",
+			*o.RenewDeadline, *o.LeaseDuration, lead)
+	}
+	events := &lateRecorder{}
+	lock, err := leaderelection.NewResourceLock(cfg, events, leaderelection.Options{
+		LeaderElection: true, LeaderElectionID: o.LeaderElectionID, LeaderElectionNamespace: o.LeaderElectionNamespace,
+		RenewDeadline: *o.RenewDeadline,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up leader election: %w", err)
+	}
+	f := newFence(*o.RenewDeadline)
+	o.LeaderElectionResourceLockInterface = &fencedLock{Interface: lock, fence: f, lead: lead}
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(f.guard)
+	mgr, err := ctrl.NewManager(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	events.EventRecorder = mgr.GetEventRecorderFor(lock.Identity()) //nolint:staticcheck // the lock's kind of recorder
+	return mgr, nil
+}
+
+// lateRecorder gives a lock, which the manager needs, the recorder that only the manager has.
+type lateRecorder struct{ record.EventRecorder }
+
+var _ recorder.Provider = &lateRecorder{}
+
+func (r *lateRecorder) GetEventRecorderFor(string) record.EventRecorder { return r }
+
+func (r *lateRecorder) GetEventRecorder(string) recorder.EventRecorder { return nil } // locks have the other kind

@@ -1,0 +1,149 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"maps"
+	"math"
+	"reflect"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/lru"
+)
+
+// sharedParts is how many parts of objects are known at once. One DataService has some 500 that others
+// have as well; those that no other object has push one another out.
+const sharedParts = 16384
+
+// sharer lets the objects of a cache share the parts that they have alike, such as the probes of
+// all Deployments: DataServices differ in little, and a map takes 300 bytes at least. Whoever reads such a
+// cache must not change what it returns.
+type sharer struct {
+	seed  maphash.Seed
+	parts *lru.Cache // hash -> map or slice
+}
+
+func newSharer() *sharer { return &sharer{seed: maphash.MakeSeed(), parts: lru.New(sharedParts)} }
+
+// transform prepares an object for the cache, without what nobody reads there: the field managers. It
+// changes nothing of what it is given, because informers give it some objects twice, whose parts are
+// others' as well then.
+func (s *sharer) transform(object any) (any, error) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return object, nil
+	}
+	content := make(map[string]any, len(u.Object))
+	for key, value := range u.Object {
+		if metadata, ok := value.(map[string]any); ok && key == "metadata" {
+			value = withoutManagers(metadata)
+		}
+		content[unique.Make(key).Value()], _ = s.share(value)
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+func withoutManagers(metadata map[string]any) map[string]any {
+	metadata = maps.Clone(metadata)
+	delete(metadata, "managedFields")
+	return metadata
+}
+
+// share returns a part that is as this one, and its hash.
+func (s *sharer) share(part any) (any, uint64) {
+	switch p := part.(type) {
+	case string:
+		return unique.Make(p).Value(), maphash.String(s.seed, p)
+	case map[string]any:
+		shared, sum := make(map[string]any, len(p)), uint64(len(p))
+		for key, value := range p {
+			child, hash := s.share(value)
+			shared[unique.Make(key).Value()] = child
+			sum += s.mix(maphash.String(s.seed, key), hash)
+		}
+		return s.known(shared, s.mix(1, sum))
+	case []any:
+		shared, sum := make([]any, len(p)), uint64(len(p))
+		for i, value := range p {
+			child, hash := s.share(value)
+			shared[i] = child
+			sum = s.mix(sum, hash)
+		}
+		return s.known(shared, s.mix(2, sum))
+	case int64:
+		return p, s.mix(3, uint64(p)) //nolint:gosec // its bits
+	case float64:
+		return p, s.mix(4, math.Float64bits(p))
+	case bool:
+		if p {
+			return p, 5
+		}
+		return p, 6
+	default:
+		return p, 7 // nil
+	}
+}
+
+func (s *sharer) mix(a, b uint64) uint64 {
+	var both [16]byte
+	binary.LittleEndian.PutUint64(both[:], a)
+	binary.LittleEndian.PutUint64(both[8:], b)
+	return maphash.Bytes(s.seed, both[:])
+}
+
+// known returns the part that is known by this hash if it holds the same, else the given one.
+func (s *sharer) known(part any, hash uint64) (any, uint64) {
+	if known, ok := s.parts.Get(hash); ok && holdsTheSame(known, part) {
+		return known, hash
+	}
+	s.parts.Add(hash, part)
+	return part, hash
+}
+
+// holdsTheSame compares parts whose own parts are shared already.
+func holdsTheSame(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for key, value := range a {
+			if other, ok := b[key]; !ok || !same(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !same(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+// same tells whether values are equal, and maps and slices one and the same.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+	case []any:
+		b, ok := b.([]any)
+		return ok && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+	default:
+		return a == b
+	}
+}

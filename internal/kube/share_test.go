@@ -1,0 +1,138 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"os"
+	"reflect"
+	"sync"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/preview"
+)
+
+// objectsIn renders everything.yaml for a namespace.
+func objectsIn(t *testing.T, namespace string) []*unstructured.Unstructured {
+	t.Helper()
+	data, err := os.ReadFile("../../config/samples/everything.yaml")
+	assert.NilError(t, err)
+	ds, err := preview.Parse(data)
+	assert.NilError(t, err)
+	ds.Namespace = namespace
+	objects, err := preview.Objects(ds, "v1.36.0")
+	assert.NilError(t, err)
+	return objects
+}
+
+// nodes counts the maps and slices of values, and those of them that stand in memory once.
+func nodes(values ...any) (all, distinct int) {
+	seen := map[uintptr]bool{}
+	var walk func(any)
+	walk = func(value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			all, seen[reflect.ValueOf(v).Pointer()] = all+1, true
+			for _, child := range v {
+				walk(child)
+			}
+		case []any:
+			all, seen[reflect.ValueOf(v).Pointer()] = all+1, true
+			for _, child := range v {
+				walk(child)
+			}
+		}
+	}
+	for _, value := range values {
+		walk(value)
+	}
+	return all, len(seen)
+}
+
+func TestObjectsShareWhatTheyHaveAlike(t *testing.T) {
+	s := newSharer()
+	var first, both []any
+	for _, namespace := range []string{"a", "b"} {
+		for _, object := range objectsIn(t, namespace) {
+			want := object.DeepCopy()
+			object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody"}})
+			given := object.DeepCopy()
+			shared, err := s.transform(object)
+			assert.NilError(t, err)
+			assert.DeepEqual(t, shared, want)
+			assert.DeepEqual(t, object, given)
+			content := shared.(*unstructured.Unstructured).Object
+			if both = append(both, content); namespace == "a" {
+				first = append(first, content)
+			}
+		}
+	}
+	all, distinct := nodes(first...)
+	_, more := nodes(both...)
+	t.Logf("of %d maps and lists %d are distinct; the objects of another namespace add %d", all, distinct, more-distinct)
+	assert.Assert(t, distinct < all*2/3)
+	assert.Assert(t, more-distinct < all/3)
+}
+
+// Informers give some objects to the transform twice, while others read what it returned the first time:
+// the race detector fails this if it writes to it, and the map's own check now and then.
+func TestSharingTwiceWritesNothing(t *testing.T) {
+	s := newSharer()
+	objects := objectsIn(t, "a")
+	var work sync.WaitGroup
+	for range 4 {
+		work.Go(func() {
+			for _, object := range objects {
+				shared, err := s.transform(object)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				again, err := s.transform(shared)
+				if err != nil || !reflect.DeepEqual(again, shared) {
+					t.Errorf("another one the second time: %v", err)
+				}
+			}
+		})
+	}
+	work.Wait()
+}
+
+func TestOnlyTheSameIsShared(t *testing.T) {
+	s := newSharer()
+	for _, value := range []any{
+		map[string]any{"a": "1"}, map[string]any{"a": int64(1)}, map[string]any{"a": 1.0}, map[string]any{"a": true}, map[string]any{"a": nil},
+		map[string]any{"a": map[string]any{}}, map[string]any{"a": []any{}}, map[string]any{"b": "1"}, map[string]any{"1": "a"},
+		map[string]any{"a": "b", "c": "d"}, map[string]any{"a": "d", "c": "b"}, []any{"a", "b"}, []any{"b", "a"}, []any{"a", []any{"b"}}, []any{},
+		map[string]any{},
+	} {
+		want := (&unstructured.Unstructured{Object: map[string]any{"value": value}}).DeepCopy().Object["value"]
+		shared, hash := s.share(value)
+		assert.DeepEqual(t, shared, want)
+		again, same := s.share((&unstructured.Unstructured{Object: map[string]any{"value": value}}).DeepCopy().Object["value"])
+		assert.Equal(t, same, hash)
+		assert.Equal(t, reflect.ValueOf(again).Pointer(), reflect.ValueOf(shared).Pointer())
+	}
+	other := map[string]any{"another": "part"}
+	_, hash := s.share(map[string]any{"a": "1"})
+	s.parts.Add(hash, other) // as if the two had one hash
+	shared, _ := s.share(map[string]any{"a": "1"})
+	assert.DeepEqual(t, shared, map[string]any{"a": "1"})
+}
+
+func BenchmarkShare(b *testing.B) {
+	s := newSharer()
+	objects := objectsIn(&testing.T{}, "a")
+	for b.Loop() {
+		for _, object := range objects {
+			if _, err := s.transform(object); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(objects)), "µs/object")
+}

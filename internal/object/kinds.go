@@ -1,0 +1,52 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package object
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Kinds is every kind that a chart can render. Watches, cache and prune use this list, and a
+// test compares it with what the charts render and with the RBAC markers.
+var Kinds = []schema.GroupVersionKind{
+	corev1.SchemeGroupVersion.WithKind("Secret"),
+	corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+	ClaimKind,
+	corev1.SchemeGroupVersion.WithKind("Service"),
+	appsv1.SchemeGroupVersion.WithKind("Deployment"),
+	appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+	appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+	batchv1.SchemeGroupVersion.WithKind("CronJob"),
+	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+	networkingv1.SchemeGroupVersion.WithKind("Ingress"),
+	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
+}
+
+// ClaimKind is the kind of claims for volumes.
+var ClaimKind = corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
+
+// IndexOwner is the cache index of every kind by the Key of the owner that its objects belong to.
+const IndexOwner = "owner"
+
+// Empty returns an object of a kind, to read into or to watch.
+func Empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(gvk)
+	return o
+}
+
+// EmptyList returns a list of objects of a kind, to read into.
+func EmptyList(gvk schema.GroupVersionKind) *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	return list
+}

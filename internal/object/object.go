@@ -1,0 +1,105 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package object is the vocabulary that everything about objects shares: who
+// owns one, its labels and annotations, its digest, and whether it is kept. It
+// is the lowest package: it imports nothing of this project, and no client.
+package object
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+)
+
+// Labels and annotations that the operator relies on.
+const (
+	// ManagedBy is the value of LabelManagedBy on everything that the operator creates.
+	ManagedBy = "d3os-operator"
+
+	// LabelInstance holds the name of the owner.
+	LabelInstance = "app.kubernetes.io/instance"
+	// LabelKind holds the kind of the owner, as <kind>.<group> in lower case. Objects of a
+	// DataService do not carry it: they are older than the label.
+	LabelKind = "d3os-product.com.d3os/kind"
+	// LabelComponent holds the name of the component, that is of the part of the owner.
+	LabelComponent = "app.kubernetes.io/name"
+	// LabelManagedBy marks what the operator manages; its cache holds nothing else.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// LabelPartOf holds the name of the product.
+	LabelPartOf = "app.kubernetes.io/part-of"
+	// AnnotationDigest holds the digest of an object's desired form.
+	AnnotationDigest = "d3os-product.com.d3os/digest"
+	// AnnotationWriter holds the version of the operator that wrote an object last. It is no part
+	// of a plan: an object is not written because of it alone.
+	AnnotationWriter = "d3os-product.com.d3os/operator-version"
+	// AnnotationPolicy is Helm's: an object with the value keep outlives its release.
+	AnnotationPolicy = "helm.sh/resource-policy"
+	// PolicyKeep is the value of AnnotationPolicy that keeps.
+	PolicyKeep = "keep"
+)
+
+// Kept reports whether an object outlives its owner.
+func Kept(o *unstructured.Unstructured) bool {
+	return o.GetAnnotations()[AnnotationPolicy] == PolicyKeep
+}
+
+// Digest is the digest of the plan that an object was made from; empty for an object that the
+// operator did not write.
+func Digest(o *unstructured.Unstructured) string {
+	return o.GetAnnotations()[AnnotationDigest]
+}
+
+// Finish gives a planned object its digest annotation and its owner, and returns the digest
+// without the number of replicas. Objects that Helm would keep (helm.sh/resource-policy: keep) get
+// no owner: they outlive it.
+func Finish(o *unstructured.Unstructured, owner Owner) (revision string, err error) {
+	digest, revision, err := digestOf(o)
+	if err != nil {
+		return "", err
+	}
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationDigest] = digest
+	o.SetAnnotations(annotations)
+	if !Kept(o) {
+		o.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: owner.GroupVersion().String(), Kind: owner.Kind, Name: owner.Name, UID: owner.UID,
+			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		}})
+	}
+	return revision, nil
+}
+
+// digestOf returns the digest of an object, and the digest without its number of replicas:
+// scaling is not a new revision.
+func digestOf(o *unstructured.Unstructured) (digest, revision string, err error) {
+	spec, _ := o.Object["spec"].(map[string]any)
+	replicas, scaled := spec["replicas"]
+	if scaled {
+		delete(spec, "replicas")
+		defer func() { spec["replicas"] = replicas }()
+	}
+	data, err := json.Marshal(o.Object) // sorts keys
+	if err != nil {
+		return "", "", fmt.Errorf("compute the digest of %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	revision = Sum(data)
+	if !scaled {
+		return revision, revision, nil
+	}
+	return Sum(fmt.Appendf(data, "%v", replicas)), revision, nil
+}
+
+// Sum is the digest of some bytes: 24 characters of their SHA-256.
+func Sum(data []byte) string {
+	hash := sha256.Sum256(data)
+	return hex.EncodeToString(hash[:12])
+}

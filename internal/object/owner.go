@@ -1,0 +1,101 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package object
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Owner is the resource that objects are applied for.
+type Owner struct {
+	schema.GroupVersionKind
+
+	Namespace string
+	Name      string
+	UID       types.UID
+}
+
+// kindWithoutLabel is the kind whose objects carry no LabelKind.
+var kindWithoutLabel = schema.GroupKind{Group: "d3os-product.com.d3os", Kind: "DataService"}
+
+// KindLabel returns the value of LabelKind for objects of this owner, or "" where they carry none.
+func (o Owner) KindLabel() string { return kindLabel(o.GroupKind()) }
+
+func kindLabel(kind schema.GroupKind) string {
+	if kind == kindWithoutLabel {
+		return ""
+	}
+	return strings.ToLower(kind.String())
+}
+
+// Controls reports whether the owner is the controller of an object.
+func (o Owner) Controls(object metav1.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(object)
+	return ref != nil && ref.UID == o.UID
+}
+
+// Names reports whether an object carries the name and kind of the owner in its labels. This is
+// how an object without a controller, such as retained data, is known to be the owner's.
+func (o Owner) Names(object metav1.Object) bool {
+	return OwnerKey(object) == o.Key()
+}
+
+// Key identifies the owner among all kinds within its namespace; see OwnerKey.
+func (o Owner) Key() string { return key(o.KindLabel(), o.Name) }
+
+// OwnerKey returns the Key of the owner that an object's labels name, or "" when they name none.
+func OwnerKey(object metav1.Object) string {
+	labels := object.GetLabels()
+	if labels[LabelInstance] == "" {
+		return ""
+	}
+	return key(labels[LabelKind], labels[LabelInstance])
+}
+
+func key(kind, name string) string { return kind + "/" + name }
+
+// OwnerOf returns the namespace and name of the resource of the given kind that an object belongs
+// to: its controller, or the one that its labels name where it has none of this project's kinds,
+// such as retained data and pods. The name is empty for an object of another kind of owner.
+func OwnerOf(kind schema.GroupKind, object metav1.Object) types.NamespacedName {
+	found := types.NamespacedName{Namespace: object.GetNamespace()}
+	if ref := metav1.GetControllerOfNoCopy(object); ref != nil {
+		if group, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && group.WithKind(ref.Kind).GroupKind() == kind {
+			found.Name = ref.Name
+			return found
+		}
+	}
+	if labels := object.GetLabels(); labels[LabelKind] == kindLabel(kind) {
+		found.Name = labels[LabelInstance]
+	}
+	return found
+}
+
+// OwnerText names for people the owner that an object's labels name, such as "DataService
+// platform"; empty when they name none.
+func OwnerText(object metav1.Object) string {
+	labels := object.GetLabels()
+	kind := labels[LabelKind]
+	if kind == "" {
+		kind = kindWithoutLabel.Kind
+	}
+	if labels[LabelInstance] == "" {
+		return ""
+	}
+	return kind + " " + labels[LabelInstance]
+}
+
+// ID identifies an object within its namespace, whatever version of its kind it was read in.
+type ID struct{ Group, Kind, Name string }
+
+// IDOf returns the ID of an object.
+func IDOf(o *unstructured.Unstructured) ID {
+	gvk := o.GroupVersionKind()
+	return ID{gvk.Group, gvk.Kind, o.GetName()}
+}
