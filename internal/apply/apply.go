@@ -19,8 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/applyconfigurations"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/metrics"
@@ -83,15 +81,16 @@ type Applier struct {
 	version  string // of the operator
 
 	preflights *preflights
+	resizes    *resizes
 }
 
 // New returns an Applier of an operator of that version. The client must be cached with
 // read-your-writes consistency.
-func New(c client.Client, live client.Reader, version string) *Applier {
+func New(c client.Client, live client.Reader, types *Types, version string) *Applier {
 	return &Applier{
 		client: c, live: live, version: version,
-		compare:  newComparer(applyconfigurations.NewTypeConverter(scheme.Scheme)),
-		contests: newContests(), preflights: newPreflights(),
+		compare:  newComparer(types),
+		contests: newContests(), preflights: newPreflights(), resizes: newResizes(),
 	}
 }
 
@@ -146,7 +145,7 @@ func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstr
 		if otherValues(planned, live) {
 			return Result{}, &UnseenError{Live: live}
 		}
-		return a.update(ctx, owner, planned, live)
+		return a.update(ctx, owner, keepGrown(planned, live), live)
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("create %s: %w", describe(planned), err)
@@ -179,7 +178,6 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	if live.GetDeletionTimestamp() != nil {
 		return Result{Object: live, Action: Waiting}, nil
 	}
-	planned = keepGrown(planned, live)
 	same, err := a.compare.same(planned, live)
 	if err != nil {
 		return Result{}, err

@@ -85,12 +85,12 @@ func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 			namespace := newNamespace(t)
 			owner, objects := all[name](t, namespace)
 			t.Cleanup(func() { freeNodePorts(t, objects) })
-			a := New(operator, apiReader, ownVersion)
+			a := New(operator, apiReader, ownTypes, ownVersion)
 			for _, obj := range objects {
 				assert.Equal(t, mustApply(t, a, owner, obj).Action, Created, describe(obj))
 			}
 			assert.Equal(t, len(traffic.take(namespace)), len(objects))
-			for _, applier := range []*Applier{a, a, New(operator, apiReader, ownVersion)} {
+			for _, applier := range []*Applier{a, a, New(operator, apiReader, ownTypes, ownVersion)} {
 				for _, obj := range objects {
 					result := mustApply(t, applier, owner, obj)
 					assert.Equal(t, result.Action, Unchanged, describe(obj))
@@ -115,7 +115,7 @@ func TestApplyLeavesThePlanAlone(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
-	a := New(operator, apiReader, ownVersion)
+	a := New(operator, apiReader, ownTypes, ownVersion)
 	for _, planned := range objectsOf(t, ds) {
 		before := planned.DeepCopy()
 		mustApply(t, a, ownerOf(ds), planned)
@@ -128,7 +128,7 @@ func TestAnUpdateIsOneWrite(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{proxy: {replica: 2}, mysql: {}, eureka: {}}")
-	a := New(operator, apiReader, ownVersion)
+	a := New(operator, apiReader, ownTypes, ownVersion)
 	for _, obj := range objectsOf(t, ds) {
 		mustApply(t, a, ownerOf(ds), obj)
 	}
@@ -178,7 +178,7 @@ func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
 			ds := platform(t, namespace, test.before)
-			a := New(operator, apiReader, ownVersion)
+			a := New(operator, apiReader, ownTypes, ownVersion)
 			mustApply(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), test.id))
 			traffic.take(namespace)
 			ds.Spec = platform(t, namespace, test.after).Spec

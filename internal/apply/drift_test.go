@@ -231,10 +231,10 @@ func TestAnInterruptedRestoreIsFinished(t *testing.T) {
 	edit(t, planned, func(o map[string]any) {
 		set(t, o, []any{map[string]any{"name": "http", "port": int64(1234), "protocol": "TCP"}}, "spec", "ports")
 	})
-	_, err := applied(t, New(&ending{Client: operator}, apiReader, ownVersion), ownerOf(ds), planned)
+	_, err := applied(t, New(&ending{Client: operator}, apiReader, ownTypes, ownVersion), ownerOf(ds), planned)
 	assert.ErrorContains(t, err, "the operator has ended")
 
-	next := New(operator, apiReader, ownVersion)
+	next := New(operator, apiReader, ownTypes, ownVersion)
 	await(t, fetch(t, planned))
 	assert.Equal(t, mustApply(t, next, ownerOf(ds), planned).Action, Corrected)
 	after := fetch(t, planned)

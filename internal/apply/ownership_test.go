@@ -78,7 +78,7 @@ func TestForeignObjectsAreConflicts(t *testing.T) {
 				test.disguise(theirs)
 				theirs = create(t, theirs)
 
-				a := New(operator, apiReader, ownVersion)
+				a := New(operator, apiReader, ownTypes, ownVersion)
 				_, err := applied(t, a, ownerOf(ds), planned)
 				assert.DeepEqual(t, err, &ConflictError{Kind: gvk.Kind, Name: planned.GetName(), Holder: test.holder})
 				assert.ErrorContains(t, err, gvk.Kind+" "+planned.GetName()+" exists and belongs to "+test.holder)
@@ -97,7 +97,7 @@ func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 			namespace := newNamespace(t)
 			ds, objects := oneOfEach(t, namespace)
 			planned := objects[gvk.Kind]
-			a := New(operator, apiReader, ownVersion)
+			a := New(operator, apiReader, ownTypes, ownVersion)
 			mustApply(t, a, ownerOf(ds), planned)
 			edit(t, planned, func(o map[string]any) {
 				unstructured.RemoveNestedField(o, "metadata", "labels", object.LabelManagedBy)
@@ -128,7 +128,7 @@ func TestUnseenValuesStay(t *testing.T) {
 	namespace := newNamespace(t)
 	ds, objects := oneOfEach(t, namespace)
 	planned := objects["Secret"]
-	a := New(operator, apiReader, ownVersion)
+	a := New(operator, apiReader, ownTypes, ownVersion)
 	mustApply(t, a, ownerOf(ds), planned)
 	edit(t, planned, func(o map[string]any) {
 		unstructured.RemoveNestedField(o, "metadata", "labels", object.LabelManagedBy)
@@ -160,14 +160,14 @@ func TestRetainedObjectsAreTakenUp(t *testing.T) {
 			namespace := newNamespace(t)
 			const spec = "{mysql: {kind: Deployment}}"
 			earlier := platform(t, namespace, spec)
-			a := New(operator, apiReader, ownVersion)
+			a := New(operator, apiReader, ownTypes, ownVersion)
 			first := mustApply(t, a, ownerOf(earlier), pick(t, objectsOf(t, earlier), id))
 			assert.Equal(t, first.Action, Created)
 			assert.Equal(t, len(first.Object.GetOwnerReferences()), 0)
 			traffic.take(namespace)
 
 			later := platform(t, namespace, spec)
-			second := mustApply(t, New(operator, apiReader, ownVersion), ownerOf(later), pick(t, objectsOf(t, later), id))
+			second := mustApply(t, New(operator, apiReader, ownTypes, ownVersion), ownerOf(later), pick(t, objectsOf(t, later), id))
 			assert.Equal(t, second.Action, Unchanged)
 			assert.Equal(t, second.Object.GetUID(), first.Object.GetUID())
 			assert.Equal(t, len(traffic.take(namespace)), 0)
@@ -201,7 +201,7 @@ func TestAClaimOfAStatefulSetIsTakenUp(t *testing.T) {
 	set(t, theirs.Object, "20Gi", storageRequest...)
 	theirs = create(t, theirs)
 
-	a := New(operator, apiReader, ownVersion)
+	a := New(operator, apiReader, ownTypes, ownVersion)
 	result := mustApply(t, a, ownerOf(ds), planned)
 	assert.Equal(t, result.Action, Updated)
 	live := fetch(t, planned)
@@ -216,7 +216,7 @@ func TestDeleteSparesANamesake(t *testing.T) {
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
 	planned := pick(t, objectsOf(t, ds), "ConfigMap/proxy")
-	a := New(operator, apiReader, ownVersion)
+	a := New(operator, apiReader, ownTypes, ownVersion)
 	first := mustApply(t, a, ownerOf(ds), planned).Object
 	assert.NilError(t, user.Delete(t.Context(), first.DeepCopy()))
 	awaitGone(t, planned)
@@ -231,7 +231,7 @@ func TestDeleteSparesANamesake(t *testing.T) {
 func TestOwned(t *testing.T) {
 	t.Parallel()
 	namespace, elsewhere := newNamespace(t), newNamespace(t)
-	a := New(operator, apiReader, ownVersion)
+	a := New(operator, apiReader, ownTypes, ownVersion)
 	mine := platform(t, namespace, "{mysql: {kind: Deployment}, eureka: {kind: StatefulSet}, uuc: {kind: DaemonSet, image: x, port: 80}}")
 	other := platform(t, namespace, "{eureka: {name: registry}}")
 	other.Name = "other"
@@ -271,8 +271,8 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{proxy: {}, mysql: {}, eureka: {}}")
-	newer, same := New(operator, apiReader, "1.3.0"), New(operator, apiReader, ownVersion)
-	older := New(operator, apiReader, "1.2.2")
+	newer, same := New(operator, apiReader, ownTypes, "1.3.0"), New(operator, apiReader, ownTypes, ownVersion)
+	older := New(operator, apiReader, ownTypes, "1.2.2")
 	objects := objectsOf(t, ds)
 	for _, obj := range objects {
 		mustApply(t, newer, ownerOf(ds), obj)
@@ -296,7 +296,7 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 	assert.DeepEqual(t, writes(namespace), []string{})
 
 	// A version that has no place in the order, such as a developer's, stops nobody.
-	for _, unordered := range []*Applier{New(operator, apiReader, "0.0.0-dev"), newer} {
+	for _, unordered := range []*Applier{New(operator, apiReader, ownTypes, "0.0.0-dev"), newer} {
 		owned, err := unordered.Owned(t.Context(), ownerOf(ds))
 		assert.NilError(t, err)
 		assert.Equal(t, len(owned), len(slices.DeleteFunc(slices.Clone(objects), object.Kept)))

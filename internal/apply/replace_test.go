@@ -23,7 +23,7 @@ func TestAStatefulSetIsReplacedAroundItsPods(t *testing.T) {
 	namespace := newNamespace(t)
 	ds := platform(t, namespace, "{mysql: {}}")
 	const id = "StatefulSet/mysql-dataservice"
-	a := New(operator, apiReader, ownVersion)
+	a := New(operator, apiReader, ownTypes, ownVersion)
 	first := mustApply(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), id)).Object
 	traffic.take(namespace)
 
@@ -77,7 +77,7 @@ func TestAChangedSelectorReplacesTheWorkload(t *testing.T) {
 			set(t, earlier.Object, "earlier", "spec", "selector", "matchLabels", "app")
 			set(t, earlier.Object, "earlier", "spec", "template", "metadata", "labels", "app")
 			earlier.SetAnnotations(map[string]string{object.AnnotationDigest: "earlier"})
-			a := New(operator, apiReader, ownVersion)
+			a := New(operator, apiReader, ownTypes, ownVersion)
 			mustApply(t, a, ownerOf(ds), earlier)
 			uid := fetch(t, planned).GetUID()
 			traffic.take(namespace)

@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/config/crd"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/preview"
 )
@@ -40,6 +41,15 @@ const kubeVersion = "v1.36.0"
 
 // ownVersion is that of the operator whose Applier is tested.
 const ownVersion = "1.2.3"
+
+// ownTypes know the schemas of the operator's own kinds.
+var ownTypes = func() *Types {
+	types, err := NewTypes(crd.Files)
+	if err != nil {
+		panic(err)
+	}
+	return types
+}()
 
 var (
 	operator  client.Client // cached, as the operator's
@@ -212,7 +222,7 @@ func running(t *testing.T, spec, id string) (*Applier, *dsv1.DataService, *unstr
 	t.Helper()
 	ds := platform(t, newNamespace(t), spec)
 	planned := pick(t, objectsOf(t, ds), id)
-	a := New(operator, apiReader, ownVersion)
+	a := New(operator, apiReader, ownTypes, ownVersion)
 	mustApply(t, a, ownerOf(ds), planned)
 	return a, ds, planned
 }

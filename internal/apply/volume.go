@@ -7,9 +7,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/metrics"
@@ -17,68 +21,185 @@ import (
 )
 
 var (
-	storageRequest = []string{"spec", "resources", "requests", "storage"}
+	storageRequest  = []string{"spec", "resources", "requests", "storage"}
+	storageCapacity = []string{"status", "capacity", "storage"}
 )
 
-// GrowVolumes expands the claims of a planned StatefulSet that are smaller than its template
-// says. Kubernetes neither does that by itself nor lets the template change; the StatefulSet
-// is then replaced around its running pods (see replace). Claims never shrink.
-func (a *Applier) GrowVolumes(ctx context.Context, owner object.Owner, planned *unstructured.Unstructured) error {
+// resizeAgain is how long the operator waits before it asks again for a size that was refused.
+const resizeAgain = 5 * time.Minute
+
+// Refusal is a volume that does not get the size that was planned for it.
+type Refusal struct {
+	Claim   *unstructured.Unstructured
+	Message string
+	New     bool // it was refused now, not remembered
+}
+
+// resizes remembers the sizes that were refused, so that an owner at rest writes nothing.
+type resizes struct {
+	refused *lru.Cache // resize -> refusedResize
+	now     func() time.Time
+}
+
+type resize struct {
+	claim types.UID
+	size  string
+}
+
+type refusedResize struct {
+	at      time.Time
+	message string
+}
+
+func newResizes() *resizes { return &resizes{refused: lru.New(4096), now: time.Now} }
+
+// FitVolumes resizes the claims that a planned claim or StatefulSet stands for, and returns the
+// planned object with the sizes that the claims have. A size that is refused (the storage class
+// cannot expand volumes, the claim is not bound yet, the volume is larger than that) is a Refusal
+// and no error: everything else about the object goes on. Kubernetes neither grows the claims of a
+// StatefulSet by itself nor lets its template change; the StatefulSet is then replaced around its
+// running pods (see replace). A claim never gets smaller than the volume that it has.
+func (a *Applier) FitVolumes(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, []Refusal, error) {
+	switch planned.GetKind() {
+	case object.ClaimKind.Kind:
+		return a.fitClaim(ctx, owner, planned, live)
+	case "StatefulSet":
+		return a.fitTemplates(ctx, owner, planned, live)
+	}
+	return planned, nil, nil
+}
+
+func (a *Applier) fitClaim(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, []Refusal, error) {
+	if live == nil || checkOwner(owner, planned, live) != nil || live.GetDeletionTimestamp() != nil {
+		return planned, nil, nil // Apply says what is wrong
+	}
+	size, refusal, err := a.resize(ctx, live, request(planned))
+	if err != nil {
+		return nil, nil, err
+	}
+	return withSize(planned, size, storageRequest...), refusals(refusal), nil
+}
+
+func (a *Applier) fitTemplates(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, []Refusal, error) {
 	templates, _, _ := unstructured.NestedSlice(planned.Object, "spec", "volumeClaimTemplates")
 	if len(templates) == 0 {
-		return nil
+		return planned, nil, nil
 	}
-	claims := object.EmptyList(object.ClaimKind)
-	err := a.client.List(ctx, claims, client.InNamespace(planned.GetNamespace()),
-		client.MatchingFields{object.IndexOwner: owner.Key()})
+	claims, err := a.claims(ctx, a.client, owner, planned)
 	if err != nil {
-		return fmt.Errorf("list the volumes of %s: %w", describe(planned), err)
+		return nil, nil, err
 	}
-	for _, t := range templates {
-		template := unstructured.Unstructured{Object: t.(map[string]any)}
-		prefix := template.GetName() + "-" + planned.GetName() + "-"
-		for i := range claims.Items {
-			if claim := &claims.Items[i]; strings.HasPrefix(claim.GetName(), prefix) && smaller(claim, &template) {
-				if err := a.grow(ctx, claim, request(&template)); err != nil {
-					return err
-				}
+	var all []Refusal
+	for i, t := range templates {
+		template := &unstructured.Unstructured{Object: t.(map[string]any)}
+		prefix := claimPrefix(template.GetName(), planned)
+		for j := range claims {
+			claim := &claims[j]
+			if !strings.HasPrefix(claim.GetName(), prefix) || claim.GetDeletionTimestamp() != nil {
+				continue
+			}
+			size, refusal, err := a.resize(ctx, claim, request(template))
+			if err != nil {
+				return nil, nil, err
+			}
+			if refusal != nil { // the template stays as it is, or follows the claim when it is new
+				templates[i] = withSize(template, templateSize(live, i, size), storageRequest...).Object
+				all = append(all, *refusal)
 			}
 		}
 	}
-	return nil
+	if len(all) == 0 {
+		return planned, nil, nil
+	}
+	fitted := planned.DeepCopy()
+	if err := unstructured.SetNestedSlice(fitted.Object, templates, "spec", "volumeClaimTemplates"); err != nil {
+		return nil, nil, fmt.Errorf("set the volumes of %s: %w", describe(planned), err)
+	}
+	return fitted, all, nil
 }
 
-func (a *Applier) grow(ctx context.Context, claim *unstructured.Unstructured, size resource.Quantity) error {
-	grown := claim.DeepCopy()
-	if err := unstructured.SetNestedField(grown.Object, size.String(), storageRequest...); err != nil {
-		return fmt.Errorf("grow %s: %w", describe(claim), err)
+// templateSize is the size in a live StatefulSet's template, or the fallback where there is none.
+func templateSize(live *unstructured.Unstructured, i int, fallback resource.Quantity) resource.Quantity {
+	if live == nil {
+		return fallback
 	}
-	if err := a.client.Patch(ctx, grown, client.MergeFrom(claim), client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("grow %s to %s: %w", describe(claim), size.String(), err)
+	templates, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
+	if i >= len(templates) {
+		return fallback
+	}
+	return request(&unstructured.Unstructured{Object: templates[i].(map[string]any)})
+}
+
+func claimPrefix(template string, set *unstructured.Unstructured) string {
+	return template + "-" + set.GetName() + "-"
+}
+
+// resize asks for a size of a claim and returns the one that it has then.
+func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, want resource.Quantity) (resource.Quantity, *Refusal, error) {
+	has, capacity := request(claim), quantity(claim, storageCapacity...)
+	if want.Cmp(has) == 0 {
+		return has, nil, nil
+	}
+	// A size that was never reached may be given up again, but the API server takes only one above
+	// what the volume has.
+	if want.Cmp(has) < 0 && (capacity.IsZero() || want.Cmp(capacity) <= 0) {
+		return has, &Refusal{Claim: claim, Message: fmt.Sprintf(
+			"PersistentVolumeClaim %s stays at %s: a volume cannot shrink to %s", claim.GetName(), has.String(), want.String())}, nil
+	}
+	return a.patchSize(ctx, claim, has, want)
+}
+
+func (a *Applier) patchSize(ctx context.Context, claim *unstructured.Unstructured, has, want resource.Quantity) (resource.Quantity, *Refusal, error) {
+	key := resize{claim.GetUID(), want.String()}
+	if known, ok := a.resizes.refused.Get(key); ok && a.resizes.now().Sub(known.(refusedResize).at) < resizeAgain {
+		return has, &Refusal{Claim: claim, Message: known.(refusedResize).message}, nil
+	}
+	err := a.client.Patch(ctx, withSize(claim, want, storageRequest...), client.MergeFrom(claim), client.FieldOwner(FieldManager))
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		refusal := &Refusal{Claim: claim, New: true, Message: fmt.Sprintf(
+			"PersistentVolumeClaim %s stays at %s: Kubernetes refuses to resize it to %s (%s); allow volume expansion in its storage class, or set the size back",
+			claim.GetName(), has.String(), want.String(), apierrors.ReasonForError(err))}
+		a.resizes.refused.Add(key, refusedResize{a.resizes.now(), refusal.Message})
+		return has, refusal, nil
+	}
+	if err != nil {
+		return has, nil, fmt.Errorf("resize %s to %s: %w", describe(claim), want.String(), err)
 	}
 	metrics.Writes.WithLabelValues(claim.GetKind(), string(Updated)).Inc()
-	return nil
+	return want, nil, nil
 }
 
-// keepGrown returns the planned object, or for a claim that is larger than planned one of the
-// live size: data taken up again may lie on a volume that grew in an earlier life.
+// keepGrown returns the planned object, or for a claim that is larger than planned one of the live
+// size: data that is taken up again may lie on a volume that grew in an earlier life.
 func keepGrown(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
-	if planned.GroupVersionKind() != object.ClaimKind || !smaller(planned, live) {
+	size, want := request(live), request(planned)
+	if planned.GetKind() != object.ClaimKind.Kind || want.Cmp(size) >= 0 {
 		return planned
 	}
-	kept := planned.DeepCopy()
-	size := request(live)
-	_ = unstructured.SetNestedField(kept.Object, size.String(), storageRequest...) // the path exists
-	return kept
+	return withSize(planned, size, storageRequest...)
 }
 
-func smaller(a, b *unstructured.Unstructured) bool {
-	size := request(a)
-	return size.Cmp(request(b)) < 0
+func refusals(r *Refusal) []Refusal {
+	if r == nil {
+		return nil
+	}
+	return []Refusal{*r}
+}
+
+// withSize returns a copy of an object with another size.
+func withSize(o *unstructured.Unstructured, size resource.Quantity, path ...string) *unstructured.Unstructured {
+	sized := o.DeepCopy()
+	_ = unstructured.SetNestedField(sized.Object, size.String(), path...) // maps all the way
+	return sized
 }
 
 func request(claim *unstructured.Unstructured) resource.Quantity {
-	text, _, _ := unstructured.NestedString(claim.Object, storageRequest...)
-	quantity, _ := resource.ParseQuantity(text) // zero for none
-	return quantity
+	return quantity(claim, storageRequest...)
+}
+
+// quantity reads a quantity; zero for none.
+func quantity(o *unstructured.Unstructured, path ...string) resource.Quantity {
+	text, _, _ := unstructured.NestedString(o.Object, path...)
+	q, _ := resource.ParseQuantity(text)
+	return q
 }

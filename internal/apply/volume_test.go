@@ -28,30 +28,96 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 	claim := claimOf(t, small, "data-mysql-dataservice-0")
 	foreign := claimOf(t, small, "data-mysql-other-0") // of another set
 
-	a := New(operator, apiReader, ownVersion)
-	assert.NilError(t, a.GrowVolumes(t.Context(), ownerOf(ds), small))
+	a := New(operator, apiReader, ownTypes, ownVersion)
+	fit := func(planned *unstructured.Unstructured) []Refusal {
+		t.Helper()
+		live, err := a.Get(t.Context(), planned)
+		assert.NilError(t, err)
+		_, refused, err := a.FitVolumes(t.Context(), ownerOf(ds), planned, live)
+		assert.NilError(t, err)
+		return refused
+	}
+	assert.Equal(t, len(fit(small)), 0)
 	assert.DeepEqual(t, writes(namespace), []string{})
 
 	ds.Spec.MySQL.Storage.Size = resource.MustParse("20Gi")
 	larger := pick(t, objectsOf(t, ds), "StatefulSet/mysql-dataservice")
-	assert.NilError(t, a.GrowVolumes(t.Context(), ownerOf(ds), larger))
+	assert.Equal(t, len(fit(larger)), 0)
 	assert.DeepEqual(t, writes(namespace), []string{"PATCH persistentvolumeclaims/data-mysql-dataservice-0"})
 	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "20Gi")
 	assert.Equal(t, field(t, fetch(t, foreign), storageRequest...), "10Gi")
 
-	assert.NilError(t, a.GrowVolumes(t.Context(), ownerOf(ds), larger))
-	assert.NilError(t, a.GrowVolumes(t.Context(), ownerOf(ds), small))
+	assert.Equal(t, len(fit(larger)), 0)
+	assert.Equal(t, len(fit(small)), 1, "a volume cannot shrink, and that is said")
 	assert.DeepEqual(t, writes(namespace), []string{})
 	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "20Gi")
 
 	// A Deployment's claim is an object of the plan, and behaves alike.
 	deployed := platform(t, namespace, "{mysql: {kind: Deployment, storage: {size: 30Gi, storageClassName: "+class.Name+"}}}")
 	grown := pick(t, objectsOf(t, deployed), "PersistentVolumeClaim/data-mysql-dataservice-0")
-	assert.Equal(t, mustApply(t, a, ownerOf(deployed), grown).Action, Updated)
+	assert.Equal(t, len(fit(grown)), 0)
 	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "30Gi")
 	deployed.Spec.MySQL.Storage.Size = resource.MustParse("5Gi")
-	mustApply(t, a, ownerOf(deployed), pick(t, objectsOf(t, deployed), "PersistentVolumeClaim/data-mysql-dataservice-0"))
+	smaller := pick(t, objectsOf(t, deployed), "PersistentVolumeClaim/data-mysql-dataservice-0")
+	live, err := a.Get(t.Context(), smaller)
+	assert.NilError(t, err)
+	fitted, refused, err := a.FitVolumes(t.Context(), ownerOf(ds), smaller, live)
+	assert.NilError(t, err)
+	assert.Equal(t, len(refused), 1)
+	mustApply(t, a, ownerOf(deployed), fitted)
 	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "30Gi")
+}
+
+// H2: a volume whose class cannot grow keeps its size, and the rest of its StatefulSet goes on: it
+// is created again, updated, and its size may be set back.
+func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/none"}
+	assert.NilError(t, user.Create(t.Context(), class))
+	ds := platform(t, namespace, "{mysql: {storage: {size: 5Gi, storageClassName: "+class.Name+"}}}")
+	const id = "StatefulSet/mysql-dataservice"
+	a := New(operator, apiReader, ownTypes, ownVersion)
+	apply := func() (Result, []Refusal) {
+		t.Helper()
+		planned := pick(t, objectsOf(t, ds), id)
+		live, err := a.Get(t.Context(), planned)
+		assert.NilError(t, err)
+		planned, refused, err := a.FitVolumes(t.Context(), ownerOf(ds), planned, live)
+		assert.NilError(t, err)
+		result, err := a.Apply(t.Context(), ownerOf(ds), planned, live)
+		assert.NilError(t, err)
+		if result.Object != nil {
+			await(t, result.Object)
+		}
+		return result, refused
+	}
+	first, _ := apply()
+	claim := claimOf(t, pick(t, objectsOf(t, ds), id), "data-mysql-dataservice-0")
+	writes(namespace)
+
+	ds.Spec.MySQL.Storage.Size = resource.MustParse("20Gi")
+	result, refused := apply()
+	assert.Equal(t, result.Action, Updated, "the digest of the new plan")
+	assert.Equal(t, result.Object.GetUID(), first.Object.GetUID())
+	assert.Equal(t, len(refused), 1)
+	assert.Assert(t, refused[0].New)
+	writes(namespace)
+
+	result, refused = apply()
+	assert.Equal(t, result.Action, Unchanged)
+	assert.Equal(t, len(refused), 1)
+	assert.DeepEqual(t, writes(namespace), []string{}) // it was refused a moment ago
+
+	assert.NilError(t, user.Delete(t.Context(), result.Object))
+	awaitGone(t, result.Object)
+	result, _ = apply()
+	assert.Equal(t, result.Action, Created)
+	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "5Gi")
+
+	ds.Spec.MySQL.Storage.Size = resource.MustParse("5Gi")
+	_, refused = apply()
+	assert.Equal(t, len(refused), 0)
 }
 
 // claimOf does what the controllers of StatefulSets and volumes do: a bound claim.

@@ -5,14 +5,15 @@ package controller
 
 import (
 	"maps"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/health"
 )
 
@@ -34,21 +35,23 @@ func ownedChanged() predicate.Predicate {
 	}
 }
 
-// statusChanged lets through a DataService whose status is not what it was. Most of these are the
-// operator's own writes and come to nothing. The others are what an operator that has just started
-// did not see yet when it looked, such as the last words of its predecessor: compared with the
-// status before those, there may have been nothing to write.
+// statusChanged passes updates whose status differs. Most of them are our own patches and end as
+// no-ops. They are needed after a restart: this process may have compared with a cached status from
+// before its predecessor's last patch, and must compare again when that patch arrives.
 func statusChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok1 := e.ObjectOld.(*dsv1.DataService)
-			after, ok2 := e.ObjectNew.(*dsv1.DataService)
-			return ok1 && ok2 && !equality.Semantic.DeepEqual(before.Status, after.Status)
+			return !equality.Semantic.DeepEqual(statusOf(e.ObjectOld), statusOf(e.ObjectNew))
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+}
+
+// statusOf returns the field Status, which the Go types of all resources have.
+func statusOf(resource client.Object) any {
+	return reflect.ValueOf(resource).Elem().FieldByName("Status").Interface()
 }
 
 // resynced lets through the periodic look at a DataService that did not change.

@@ -6,154 +6,141 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/status"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
-// progressEvery is how often mere progress (one more component ready) is written to the
-// status. Changes of the phase, problems and their end are written at once.
-const progressEvery = 250 * time.Millisecond
+const (
+	// progressEvery is how often mere progress (one more component ready) is written to the
+	// status. Changes of the phase, problems and their end are written at once.
+	progressEvery = 250 * time.Millisecond
+	// noteLimit is the number of bytes of an event's note that the API server takes.
+	noteLimit = 1024
+)
 
 // reporter tells people what happened: status, events, metrics.
-type reporter struct {
+type reporter[T client.Object, W any] struct {
+	kind     kinds.Kind[T, W]
 	client   client.Client
 	recorder events.EventRecorder
+	series   *metrics.Series
 	mu       sync.Mutex
 	written  map[types.NamespacedName]time.Time // last status write
 }
 
-func newReporter(c client.Client, recorder events.EventRecorder) *reporter {
-	return &reporter{client: c, recorder: recorder, written: map[types.NamespacedName]time.Time{}}
+func newReporter[T client.Object, W any](kind kinds.Kind[T, W], c client.Client, recorder events.EventRecorder, series *metrics.Series) *reporter[T, W] {
+	return &reporter[T, W]{kind: kind, client: c, recorder: recorder, series: series, written: map[types.NamespacedName]time.Time{}}
 }
 
 // report writes the status if a user would see a difference.
-func (r *reporter) report(ctx context.Context, ds *dsv1.DataService, seen status.Observation) (ctrl.Result, error) {
-	next := status.Compute(ds.Status, seen, metav1.Now())
-	r.measure(ds, next)
-	if equality.Semantic.DeepEqual(ds.Status, next) {
+func (r *reporter[T, W]) report(ctx context.Context, resource T, seen kinds.Seen[W]) (ctrl.Result, error) {
+	before := resource.DeepCopyObject().(T)
+	was := r.kind.Summary(before)
+	r.kind.Status(resource, seen, metav1.Now())
+	is := r.kind.Summary(resource)
+	key := client.ObjectKeyFromObject(resource)
+	r.series.Set(key, is.Phase, is.Parts)
+	if equality.Semantic.DeepEqual(before, resource) {
 		return ctrl.Result{}, nil
 	}
-	key := client.ObjectKeyFromObject(ds)
-	if wait := r.wait(key); wait > 0 && onlyProgress(ds.Status, next) {
+	onlyProgress := was.Phase == is.Phase && was.Generation == is.Generation && !is.Urgent
+	if wait := r.wait(key); wait > 0 && onlyProgress {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	before := ds.DeepCopy()
-	ds.Status = next
-	if err := r.client.Status().Patch(ctx, ds, client.MergeFrom(before), client.FieldOwner(apply.FieldManager)); err != nil {
+	if err := r.client.Status().Patch(ctx, resource, client.MergeFrom(before), client.FieldOwner(apply.FieldManager)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("write the status of %s: %w", key, err)
 	}
 	metrics.StatusWrites.Inc()
 	r.mu.Lock()
 	r.written[key] = time.Now()
 	r.mu.Unlock()
-	r.announce(ctx, before, ds)
+	r.announce(ctx, resource, was, is)
 	return ctrl.Result{}, nil
 }
 
-func (r *reporter) wait(key types.NamespacedName) time.Duration {
+func (r *reporter[T, W]) wait(key types.NamespacedName) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Until(r.written[key].Add(progressEvery))
 }
 
-func (r *reporter) forget(key types.NamespacedName) {
+func (r *reporter[T, W]) forget(key types.NamespacedName) {
+	r.series.Forget(key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.written, key)
 }
 
-// onlyProgress tells whether a status can wait a moment for the next to join it.
-func onlyProgress(prev, next dsv1.DataServiceStatus) bool {
-	return prev.Phase == next.Phase && prev.ObservedGeneration == next.ObservedGeneration &&
-		next.Phase != dsv1.PhaseDegraded && next.Phase != dsv1.PhaseFailed && next.Phase != dsv1.PhaseRunning
-}
-
-// measure sets the gauges; they follow what was seen even when no status is written.
-func (r *reporter) measure(ds *dsv1.DataService, next dsv1.DataServiceStatus) {
-	if ds.Status.Phase != next.Phase {
-		metrics.Phase.DeleteLabelValues(ds.Namespace, ds.Name, string(ds.Status.Phase))
-	}
-	metrics.Phase.WithLabelValues(ds.Namespace, ds.Name, string(next.Phase)).Set(1)
-	for _, c := range next.Components {
-		ready := 0.0
-		if c.Phase == dsv1.PhaseRunning {
-			ready = 1
-		}
-		metrics.ComponentReady.WithLabelValues(ds.Namespace, ds.Name, c.Name).Set(ready)
-	}
-	for _, c := range ds.Status.Components {
-		if !hasComponent(next, c.Name) {
-			metrics.ComponentReady.DeleteLabelValues(ds.Namespace, ds.Name, c.Name)
-		}
-	}
-}
-
-func hasComponent(s dsv1.DataServiceStatus, name string) bool {
-	for _, c := range s.Components {
-		if c.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// announce records an event when a DataService becomes ready, stops being ready, or fails.
-func (r *reporter) announce(ctx context.Context, before, after *dsv1.DataService) {
-	was := meta.IsStatusConditionTrue(before.Status.Conditions, dsv1.ConditionReady)
-	is := meta.IsStatusConditionTrue(after.Status.Conditions, dsv1.ConditionReady)
-	degraded := meta.FindStatusCondition(after.Status.Conditions, dsv1.ConditionDegraded)
+// announce records an event when a resource becomes ready, stops being ready, or fails.
+func (r *reporter[T, W]) announce(ctx context.Context, resource T, was, is kinds.Summary) {
+	teller := r.teller(resource)
 	switch {
-	case is && !was:
-		if before.Status.Phase == "" || before.Status.Phase == dsv1.PhasePending || before.Status.Phase == dsv1.PhaseCreating {
-			metrics.TimeToReady.Observe(time.Since(after.CreationTimestamp.Time).Seconds())
+	case is.Ready && !was.Ready:
+		if was.New {
+			r.series.TimeToReady.Observe(time.Since(resource.GetCreationTimestamp().Time).Seconds())
 		}
-		r.event(ctx, after, corev1.EventTypeNormal, "Ready", "Report", "all components are ready (%s)", after.Status.Ready)
-	case degraded != nil && degraded.Status == metav1.ConditionTrue && before.Status.Message != after.Status.Message:
-		r.event(ctx, after, corev1.EventTypeWarning, degraded.Reason, "Report", "%s", degraded.Message)
+		teller.Tell(ctx, engine.Event{
+			Type: corev1.EventTypeNormal, Reason: "Ready", Action: "Report",
+			Note: fmt.Sprintf("all components are ready (%s)", is.ReadyText),
+		})
+	case is.Problem != "" && was.Problem != is.Problem:
+		event := engine.Event{Type: corev1.EventTypeWarning, Reason: is.ProblemReason, Action: "Report", Note: is.Problem}
+		if is.ProblemPart != "" {
+			gvk := r.kind.GVK()
+			event.Related = &corev1.ObjectReference{
+				APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: resource.GetNamespace(), Name: resource.GetName(),
+				UID: resource.GetUID(), FieldPath: "status.components[" + is.ProblemPart + "]",
+			}
+		}
+		teller.Tell(ctx, event)
 	}
 }
 
-// applied records what became of one object. Objects that are created or updated as part of
-// a rollout are summed up by their workload; drift is reported for each.
-func (r *reporter) applied(ctx context.Context, ds *dsv1.DataService, c *plan.Component, planned *unstructured.Unstructured, result apply.Result, known bool) {
-	workload := c != nil && planned.GetKind() == string(c.Kind)
-	switch {
-	case result.Action == apply.Corrected:
-		r.event(ctx, ds, corev1.EventTypeNormal, "DriftCorrected", "Correct", "%s %s had been changed and was put back", planned.GetKind(), planned.GetName())
-	case result.Action == apply.Created && known:
-		metrics.DriftCorrections.WithLabelValues(planned.GetKind()).Inc()
-		r.event(ctx, ds, corev1.EventTypeNormal, "DriftCorrected", "Correct", "%s %s was missing and was created again", planned.GetKind(), planned.GetName())
-	case result.Action == apply.Created && workload:
-		r.event(ctx, ds, corev1.EventTypeNormal, "ComponentCreated", "Create", "%s: created %s %s", c.Name, planned.GetKind(), planned.GetName())
-	case result.Action == apply.Updated:
-		r.event(ctx, ds, corev1.EventTypeNormal, "ComponentUpdated", "Update", "updated %s %s", planned.GetKind(), planned.GetName())
-	case result.Action == apply.Replaced:
-		r.event(ctx, ds, corev1.EventTypeNormal, "ComponentReplaced", "Replace", "%s %s cannot be changed in place and is being replaced", planned.GetKind(), planned.GetName())
+// teller tells about one resource.
+func (r *reporter[T, W]) teller(resource T) engine.Teller {
+	return teller{recorder: r.recorder, resource: resource}
+}
+
+type teller struct {
+	recorder events.EventRecorder
+	resource client.Object
+}
+
+// Tell tells the same to those who describe the resource and to those who read the log.
+func (t teller) Tell(ctx context.Context, e engine.Event) {
+	log := ctrl.LoggerFrom(ctx)
+	if e.Type == corev1.EventTypeWarning {
+		log.Error(nil, e.Note, "reason", e.Reason)
+	} else {
+		log.Info(e.Note, "reason", e.Reason)
 	}
+	var related runtime.Object
+	if e.Related != nil {
+		related = e.Related
+	}
+	t.recorder.Eventf(t.resource, related, e.Type, e.Reason, e.Action, "%s", cut(e.Note, noteLimit))
 }
 
-func (r *reporter) pruned(ctx context.Context, ds *dsv1.DataService, object *unstructured.Unstructured) {
-	r.event(ctx, ds, corev1.EventTypeNormal, "Pruned", "Delete", "removed %s %s, which is no longer declared", object.GetKind(), object.GetName())
-}
-
-// event tells the same to those who describe the resource and to those who read the log.
-func (r *reporter) event(ctx context.Context, ds *dsv1.DataService, kind, reason, action, format string, args ...any) {
-	ctrl.LoggerFrom(ctx).Info(fmt.Sprintf(format, args...), "reason", reason)
-	r.recorder.Eventf(ds, nil, kind, reason, action, format, args...)
+// cut shortens a text to a number of bytes, and says so with its last three.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const more = "..."
+	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
 }

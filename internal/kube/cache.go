@@ -4,6 +4,8 @@
 package kube
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,4 +57,22 @@ func slimPod(obj any) (any, error) {
 		pod.ManagedFields, pod.Annotations, pod.Spec = nil, nil, corev1.PodSpec{}
 	}
 	return obj, nil
+}
+
+// AddIndexes registers the indexes that the engine reads by: of every kind by owner, of pods by
+// part of the owner. It is to be called once for a manager, before it starts.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer, kinds []schema.GroupVersionKind) error {
+	byOwner := func(obj client.Object) []string { return []string{object.OwnerKey(obj)} }
+	for _, gvk := range kinds {
+		if err := indexer.IndexField(ctx, object.Empty(gvk), object.IndexOwner, byOwner); err != nil {
+			return fmt.Errorf("index %s by owner: %w", gvk.Kind, err)
+		}
+	}
+	byPart := func(obj client.Object) []string {
+		return []string{object.PartKey(object.OwnerKey(obj), obj.GetLabels()[object.LabelComponent])}
+	}
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, object.IndexPart, byPart); err != nil {
+		return fmt.Errorf("index pods by part: %w", err)
+	}
+	return nil
 }

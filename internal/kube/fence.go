@@ -52,8 +52,8 @@ func (f *fence) set(renewed time.Time) {
 	f.renewed = renewed
 }
 
-// open tells whether a write may leave now.
-func (f *fence) open() bool {
+// Held reports whether a write may leave now.
+func (f *fence) Held() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.renewed.IsZero() {
@@ -68,7 +68,7 @@ func (f *fence) open() bool {
 // guard is a transport that refuses writes while the fence is closed.
 func (f *fence) guard(next http.RoundTripper) http.RoundTripper {
 	return roundTripper{next, func(r *http.Request) (*http.Response, error) {
-		if harmless(r) || f.open() {
+		if harmless(r) || f.Held() {
 			return next.RoundTrip(r)
 		}
 		if r.Body != nil {
@@ -162,15 +162,27 @@ func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectio
 	return nil
 }
 
+// Lease reports whether this replica is the one that may act.
+type Lease interface {
+	// Held reports whether no other replica may act now.
+	Held() bool
+}
+
+// alone is the lease of an operator without leader election: there is no other replica.
+type alone struct{}
+
+func (alone) Held() bool { return true }
+
 // NewManager is ctrl.NewManager; with leader election, the manager's clients write within the
-// lease only.
-func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
+// lease only, which is returned for those who act by other ways.
+func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, Lease, error) {
 	if !o.LeaderElection {
-		return ctrl.NewManager(cfg, o)
+		mgr, err := ctrl.NewManager(cfg, o)
+		return mgr, alone{}, err
 	}
 	lead := leadOf(*o.RetryPeriod)
 	if *o.RenewDeadline >= *o.LeaseDuration-lead {
-		return nil, fmt.Errorf("the renew deadline of %s must be below the lease duration of %s less %s, by which others take over before its end",
+		return nil, nil, fmt.Errorf("the renew deadline of %s must be below the lease duration of %s less %s, by which others take over before its end",
 			*o.RenewDeadline, *o.LeaseDuration, lead)
 	}
 	events := &lateRecorder{}
@@ -179,7 +191,7 @@ func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 		RenewDeadline: *o.RenewDeadline,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("set up leader election: %w", err)
+		return nil, nil, fmt.Errorf("set up leader election: %w", err)
 	}
 	f := newFence(*o.RenewDeadline)
 	o.LeaderElectionResourceLockInterface = &fencedLock{Interface: lock, fence: f, lead: lead}
@@ -187,10 +199,10 @@ func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 	cfg.Wrap(f.guard)
 	mgr, err := ctrl.NewManager(cfg, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	events.EventRecorder = mgr.GetEventRecorderFor(lock.Identity()) //nolint:staticcheck // the lock's kind of recorder
-	return mgr, nil
+	return mgr, f, nil
 }
 
 // lateRecorder gives a lock, which the manager needs, the recorder that only the manager has.

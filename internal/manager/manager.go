@@ -7,13 +7,10 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -26,9 +23,17 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/config/crd"
+	helmcharts "d3os.com/d3os-operator/helm-charts"
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/controller"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/dataservice"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/internal/kube"
+	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/internal/upgradeable"
@@ -39,10 +44,6 @@ const (
 
 	// reconcileTimeout ends a reconciliation whose requests hang; it is then tried again.
 	reconcileTimeout = 2 * time.Minute
-
-	// The process ends, and is started again, when DataServices are not served by then.
-	resourcePatience = 30 * time.Second
-	resourcePoll     = 200 * time.Millisecond
 )
 
 // Scheme knows the kinds that the operator reads with Go types.
@@ -56,8 +57,38 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// New returns the operator for the cluster of a configuration, ready to start.
-func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
+// Operator is the process, ready to start.
+type Operator struct {
+	ctrl.Manager
+
+	// Renderer renders charts for the version of Kubernetes that the cluster has.
+	Renderer *render.Renderer
+
+	parts   controller.Parts
+	options Options
+}
+
+// New returns the operator for the cluster of a configuration, with all of its kinds.
+func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
+	op, err := newOperator(ctx, cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	platforms := dataservice.New(plan.NewPlanner(op.Renderer, o.Images), credentials.NewKeeper())
+	if err := awaitServed(ctx, op.GetRESTMapper(), platforms.GVK()); err != nil {
+		return nil, err
+	}
+	if err := Register(op, platforms); err != nil {
+		return nil, err
+	}
+	if err := upgradeable.SetupWithManager(op, o.SkipNameValidation); err != nil {
+		return nil, err
+	}
+	return op, nil
+}
+
+// newOperator returns an operator without kinds.
+func newOperator(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
@@ -66,49 +97,54 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	cfg.UserAgent = "d3os-operator/" + o.Version
 	cfg.QPS = -1 // the API server's priority and fairness decides
 	cfg.Wrap(kube.Escape)
-	mgr, err := kube.NewManager(cfg, managerOptions(scheme, o))
+	mgr, lease, err := kube.NewManager(cfg, managerOptions(scheme, o))
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
-	}
-	if err := awaitResource(ctx, mgr.GetRESTMapper()); err != nil {
-		return nil, err
 	}
 	for name, add := range map[string]func(string, healthz.Checker) error{"ping": mgr.AddHealthzCheck, "ready": mgr.AddReadyzCheck} {
 		if err := add(name, healthz.Ping); err != nil {
 			return nil, fmt.Errorf("add the %s check: %w", name, err)
 		}
 	}
-	planner, err := newPlanner(cfg, o)
+	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), object.Kinds); err != nil {
+		return nil, err
+	}
+	renderer, err := newRenderer(cfg, scheme)
+	if err != nil {
+		return nil, err
+	}
+	types, err := apply.NewTypes(crd.Files)
 	if err != nil {
 		return nil, err
 	}
 	c := kube.NewClient(mgr.GetClient(), mgr.GetAPIReader())
-	r := controller.New(c, mgr.GetAPIReader(), planner, mgr.GetEventRecorder("d3os-operator"), o.Version)
-	err = r.SetupWithManager(ctx, mgr, controller.Options{
-		MaxConcurrentReconciles: o.MaxConcurrentReconciles, SkipNameValidation: o.SkipNameValidation,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set up the controller: %w", err)
-	}
-	if err := upgradeable.SetupWithManager(mgr, o.SkipNameValidation); err != nil {
-		return nil, err
-	}
-	return mgr, nil
+	return &Operator{
+		Manager: mgr, Renderer: renderer, options: o,
+		parts: controller.Parts{
+			Client: c, Engine: engine.New(c, apply.New(c, mgr.GetAPIReader(), types, o.Version)), Lease: lease,
+			Recorder: mgr.GetEventRecorder("d3os-operator"),
+		},
+	}, nil
 }
 
-// awaitResource waits until the API server serves DataServices: it may have got their CRD in the
-// same moment as this process.
-func awaitResource(ctx context.Context, mapper meta.RESTMapper) error {
-	gvk := dsv1.GroupVersion.WithKind(dsv1.Kind)
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, resourcePoll, resourcePatience, true, func(context.Context) (bool, error) {
-		_, last = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("wait for the API server to serve %s (is the CRD installed?): %w", gvk, errors.Join(last, err))
+// Register makes an operator carry out the resources of a kind: from its start, or else as soon as
+// the API server serves the kind.
+func Register[T client.Object, W any](op *Operator, kind kinds.Kind[T, W]) error {
+	gvk := kind.GVK()
+	start := func() error {
+		r := controller.New(kind, metrics.SeriesOf(gvk.Kind), op.parts)
+		err := r.SetupWithManager(op, controller.Options{
+			MaxConcurrentReconciles: op.options.MaxConcurrentReconciles, SkipNameValidation: op.options.SkipNameValidation,
+		})
+		if err != nil {
+			return fmt.Errorf("set up the controller of %s: %w", gvk.Kind, err)
+		}
+		return nil
 	}
-	return nil
+	if isServed(op.GetRESTMapper(), gvk) {
+		return start()
+	}
+	return op.Add(&latecomer{mapper: op.GetRESTMapper(), gvk: gvk, start: start})
 }
 
 // Run starts the operator and returns when the context ends or something fails.
@@ -125,7 +161,7 @@ func Run(ctx context.Context, o Options) error {
 	return mgr.Start(ctx)
 }
 
-func newPlanner(cfg *rest.Config, o Options) (*plan.Planner, error) {
+func newRenderer(cfg *rest.Config, scheme *runtime.Scheme) (*render.Renderer, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("set up discovery: %w", err)
@@ -134,11 +170,7 @@ func newPlanner(cfg *rest.Config, o Options) (*plan.Planner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
-	renderer, err := render.New(server.GitVersion)
-	if err != nil {
-		return nil, err
-	}
-	return plan.NewPlanner(renderer, o.Images), nil
+	return render.NewFrom(helmcharts.FS, server.GitVersion, scheme)
 }
 
 func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {

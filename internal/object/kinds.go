@@ -22,7 +22,7 @@ var Kinds = []schema.GroupVersionKind{
 	ClaimKind,
 	corev1.SchemeGroupVersion.WithKind("Service"),
 	appsv1.SchemeGroupVersion.WithKind("Deployment"),
-	appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+	StatefulSetKind,
 	appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
 	batchv1.SchemeGroupVersion.WithKind("CronJob"),
 	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
@@ -33,6 +33,9 @@ var Kinds = []schema.GroupVersionKind{
 
 // ClaimKind is the kind of claims for volumes.
 var ClaimKind = corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
+
+// StatefulSetKind is the kind of workloads with volumes of their own.
+var StatefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
 // IndexOwner is the cache index of every kind by the Key of the owner that its objects belong to.
 const IndexOwner = "owner"
@@ -50,3 +53,9 @@ func EmptyList(gvk schema.GroupVersionKind) *unstructured.UnstructuredList {
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	return list
 }
+
+// IndexPart is the cache index of pods by the part of the owner that they belong to; see PartKey.
+const IndexPart = "part"
+
+// PartKey is the value of IndexPart for a part of the owner with that Key.
+func PartKey(owner, part string) string { return owner + "/" + part }

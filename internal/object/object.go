@@ -14,7 +14,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 )
 
 // Labels and annotations that the operator relies on.
@@ -70,10 +69,7 @@ func Finish(o *unstructured.Unstructured, owner Owner) (revision string, err err
 	annotations[AnnotationDigest] = digest
 	o.SetAnnotations(annotations)
 	if !Kept(o) {
-		o.SetOwnerReferences([]metav1.OwnerReference{{
-			APIVersion: owner.GroupVersion().String(), Kind: owner.Kind, Name: owner.Name, UID: owner.UID,
-			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
-		}})
+		o.SetOwnerReferences([]metav1.OwnerReference{owner.Reference()})
 	}
 	return revision, nil
 }

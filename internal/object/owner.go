@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // Owner is the resource that objects are applied for.
@@ -32,6 +33,14 @@ func kindLabel(kind schema.GroupKind) string {
 		return ""
 	}
 	return strings.ToLower(kind.String())
+}
+
+// Reference is the reference to the owner on what it controls.
+func (o Owner) Reference() metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: o.GroupVersion().String(), Kind: o.Kind, Name: o.Name, UID: o.UID,
+		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	}
 }
 
 // Controls reports whether the owner is the controller of an object.

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 )
 
@@ -24,7 +23,7 @@ import (
 const hookAnnotation = "helm.sh/hook"
 
 // parse reads the objects of one rendered file.
-func parse(text string) ([]*unstructured.Unstructured, error) {
+func (r *Renderer) parse(text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(Escape(text))))
 	for {
@@ -38,7 +37,7 @@ func parse(text string) ([]*unstructured.Unstructured, error) {
 		if len(bytes.TrimSpace(document)) == 0 {
 			continue
 		}
-		object, err := canonical(document)
+		object, err := r.canonical(document)
 		if err != nil {
 			return nil, err
 		}
@@ -85,12 +84,12 @@ func unprintable(r rune) bool {
 // canonical reads one document by way of its Go type, so that it looks as the API server
 // would return it: quantities are normalised (1000m is 1), numbers are int64, unknown fields
 // are an error. It returns nil for a document that holds only comments.
-func canonical(document []byte) (*unstructured.Unstructured, error) {
+func (r *Renderer) canonical(document []byte) (*unstructured.Unstructured, error) {
 	gvk, ok := kindOf(document)
 	if !ok {
 		return nil, nil
 	}
-	typed, err := scheme.Scheme.New(gvk)
+	typed, err := r.types.New(gvk)
 	if err != nil {
 		return nil, fmt.Errorf("the operator does not know %s: %w", gvk, err)
 	}

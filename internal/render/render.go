@@ -22,6 +22,7 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 )
@@ -36,13 +37,19 @@ type Release struct {
 // It is safe for concurrent use.
 type Renderer struct {
 	charts       map[string]*chart.Chart
+	types        *apiruntime.Scheme
 	library      *chart.Chart
 	capabilities *chartutil.Capabilities
 }
 
-// New loads the charts. kubeVersion is the cluster's version, such as v1.36.3: charts are
-// refused that do not support it.
+// New loads the embedded charts. kubeVersion is the cluster's version, such as v1.36.3: charts are
+// refused that do not support it. They render Kubernetes' own kinds.
 func New(kubeVersion string) (*Renderer, error) {
+	return NewFrom(helmcharts.FS, kubeVersion, scheme.Scheme)
+}
+
+// NewFrom loads the charts in the folders of a file system, which render kinds that the scheme knows.
+func NewFrom(files fs.FS, kubeVersion string, types *apiruntime.Scheme) (*Renderer, error) {
 	version, err := chartutil.ParseKubeVersion(kubeVersion)
 	if err != nil {
 		return nil, fmt.Errorf("parse the cluster's version %q: %w", kubeVersion, err)
@@ -50,19 +57,19 @@ func New(kubeVersion string) (*Renderer, error) {
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = *version
 
-	names, err := fs.ReadDir(helmcharts.FS, ".")
+	names, err := fs.ReadDir(files, ".")
 	if err != nil {
 		return nil, fmt.Errorf("list the embedded charts: %w", err)
 	}
-	r := &Renderer{charts: map[string]*chart.Chart{}, capabilities: capabilities}
-	if r.library, err = load(helmcharts.Library); err != nil {
+	r := &Renderer{charts: map[string]*chart.Chart{}, types: types, capabilities: capabilities}
+	if r.library, err = load(helmcharts.FS, helmcharts.Library); err != nil {
 		return nil, err
 	}
 	for _, entry := range names {
 		if entry.Name() == helmcharts.Library {
 			continue
 		}
-		c, err := load(entry.Name())
+		c, err := load(files, entry.Name())
 		if err != nil {
 			return nil, err
 		}
@@ -75,13 +82,13 @@ func New(kubeVersion string) (*Renderer, error) {
 }
 
 // load reads one chart.
-func load(name string) (*chart.Chart, error) {
+func load(source fs.FS, name string) (*chart.Chart, error) {
 	var files []*loader.BufferedFile
-	err := fs.WalkDir(helmcharts.FS, name, func(file string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(source, name, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		data, err := fs.ReadFile(helmcharts.FS, file)
+		data, err := fs.ReadFile(source, file)
 		files = append(files, &loader.BufferedFile{Name: strings.TrimPrefix(file, name+"/"), Data: data})
 		return err
 	})
@@ -134,7 +141,7 @@ func (r *Renderer) objects(part Part, files map[string]string) ([]*unstructured.
 		if isPartial(template) {
 			continue
 		}
-		parsed, err := parse(files[path.Join(umbrella, "charts", part.Name, template.Name)])
+		parsed, err := r.parse(files[path.Join(umbrella, "charts", part.Name, template.Name)])
 		if err != nil {
 			return nil, fmt.Errorf("render %s: parse %s of chart %s: %w", part.Name, template.Name, part.Chart, err)
 		}

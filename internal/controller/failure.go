@@ -1,0 +1,118 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/day2"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds"
+)
+
+// podOf keeps the signature of Observe short.
+type podOf = corev1.Pod
+
+const (
+	// transientFor is how long a failure that is likely to pass is retried before it is reported.
+	transientFor = 3 * time.Second
+	// refusedAgain is how long a spec that an admission webhook refused waits for its next try: the
+	// webhook's policy may change without an event.
+	refusedAgain = time.Minute
+)
+
+// stepError is why a pass could not go on, and when to try again.
+type stepError struct {
+	reason     string
+	err        error
+	stalled    bool          // only a change from outside helps
+	final      bool          // that change will bring an event, so there is nothing to retry
+	transient  bool          // it is likely to pass by itself
+	retryAfter time.Duration // instead of back-off
+}
+
+func (e *stepError) Error() string { return e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+// classify gives an error its reason.
+func classify(err error) *stepError {
+	var (
+		known     *stepError
+		mistake   *kinds.Mistake
+		refused   *engine.RefusedError
+		conflict  *apply.ConflictError
+		newer     *apply.NewerError
+		contested *apply.ContestedError
+		secret    *engine.SecretError
+		prune     *engine.PruneError
+	)
+	result := &stepError{reason: kinds.ReasonApplyFailed, err: err, stalled: apierrors.IsInvalid(err), transient: isTransient(err)}
+	switch {
+	case errors.As(err, &known):
+		result.reason = known.reason
+	case errors.As(err, &mistake):
+		return &stepError{reason: mistake.Reason, err: err, stalled: true, final: true}
+	case errors.As(err, &refused) && apierrors.IsInvalid(err):
+		return &stepError{reason: kinds.ReasonInvalidSpec, err: err, stalled: true, final: true}
+	case errors.As(err, &refused): // by an admission webhook, whose mind may change
+		return &stepError{reason: kinds.ReasonInvalidSpec, err: err, stalled: true, retryAfter: refusedAgain}
+	case errors.As(err, &conflict):
+		return &stepError{reason: kinds.ReasonConflict, err: err, stalled: true}
+	case errors.As(err, &newer):
+		return &stepError{reason: kinds.ReasonNewerOperator, err: err, stalled: true, final: true}
+	case errors.As(err, &contested):
+		return &stepError{reason: kinds.ReasonContested, err: err, retryAfter: contested.RetryAfter}
+	case errors.As(err, &secret):
+		result.reason = kinds.ReasonCredentialsFailed
+	case errors.As(err, &prune):
+		result.reason = kinds.ReasonPruneFailed
+	}
+	return result
+}
+
+// isTransient reports whether an error is likely to pass by itself: another writer was faster, the
+// API server is busy or away, or this replica is about to stop.
+func isTransient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsUnexpectedServerError(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+		utilnet.IsProbableEOF(err) || errors.Is(err, context.Canceled) || errors.Is(err, day2.ErrNotHeld)
+}
+
+// failures remembers since when each resource has been failing.
+type failures struct {
+	mu    sync.Mutex
+	since map[types.NamespacedName]time.Time
+	now   func() time.Time
+}
+
+func newFailures() *failures {
+	return &failures{since: map[types.NamespacedName]time.Time{}, now: time.Now}
+}
+
+// lasts reports whether a resource has been failing for too long to be silent about it.
+func (f *failures) lasts(key types.NamespacedName) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	if f.since[key].IsZero() {
+		f.since[key] = now
+	}
+	return now.Sub(f.since[key]) >= transientFor
+}
+
+func (f *failures) forget(key types.NamespacedName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.since, key)
+}

@@ -1,0 +1,59 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package day2 acts on running systems: it takes one step of a decision, and
+// only while this replica of the operator holds the lease.
+package day2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Step is one effect on a running system or on an object. It is idempotent: taken twice, or broken
+// off in the middle and taken again, it does no harm.
+type Step struct {
+	// Name tells people and logs which step it is, such as "MoveSlots".
+	Name string
+	// Message says what it does to what, such as "move slots 0-99 from platform-0-0 to platform-3-0".
+	Message string
+	// Do takes the step. It proves before its effect that what it acts on is still what was decided
+	// about, and it does not wait: the next pass looks at what came of it.
+	Do func(ctx context.Context) error
+}
+
+// Pods lists the pods of a part of a resource, as the cache shows them.
+type Pods func(ctx context.Context, part string) ([]*corev1.Pod, error)
+
+// Lease reports whether this replica may act.
+type Lease interface {
+	// Held reports whether no other replica may act now.
+	Held() bool
+}
+
+// ErrNotHeld says that a step was not taken because another replica may lead.
+var ErrNotHeld = errors.New("not taken: this replica does not hold the lease, and another one may lead")
+
+// Runner takes steps.
+type Runner struct{ lease Lease }
+
+// NewRunner returns a Runner that acts while the lease is held.
+func NewRunner(lease Lease) *Runner { return &Runner{lease: lease} }
+
+// Run takes the first of the steps, if there is one. The context ends with the reconciliation.
+func (r *Runner) Run(ctx context.Context, steps []Step) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	step := steps[0]
+	if !r.lease.Held() {
+		return fmt.Errorf("step %s (%s): %w", step.Name, step.Message, ErrNotHeld)
+	}
+	if err := step.Do(ctx); err != nil {
+		return fmt.Errorf("step %s (%s): %w", step.Name, step.Message, err)
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// partsAtOnce bounds the parts of one wave that are applied concurrently.
+const partsAtOnce = 4
+
+// ErrPlanAgain says that a Secret was found which the cache did not show when the plan was made.
+// Its values are adopted now: the plan has to be made again.
+var ErrPlanAgain = errors.New("a Secret with values in use was found: plan again")
+
+// SecretError is an error with one of a plan's Secrets.
+type SecretError struct{ Err error }
+
+func (e *SecretError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *SecretError) Unwrap() error { return e.Err }
+
+// PruneError is an error while removing what is no longer planned.
+type PruneError struct{ Err error }
+
+func (e *PruneError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *PruneError) Unwrap() error { return e.Err }
+
+// RefusedError says that the API server would refuse a planned object. Nothing of the owner's new
+// spec was written; what did not change was healed.
+type RefusedError struct{ Err error }
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// Engine carries out plans. It is safe for concurrent use with different owners.
+type Engine struct {
+	client  client.Client
+	applier *apply.Applier
+}
+
+// New returns an Engine. The client must be cached with read-your-writes consistency for every
+// kind in object.Kinds and for pods, with the indexes of package kube.
+func New(c client.Client, applier *apply.Applier) *Engine {
+	return &Engine{client: c, applier: applier}
+}
+
+// Owned lists what an owner has, from the cache. It is to be called before the plan is made: what
+// appears later is not removed by a plan that does not know of it. The error is an
+// *apply.NewerError when a newer operator wrote some of it.
+func (e *Engine) Owned(ctx context.Context, owner object.Owner) ([]*unstructured.Unstructured, error) {
+	return e.applier.Owned(ctx, owner)
+}
+
+// Order is a plan to carry out.
+type Order struct {
+	Owner object.Owner
+	Plan  *Plan
+	// Owned is what Engine.Owned returned before the plan was made.
+	Owned []*unstructured.Unstructured
+	// Paused: everything is looked at, nothing is written.
+	Paused bool
+}
+
+// Carry makes the cluster follow a plan as far as that may be done now. Nothing in it waits: what
+// may be applied is applied, what is waited for is in the result, and a watch brings the next pass.
+// The errors are *RefusedError,
+// *SecretError, *PruneError, ErrPlanAgain, and those of apply; with an error, the result holds what
+// was seen until then.
+func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, error) {
+	p := &pass{Engine: e, owner: order.Owner, plan: order.Plan, owned: order.Owned, teller: teller}
+	if order.Paused {
+		return p.lookOnly(ctx)
+	}
+	if err := p.dryRun(ctx); err != nil {
+		p.healOnly = true
+		_, _ = p.applyParts(ctx) // the mistake in the spec is what a person has to know of
+		return Seen{}, err
+	}
+	for _, secret := range p.plan.Secrets {
+		if err := p.applySecret(ctx, secret); err != nil {
+			if errors.Is(err, ErrPlanAgain) {
+				return Seen{}, err
+			}
+			return Seen{}, &SecretError{Err: err}
+		}
+	}
+	seen, err := p.applyParts(ctx)
+	if pruneErr := p.prune(ctx, &seen); pruneErr != nil && err == nil {
+		err = &PruneError{Err: pruneErr}
+	}
+	return seen, err
+}
+
+// pass is one call of Carry.
+type pass struct {
+	*Engine
+
+	owner  object.Owner
+	plan   *Plan
+	owned  []*unstructured.Unstructured
+	teller Teller
+	// healOnly: only what is planned as it was applied before is written.
+	healOnly bool
+}
+
+// applyParts applies every part that may be applied now, wave by wave, and returns what it saw of
+// each, with the first error.
+func (p *pass) applyParts(ctx context.Context) (Seen, error) {
+	parts := p.plan.Parts
+	seen := Seen{Parts: make([]PartSeen, len(parts))}
+	failures := make([]error, len(parts))
+	ready := map[string]bool{}
+	for _, wave := range waves(parts) {
+		var group errgroup.Group
+		group.SetLimit(partsAtOnce)
+		for _, i := range wave {
+			var waitsFor []string
+			for _, name := range parts[i].After {
+				if !ready[name] {
+					waitsFor = append(waitsFor, name)
+				}
+			}
+			group.Go(func() error {
+				seen.Parts[i], failures[i] = p.applyPart(ctx, &parts[i], waitsFor)
+				return nil
+			})
+		}
+		_ = group.Wait() // errors are in failures
+		for _, i := range wave {
+			ready[parts[i].Name] = failures[i] == nil && seen.Parts[i].Applied && seen.Parts[i].Health.Settled
+		}
+	}
+	for i, err := range failures {
+		if err != nil {
+			return seen, fmt.Errorf("%s: %w", parts[i].Name, err)
+		}
+	}
+	return seen, nil
+}
+
+// waves groups the indexes of parts: each wave depends on earlier ones alone.
+func waves(parts []Part) [][]int {
+	depth := map[string]int{}
+	var result [][]int
+	for i := range parts {
+		d := 0
+		for _, name := range parts[i].After {
+			d = max(d, depth[name]+1)
+		}
+		depth[parts[i].Name] = d
+		if d == len(result) {
+			result = append(result, nil)
+		}
+		result[d] = append(result[d], i)
+	}
+	return result
+}
+
+// dryRun asks the API server about what the spec says in Kubernetes' own terms, before anything
+// is written.
+func (p *pass) dryRun(ctx context.Context) error {
+	for i := range p.plan.Parts {
+		part := &p.plan.Parts[i]
+		if !part.NeedsDryRun {
+			continue
+		}
+		for _, planned := range part.Objects {
+			if !hasPods(planned) {
+				continue
+			}
+			if err := p.applier.Check(ctx, planned); err != nil {
+				return &RefusedError{Err: fmt.Errorf("%s: %w", part.Path, err)}
+			}
+		}
+	}
+	return nil
+}
+
+// hasPods reports whether an object is a workload.
+func hasPods(o *unstructured.Unstructured) bool {
+	switch o.GetKind() {
+	case "Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job":
+		return true
+	}
+	return false
+}
+
+// applySecret applies a Secret with credentials. One that came to sight since its values were
+// planned, or that the cache of an operator that has just started does not show, keeps its own.
+func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructured) error {
+	live, err := p.Lookup(ctx, p.owner, planned.GetKind(), planned.GetName())
+	if err != nil {
+		return err
+	}
+	adopt := func(live *unstructured.Unstructured) bool { return p.plan.Adopt != nil && p.plan.Adopt(live) }
+	if live != nil && adopt(live) {
+		return ErrPlanAgain
+	}
+	result, err := p.applier.Apply(ctx, p.owner, planned, live)
+	var unseen *apply.UnseenError
+	if errors.As(err, &unseen) {
+		if adopt(unseen.Live) {
+			return ErrPlanAgain
+		}
+		result, err = p.applier.Apply(ctx, p.owner, planned, unseen.Live) // the spec's own values
+	}
+	if err == nil {
+		tellApplied(ctx, p.teller, nil, planned, result.Action)
+	}
+	return err
+}
+
+// Lookup returns the owner's Secret or PersistentVolumeClaim of that name from the cache, retained
+// ones included, or nil.
+func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
+	wanted := object.Empty(corev1.SchemeGroupVersion.WithKind(kind))
+	wanted.SetName(name)
+	wanted.SetNamespace(owner.Namespace)
+	live, err := e.applier.Get(ctx, wanted)
+	if live == nil || err != nil || !owner.Names(live) {
+		return nil, err
+	}
+	return live, nil
+}
+
+// IsNamespaceEnding reports whether an error says that the owner's namespace is being deleted.
+func IsNamespaceEnding(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}

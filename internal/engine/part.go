@@ -1,0 +1,189 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// applyPart applies one part, or as much of it as may be applied while others are not ready: a new
+// revision waits, what already runs is kept as it was. With an error, what was seen holds the
+// part's health all the same.
+func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (PartSeen, error) {
+	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision}
+	live, err := p.live(ctx, part)
+	if err != nil {
+		seen.Error = err.Error()
+		return seen, err
+	}
+	isNew := newRevision(part, live)
+	held := isNew && (len(waitsFor) > 0 || p.healOnly)
+	if held {
+		seen.WaitsFor = waitsFor
+	}
+	exists := slices.ContainsFunc(live, present)
+	settled := true
+	var failure error
+	for i, planned := range part.Objects {
+		if held && !isUnchangedPart(planned, live[i], exists && !p.healOnly) {
+			continue
+		}
+		result, err := p.applyObject(ctx, part, planned, live[i], &seen)
+		if err != nil {
+			failure, seen.Error = err, err.Error()
+			break
+		}
+		live[i] = result.Object
+		settled = settled && result.Object != nil && result.Action != apply.Waiting
+	}
+	seen.Applied = !held && failure == nil
+	if err := p.judge(ctx, part, live, &seen); err != nil && failure == nil {
+		failure = err
+	}
+	seen.Health.Settled = seen.Health.Settled && settled && failure == nil
+	return seen, failure
+}
+
+// applyObject applies one object of a part.
+func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstructured.Unstructured, seen *PartSeen) (apply.Result, error) {
+	if err := p.clearNodePorts(ctx, part, planned); err != nil {
+		return apply.Result{}, err
+	}
+	live, err := p.applier.HoldClaims(ctx, p.owner, planned, live)
+	if err != nil {
+		return apply.Result{}, err
+	}
+	planned, refused, err := p.applier.FitVolumes(ctx, p.owner, planned, live)
+	if err != nil {
+		return apply.Result{}, err
+	}
+	for _, r := range refused {
+		seen.Notes = append(seen.Notes, r.Message)
+		if r.New {
+			p.teller.Tell(ctx, Event{
+				Type: corev1.EventTypeWarning, Reason: EventVolumeNotResized, Action: "Resize", Related: referTo(r.Claim), Note: r.Message,
+			})
+		}
+	}
+	result, err := p.applier.Apply(ctx, p.owner, planned, live)
+	if err == nil {
+		tellApplied(ctx, p.teller, part, planned, result.Action)
+	}
+	return result, err
+}
+
+// lookOnly is what a pass does for a paused owner: it writes nothing.
+func (p *pass) lookOnly(ctx context.Context) (Seen, error) {
+	seen := Seen{Parts: make([]PartSeen, 0, len(p.plan.Parts))}
+	for i := range p.plan.Parts {
+		part := &p.plan.Parts[i]
+		live, err := p.live(ctx, part)
+		if err != nil {
+			return seen, err
+		}
+		s := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Applied: !newRevision(part, live)}
+		if err := p.judge(ctx, part, live, &s); err != nil {
+			return seen, err
+		}
+		seen.Parts = append(seen.Parts, s)
+	}
+	return seen, nil
+}
+
+// live returns the live objects of a part, nil where there is none.
+func (p *pass) live(ctx context.Context, part *Part) ([]*unstructured.Unstructured, error) {
+	live := make([]*unstructured.Unstructured, len(part.Objects))
+	for i, planned := range part.Objects {
+		var err error
+		if live[i], err = p.applier.Get(ctx, planned); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}
+
+func present(o *unstructured.Unstructured) bool { return o != nil }
+
+// newRevision reports whether a part's plan has not been applied before. The owner's status knows;
+// where it was lost, the digests on the live objects do.
+func newRevision(part *Part, live []*unstructured.Unstructured) bool {
+	if part.Known != "" {
+		return part.Known != part.Revision
+	}
+	matching := 0
+	for i, planned := range part.Objects {
+		if live[i] == nil {
+			continue
+		}
+		if object.Digest(live[i]) != object.Digest(planned) {
+			return true
+		}
+		matching++
+	}
+	return matching == 0
+}
+
+// isUnchangedPart reports whether an object of a part whose new revision is held back may be
+// written all the same: it is missing beside others that run, or it was edited without being part
+// of the new revision.
+func isUnchangedPart(planned, live *unstructured.Unstructured, running bool) bool {
+	if live == nil {
+		return running
+	}
+	return object.Digest(live) == object.Digest(planned)
+}
+
+// judge completes what was seen of a part with its health. Pods are looked at only when something
+// is not settled.
+func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstructured, seen *PartSeen) error {
+	var there []*unstructured.Unstructured
+	for i, o := range live {
+		if o == nil {
+			seen.Missing = append(seen.Missing, part.Objects[i].GetKind()+" "+part.Objects[i].GetName())
+			continue
+		}
+		there = append(there, o)
+	}
+	seen.Exists = len(there) > 0
+	seen.Health = health.Of(there, nil)
+	if !seen.Health.Settled || len(seen.Missing) > 0 {
+		pods, err := p.Pods(ctx, p.owner, part.Name)
+		if err != nil {
+			return err
+		}
+		seen.Health = health.Of(there, pods)
+	}
+	if len(seen.Missing) > 0 {
+		seen.Health.Settled = false
+		if seen.Health.Hint == "" {
+			seen.Health.Hint = seen.Missing[0] + " is missing"
+		}
+	}
+	return nil
+}
+
+// Pods lists the pods of a part, from the cache.
+func (e *Engine) Pods(ctx context.Context, owner object.Owner, part string) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := e.client.List(ctx, list, client.InNamespace(owner.Namespace),
+		client.MatchingFields{object.IndexPart: object.PartKey(owner.Key(), part)})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of %s: %w", part, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}

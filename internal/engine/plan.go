@@ -1,0 +1,78 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine makes the cluster follow a plan: it applies the parts of an
+// owner in the order of their dependencies, removes what is no longer planned,
+// and says how each part is. It knows no API type: every kind of resource is
+// carried out by the same code.
+package engine
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/health"
+)
+
+// Part is some objects of an owner that become ready together, such as a component of a platform.
+type Part struct {
+	// Name is the value of object.LabelComponent on all objects of the part.
+	Name string
+	// Kind is the kind of the part's workload.
+	Kind string
+	// Path is where the part is declared in the owner's spec, such as spec.auth.
+	Path string
+	// After names the parts that must be ready before a new revision of this one starts.
+	After []string
+	// CalledBy names the parts that connect to this one: while one of them is not settled, its
+	// pods may still use what this part had before.
+	CalledBy []string
+	// Objects are complete but for what the API server adds. They are shared; nobody may change them.
+	Objects []*unstructured.Unstructured
+	// Revision is the digest of the objects without their number of replicas.
+	Revision string
+	// Known is the revision that was applied last, as the owner's status says; "" for none.
+	Known string
+	// NeedsDryRun reports whether the spec holds something that only the API server can judge.
+	NeedsDryRun bool
+}
+
+// Plan is what an owner stands for.
+type Plan struct {
+	// Secrets are applied before any part.
+	Secrets []*unstructured.Unstructured
+	// Parts are in an order in which each comes after those that it names in After.
+	Parts []Part
+	// Position orders what is removed: parts with a higher one go first.
+	Position func(part string) int
+	// Adopt is told of a live Secret whose planned values were generated before it was seen. It
+	// reports whether the plan has to be made again, with the values in use.
+	Adopt func(live *unstructured.Unstructured) bool
+}
+
+// PartSeen is what was seen of one part.
+type PartSeen struct {
+	Name     string
+	Kind     string
+	Revision string   // as planned
+	Applied  bool     // the planned revision has been applied
+	Exists   bool     // some of its objects exist
+	WaitsFor []string // parts that hold its new revision back
+	Health   health.State
+	Missing  []string // objects that do not exist, as "Kind name"
+	Error    string   // why it could not be applied
+	Notes    []string // what a person should know even while all is well
+}
+
+// Seen is what was seen of an owner in one pass.
+type Seen struct {
+	Parts []PartSeen // in the order of the plan; nil when there is no plan
+}
+
+func (s *Seen) part(name string) *PartSeen {
+	for i := range s.Parts {
+		if s.Parts[i].Name == name {
+			return &s.Parts[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// prune removes what the owner controls and no longer plans, dependents first. What a declared part
+// had before stays
+//   - until its new revision has been applied, and its workloads and what they use until that is
+//     ready (see replaced);
+//   - for good, where it is a volume: nothing that a declared part stored is ever deleted here, and
+//     neither are the Secrets that open it.
+func (p *pass) prune(ctx context.Context, seen *Seen) error {
+	leftovers := p.leftovers()
+	withVolume := map[string]bool{}
+	for _, o := range leftovers {
+		if isClaim(o) {
+			withVolume[o.GetLabels()[object.LabelComponent]] = true
+		}
+	}
+	leftovers = slices.DeleteFunc(leftovers, func(o *unstructured.Unstructured) bool {
+		name := o.GetLabels()[object.LabelComponent]
+		part := seen.part(name)
+		if part == nil {
+			return false
+		}
+		keepsData := isClaim(o) || o.GetKind() == "Secret" && withVolume[name]
+		return keepsData || !part.Applied || !p.replaced(o, part, seen)
+	})
+	slices.SortStableFunc(leftovers, func(a, b *unstructured.Unstructured) int {
+		return p.plan.Position(b.GetLabels()[object.LabelComponent]) - p.plan.Position(a.GetLabels()[object.LabelComponent])
+	})
+	for _, o := range leftovers {
+		if err := p.remove(ctx, o, seen.part(o.GetLabels()[object.LabelComponent]) != nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes an object. The volumes of a StatefulSet whose part is still declared stay.
+func (p *pass) remove(ctx context.Context, o *unstructured.Unstructured, declared bool) error {
+	if declared && o.GetKind() == "StatefulSet" {
+		if err := p.applier.ReleaseClaims(ctx, p.owner, o); err != nil {
+			return err
+		}
+	}
+	if err := p.applier.Delete(ctx, o); err != nil {
+		return err
+	}
+	tellPruned(ctx, p.teller, o)
+	return nil
+}
+
+// leftovers are the objects that the owner controls and does not plan.
+func (p *pass) leftovers() []*unstructured.Unstructured {
+	planned := map[object.ID]bool{}
+	for _, secret := range p.plan.Secrets {
+		planned[object.IDOf(secret)] = true
+	}
+	for i := range p.plan.Parts {
+		for _, o := range p.plan.Parts[i].Objects {
+			planned[object.IDOf(o)] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(p.owned), func(o *unstructured.Unstructured) bool {
+		return planned[object.IDOf(o)] || object.Kept(o) || o.GetDeletionTimestamp() != nil
+	})
+}
+
+// replaced reports whether a leftover of a declared part is of no more use. A part that changes its
+// name or its kind gets new objects beside the old ones. Were the old ones removed at once, nothing
+// would answer until the new pods are ready; and the pods of those who call the part use its old
+// address until they are replaced, too. Two exceptions: a volume is for one workload at a time, and
+// a second disruption budget over the same pods would forbid every eviction.
+func (p *pass) replaced(o *unstructured.Unstructured, part *PartSeen, seen *Seen) bool {
+	declared := p.part(part.Name)
+	if hasVolume(declared) || o.GetKind() == "PodDisruptionBudget" {
+		return true
+	}
+	if !part.Health.Settled {
+		return false
+	}
+	for _, name := range declared.CalledBy {
+		caller := seen.part(name)
+		if caller != nil && (!caller.Applied || !caller.Health.Settled) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *pass) part(name string) *Part {
+	for i := range p.plan.Parts {
+		if p.plan.Parts[i].Name == name {
+			return &p.plan.Parts[i]
+		}
+	}
+	return nil
+}
+
+// hasVolume reports whether a part stores data.
+func hasVolume(part *Part) bool {
+	return slices.ContainsFunc(part.Objects, func(o *unstructured.Unstructured) bool {
+		templates, _, _ := unstructured.NestedSlice(o.Object, "spec", "volumeClaimTemplates")
+		return isClaim(o) || len(templates) > 0
+	})
+}
+
+func isClaim(o *unstructured.Unstructured) bool {
+	return o.GroupVersionKind().GroupKind() == object.ClaimKind.GroupKind()
+}
+
+// clearNodePorts removes the part's earlier Services that hold a node port which a planned Service
+// of another name asks for: the API server would refuse that one for as long as they are there.
+func (p *pass) clearNodePorts(ctx context.Context, part *Part, planned *unstructured.Unstructured) error {
+	wanted := nodePorts(planned)
+	if len(wanted) == 0 {
+		return nil
+	}
+	for _, o := range p.leftovers() {
+		inTheWay := slices.ContainsFunc(nodePorts(o), func(port int64) bool { return slices.Contains(wanted, port) })
+		if o.GetLabels()[object.LabelComponent] == part.Name && inTheWay {
+			if err := p.remove(ctx, o, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nodePorts are the node ports of a Service; none of another object.
+func nodePorts(o *unstructured.Unstructured) []int64 {
+	if o.GetKind() != "Service" {
+		return nil
+	}
+	ports, _, _ := unstructured.NestedSlice(o.Object, "spec", "ports")
+	var found []int64
+	for _, port := range ports {
+		if number, _, _ := unstructured.NestedInt64(port.(map[string]any), "nodePort"); number != 0 {
+			found = append(found, number)
+		}
+	}
+	return found
+}

@@ -1,0 +1,167 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dataservice is the kind DataService: a platform of components, each
+// rendered from a chart. It has objects only: nothing to observe in what runs,
+// and nothing to decide. Below it are the graph of components (component),
+// their chart values (values), their objects (plan), their Secrets
+// (credentials) and the status.
+package dataservice
+
+import (
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/status"
+)
+
+// The operator never writes a DataService but its status. It reads one from the API server when its
+// cache lags. Nothing shows the right to finalizers: the API server asks for it where owner
+// references need rights.
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices,verbs=get;list;watch
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/status,verbs=patch
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/finalizers,verbs=update
+
+// Kind is the kind DataService.
+type Kind struct {
+	kinds.Static[*dsv1.DataService]
+
+	planner *plan.Planner
+	keeper  *credentials.Keeper
+}
+
+var _ kinds.Kind[*dsv1.DataService, kinds.Nothing] = &Kind{}
+
+// New returns the kind. The planner and the keeper may be used by others, too.
+func New(planner *plan.Planner, keeper *credentials.Keeper) *Kind {
+	return &Kind{planner: planner, keeper: keeper}
+}
+
+// GVK is DataService of the API's version.
+func (*Kind) GVK() schema.GroupVersionKind { return dsv1.GroupVersion.WithKind(dsv1.Kind) }
+
+// New returns an empty DataService.
+func (*Kind) New() *dsv1.DataService { return &dsv1.DataService{} }
+
+// Paused is spec.paused.
+func (*Kind) Paused(ds *dsv1.DataService) bool { return ds.Spec.Paused }
+
+// Forget drops the credentials that are remembered, and the plan.
+func (k *Kind) Forget(namespace, name string) {
+	k.keeper.Forget(namespace, name)
+}
+
+// Plan returns the parts of a platform: its components.
+func (k *Kind) Plan(ds *dsv1.DataService, in kinds.Inputs) (*engine.Plan, error) {
+	graph, err := k.planner.Graph(ds)
+	if err != nil {
+		return nil, mistake(err)
+	}
+	secrets, err := k.keeper.Plan(ds, graph, in.Lookup)
+	if err != nil {
+		return nil, &engine.SecretError{Err: err}
+	}
+	planned, err := k.planner.Make(ds, graph, secrets.Credentials)
+	if err != nil {
+		return nil, mistake(err)
+	}
+	result := &engine.Plan{
+		Secrets:  secrets.Secrets,
+		Parts:    make([]engine.Part, len(planned.Components)),
+		Position: component.Position,
+		Adopt:    func(live *unstructured.Unstructured) bool { return k.keeper.Adopt(ds, live) },
+	}
+	for i := range planned.Components {
+		result.Parts[i] = part(ds, graph, &planned.Components[i])
+	}
+	return result, nil
+}
+
+// mistake: the spec has to change before anything helps.
+func mistake(err error) error {
+	reason := kinds.ReasonRenderFailed
+	var field *component.FieldError
+	if errors.As(err, &field) {
+		reason = kinds.ReasonInvalidSpec
+	}
+	return &kinds.Mistake{Reason: reason, Err: err}
+}
+
+func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) engine.Part {
+	return engine.Part{
+		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.DependsOn), CalledBy: texts(graph.Callers(c.Name)),
+		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), NeedsDryRun: c.Unchecked,
+	}
+}
+
+func texts(names []dsv1.ComponentName) []string {
+	result := make([]string, len(names))
+	for i, name := range names {
+		result[i] = string(name)
+	}
+	return result
+}
+
+// knownRevision is the revision of a component that the status says was applied last. This is what
+// decides whether a component's plan is a new revision, so a foreign write of the status changes
+// what is held back.
+func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
+	for _, known := range ds.Status.Components {
+		if known.Name == string(c.Name) {
+			return known.Revision
+		}
+	}
+	return ""
+}
+
+// Status writes what was seen into the status of a DataService.
+func (k *Kind) Status(ds *dsv1.DataService, seen kinds.Seen[kinds.Nothing], now metav1.Time) {
+	observation := status.Observation{Generation: seen.Generation, Paused: seen.Paused, Deleting: seen.Deleting}
+	if f := seen.Failure; f != nil {
+		observation.Failure = &status.Failure{Reason: f.Reason, Message: f.Message, Stalled: f.Stalled}
+	}
+	notes := k.notes(ds)
+	for _, p := range seen.Parts {
+		note := notes[p.Name]
+		if len(p.Notes) > 0 {
+			note = p.Notes[0]
+		}
+		observation.Components = append(observation.Components, status.Component{
+			Name: p.Name, Kind: p.Kind, Revision: p.Revision, Applied: p.Applied, Exists: p.Exists, WaitsFor: p.WaitsFor,
+			Health: p.Health, Error: p.Error, Note: note,
+		})
+	}
+	if seen.Parts != nil && observation.Components == nil {
+		observation.Components = []status.Component{}
+	}
+	ds.Status = status.Compute(ds.Status, observation, now)
+}
+
+// notes are what a person should know of components even while all is well.
+func (k *Kind) notes(ds *dsv1.DataService) map[string]string {
+	graph, err := k.planner.Graph(ds)
+	if err != nil {
+		return nil
+	}
+	notes := map[string]string{}
+	for i := range graph.Components {
+		c := &graph.Components[i]
+		switch {
+		case c.Name == component.MySQL && c.Kind == component.DaemonSet:
+			notes[string(c.Name)] = "kind DaemonSet has no volume, so the data ends with the pod: use kind StatefulSet"
+		case c.Name == component.Eureka && c.Kind == component.Deployment && ptr.Deref(c.Workload.Replica, 1) > 1:
+			notes[string(c.Name)] = "eureka replicas do not replicate in kind Deployment, so clients may see different instances: use kind StatefulSet"
+		}
+	}
+	return notes
+}

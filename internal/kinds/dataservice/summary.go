@@ -1,0 +1,36 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataservice
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds"
+)
+
+// Summary says what a DataService's status amounts to.
+func (*Kind) Summary(ds *dsv1.DataService) kinds.Summary {
+	s := &ds.Status
+	summary := kinds.Summary{
+		Phase: string(s.Phase), Generation: s.ObservedGeneration, ReadyText: s.Ready,
+		Ready:  meta.IsStatusConditionTrue(s.Conditions, dsv1.ConditionReady),
+		New:    s.Phase == "" || s.Phase == dsv1.PhasePending || s.Phase == dsv1.PhaseCreating,
+		Urgent: s.Phase == dsv1.PhaseDegraded || s.Phase == dsv1.PhaseFailed || s.Phase == dsv1.PhaseRunning,
+		Parts:  make(map[string]bool, len(s.Components)),
+	}
+	for _, c := range s.Components {
+		summary.Parts[c.Name] = c.Phase == dsv1.PhaseRunning
+		if summary.ProblemPart == "" && (c.Phase == dsv1.PhaseDegraded || c.Phase == dsv1.PhaseFailed) {
+			summary.ProblemPart = c.Name
+		}
+	}
+	if d := meta.FindStatusCondition(s.Conditions, dsv1.ConditionDegraded); d != nil && d.Status == metav1.ConditionTrue {
+		summary.Problem, summary.ProblemReason = d.Message, d.Reason
+	} else {
+		summary.ProblemPart = ""
+	}
+	return summary
+}

@@ -1,0 +1,163 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kinds is the contract between a kind of resource and the controller
+// that carries it out. Each kind is a folder below this one: what it plans,
+// what it observes of the running system, what it decides to do about that,
+// and what it reports.
+package kinds
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/day2"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// Kind is one kind of resource. T is its Go type, a pointer; W is what Observe returns: plain data
+// about the running system, with no connection in it.
+//
+// The controller calls Plan, carries the plan out, and then calls Observe, Decide and Status, in that
+// order, in every pass. Only the first step of a decision is taken; then the pass ends and the next
+// one looks again. So a crash at any point means that the next operator looks again, too.
+type Kind[T client.Object, W any] interface {
+	// GVK is the kind's group, version and kind.
+	GVK() schema.GroupVersionKind
+	// New returns an empty resource, to read into.
+	New() T
+
+	// Paused reports whether a resource asks for nothing to be changed.
+	Paused(resource T) bool
+
+	// Plan returns what a resource stands for. It reads nothing but what in gives it, and changes
+	// nothing. An error that only a change of the resource can mend is a *Mistake.
+	Plan(resource T, in Inputs) (*engine.Plan, error)
+
+	// Observe reads the running system, within the time of ctx, and changes nothing. What cannot be
+	// reached is part of what is observed; an error means that nothing could be said at all.
+	Observe(ctx context.Context, resource T, seen engine.Seen, pods Pods) (W, error)
+
+	// Decide says what to do next, from what the resource wants and what was seen. It is pure and
+	// total: it has an answer for every observation, if only to wait or to say that a person must act.
+	Decide(resource T, seen engine.Seen, observed W) Decision
+
+	// Status writes what was seen into the resource's status. It is pure. When nothing that a user
+	// can see has changed, the status stays equal, times included.
+	Status(resource T, seen Seen[W], now metav1.Time)
+
+	// Summary says what a resource's status amounts to, for events and metrics.
+	Summary(resource T) Summary
+
+	// Forget drops what is remembered of a resource that is gone.
+	Forget(namespace, name string)
+}
+
+// Inputs are what a plan may depend on besides the resource.
+type Inputs struct {
+	// Lookup returns the resource's Secret or PersistentVolumeClaim of that name, retained ones
+	// included, or nil.
+	Lookup func(kind, name string) (*unstructured.Unstructured, error)
+}
+
+// Pods are the pods of a resource, as the cache shows them.
+type Pods = day2.Pods
+
+// Decision is what a kind wants to be done.
+type Decision struct {
+	// Steps in their order. The controller takes the first one; the others tell people what follows.
+	Steps []day2.Step
+	// LookAgain is when to observe again though nothing happened at the API server: a second or two
+	// while a step waits for the running system, longer at rest. 0 is never.
+	LookAgain time.Duration
+}
+
+// Seen is everything that was seen of a resource in one pass.
+type Seen[W any] struct {
+	engine.Seen
+
+	Generation int64
+	Paused     bool
+	Deleting   bool
+	Observed   *W       // nil when nothing was observed in this pass
+	Decision   Decision // what was decided from it
+	Failure    *Failure // why the resource cannot be carried out; nil if it can
+}
+
+// Failure is why a resource cannot be carried out.
+type Failure struct {
+	Reason  string // of a condition
+	Message string
+	// Stalled reports whether only a change from outside helps; else the operator keeps trying.
+	Stalled bool
+}
+
+// Summary is what a resource's status amounts to.
+type Summary struct {
+	Phase      string
+	Generation int64  // the observed one
+	Ready      bool   // the condition Ready
+	ReadyText  string // for people, such as 7/12
+	// New reports whether the resource has never been ready.
+	New bool
+	// Problem is what a person should hear of: the reason and message of the condition Degraded, and
+	// the part or object that it is about. Empty while there is none.
+	Problem, ProblemReason, ProblemPart string
+	// Urgent reports whether a change to this status is written at once, and not with the next one.
+	Urgent bool
+	// Parts reports for each part whether it is ready.
+	Parts map[string]bool
+}
+
+// Mistake is an error in a resource that only a change of the resource can mend.
+type Mistake struct {
+	Reason string // ReasonInvalidSpec or ReasonRenderFailed
+	Err    error
+}
+
+func (e *Mistake) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Mistake) Unwrap() error { return e.Err }
+
+// The reasons of failures that every kind may have. They are part of the API: conditions carry them.
+const (
+	ReasonInvalidSpec       = "InvalidSpec"
+	ReasonRenderFailed      = "RenderFailed"
+	ReasonCredentialsFailed = "CredentialsFailed"
+	ReasonApplyFailed       = "ApplyFailed"
+	ReasonPruneFailed       = "PruneFailed"
+	ReasonConflict          = "ObjectConflict"
+	ReasonNewerOperator     = "NewerOperator"
+	ReasonContested         = "Contested"
+	ReasonRefused           = "SpecRefused"
+	ReasonObserveFailed     = "ObserveFailed"
+	ReasonStepFailed        = "StepFailed"
+)
+
+// OwnerOf returns a resource as the owner of objects.
+func OwnerOf[T client.Object, W any](kind Kind[T, W], resource T) object.Owner {
+	return object.Owner{
+		GroupVersionKind: kind.GVK(), Namespace: resource.GetNamespace(), Name: resource.GetName(), UID: resource.GetUID(),
+	}
+}
+
+// Nothing is the observation of a kind without day-2 logic; see Static.
+type Nothing struct{}
+
+// Static is the Observe and Decide of a kind that only has objects.
+type Static[T client.Object] struct{}
+
+// Observe observes nothing.
+func (Static[T]) Observe(context.Context, T, engine.Seen, Pods) (Nothing, error) {
+	return Nothing{}, nil
+}
+
+// Decide decides nothing.
+func (Static[T]) Decide(T, engine.Seen, Nothing) Decision { return Decision{} }

@@ -1,0 +1,69 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+const (
+	// The process ends, and is started again, when DataServices are not served by then.
+	resourcePatience = 30 * time.Second
+	resourcePoll     = 200 * time.Millisecond
+	// latecomerPoll is how often the API server is asked for a kind that it does not serve yet.
+	latecomerPoll = 5 * time.Second
+)
+
+// isServed reports whether the API server serves a kind: whether its CRD is installed.
+func isServed(mapper meta.RESTMapper, gvk schema.GroupVersionKind) bool {
+	_, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	return err == nil
+}
+
+// awaitServed waits until the API server serves a kind: it may have got the CRD in the same moment
+// as this process.
+func awaitServed(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVersionKind) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, resourcePoll, resourcePatience, true, func(context.Context) (bool, error) {
+		_, last = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the API server to serve %s (is the CRD installed?): %w", gvk, errors.Join(last, err))
+	}
+	return nil
+}
+
+// latecomer starts the controller of a kind when the API server serves it. Until then nothing is
+// watched, and nothing fails: a kind whose CRD nobody installed is one that nobody uses.
+type latecomer struct {
+	mapper meta.RESTMapper
+	gvk    schema.GroupVersionKind
+	start  func() error
+}
+
+// Start polls until the kind is served.
+func (l *latecomer) Start(ctx context.Context) error {
+	log := ctrl.Log.WithValues("kind", l.gvk.Kind, "group", l.gvk.Group)
+	log.Info("the API server does not serve this kind: its resources are carried out as soon as its CRD is installed")
+	err := wait.PollUntilContextCancel(ctx, latecomerPoll, true, func(context.Context) (bool, error) {
+		return isServed(l.mapper, l.gvk), nil
+	})
+	if err != nil {
+		return nil //nolint:nilerr // the process ends
+	}
+	log.Info("the API server serves this kind now")
+	return l.start()
+}
+
+// NeedLeaderElection is false, so that a standby takes over with a full cache of this kind, too.
+func (*latecomer) NeedLeaderElection() bool { return false }
