@@ -73,6 +73,11 @@ const (
 	ReasonPruneFailed = "PruneFailed"
 	// ReasonContested: another writer keeps changing a field that the spec owns.
 	ReasonContested = "Contested"
+	// ReasonNotAdopted: an object that this DataService owns was not written by this operator, but
+	// by an earlier one or by a person. Nothing is written until it is gone or released.
+	ReasonNotAdopted = "NotAdopted"
+	// ReasonVolumeNotResized: a volume has not the size that the spec asks for. Everything else goes on.
+	ReasonVolumeNotResized = "VolumeNotResized"
 	// ReasonNewerOperator: a newer version of the operator wrote some of the objects.
 	ReasonNewerOperator = "NewerOperator"
 )
@@ -151,4 +156,45 @@ type ComponentStatus struct {
 	// +kubebuilder:example=`waits for mysql`
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// WaitsFor are the components that must be ready before this one is created or updated. Empty
+	// when nothing holds it back.
+	// +kubebuilder:example=`[mysql]`
+	// +listType=set
+	// +optional
+	WaitsFor []string `json:"waitsFor,omitempty"`
+
+	// Culprit is the object to look at while phase is Degraded or Failed.
+	// +kubebuilder:example=`{kind: Pod, name: auth-6b7c9f-x2x4p, reason: ImagePullBackOff}`
+	// +optional
+	Culprit *Culprit `json:"culprit,omitempty"`
+
+	// FailedFrom is the phase that the component had before it was Failed. It goes on from there once
+	// the error is gone.
+	// +kubebuilder:example=`Updating`
+	// +optional
+	FailedFrom Phase `json:"failedFrom,omitempty"`
+
+	// LastTransitionTime is when phase changed last. Empty while phase is still what an operator
+	// before 0.3.0 wrote.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+}
+
+// Culprit is the object that keeps a component from being ready.
+type Culprit struct {
+	// Kind of the object, such as Pod, Deployment or PersistentVolumeClaim.
+	// +kubebuilder:example=`Pod`
+	Kind string `json:"kind"`
+
+	// Name of the object, in the namespace of the DataService.
+	// +kubebuilder:example=`auth-6b7c9f-x2x4p`
+	Name string `json:"name"`
+
+	// Reason is one word, most often Kubernetes' own: ImagePullBackOff, CrashLoopBackOff,
+	// Unschedulable, ProgressDeadlineExceeded, FailedCreate. Missing: the object does not exist.
+	// +kubebuilder:example=`ImagePullBackOff`
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }
