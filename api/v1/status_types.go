@@ -82,6 +82,22 @@ const (
 	ReasonNewerOperator = "NewerOperator"
 )
 
+// The reasons of events of type Normal. A Warning has the reason of the condition Degraded.
+const (
+	// EventReady: all components are ready.
+	EventReady = "Ready"
+	// EventComponentCreated: the workload of a component was created.
+	EventComponentCreated = "ComponentCreated"
+	// EventComponentUpdated: an object was updated because the spec or the operator changed.
+	EventComponentUpdated = "ComponentUpdated"
+	// EventComponentReplaced: an object was deleted to be created again.
+	EventComponentReplaced = "ComponentReplaced"
+	// EventDriftCorrected: an object that had been changed or deleted was restored.
+	EventDriftCorrected = "DriftCorrected"
+	// EventPruned: an object that is no longer declared was deleted.
+	EventPruned = "Pruned"
+)
+
 // DataServiceStatus is the platform as the operator last saw it.
 type DataServiceStatus struct {
 	// observedGeneration is the generation of the spec that this status describes.
