@@ -7,7 +7,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 crdify=${CRDIFY:-$PWD/bin/tools/crdify}
 crd=manifests/d3os-product.com.d3os_dataservices.yaml
 
+all=
 if (($# == 0)); then
+	all=-all
 	previous=$(hack/released.sh "$(cat VERSION)")
 	[[ $previous ]] || {
 		echo "CRD: there is no release to compare with"
@@ -15,7 +17,10 @@ if (($# == 0)); then
 	}
 	set -- "releases/v$previous/$crd" "bundle/$crd"
 fi
-"$crdify" --config hack/crd-safety.yaml "file://$1" "file://$2" >&2 || {
+copies=$(mktemp -d)
+trap 'rm -rf "$copies"' EXIT
+go run ./hack/crdrules $all "${REVIEWED:-hack/crd-safety-reviewed.yaml}" "$1" "$2" "$copies/old.yaml" "$copies/new.yaml"
+"$crdify" --config hack/crd-safety.yaml "file://$copies/old.yaml" "file://$copies/new.yaml" >&2 || {
 	echo "$2: not safe for those who have resources of $1, see above" >&2
 	exit 1
 }

@@ -5,53 +5,53 @@ package v1
 
 import corev1 "k8s.io/api/core/v1"
 
-// CronJob is work that is done again and again. One that depends on mysql, eureka or uuc finds
+// CronJob is a job of your own that runs on a schedule. One that depends on mysql, eureka or uuc finds
 // their addresses and the database account in its environment.
 //
-// +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="that is a name of the platform's own; choose another"
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || (self.size == 'custom') == has(self.resources)",fieldPath=".size",message="size custom takes resources, and the other sizes do not"
+// +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="must not be the name of a built-in component, nor 'platform': choose another name"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || (self.size == 'custom') == has(self.resources)",fieldPath=".size",message="resources is required with size 'custom' and may not be set with the other sizes"
 type CronJob struct {
-	// Name of the work and of its CronJob.
+	// name of the cron job: its component and its CronJob.
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:example=`report`
 	Name string `json:"name"`
 
-	// Schedule in cron syntax: minute, hour, day, month, day of the week.
+	// schedule is when to run, in cron syntax: minute, hour, day, month, day of the week.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
 	// +kubebuilder:example=`30 2 * * *`
 	Schedule string `json:"schedule"`
 
-	// Image is the container image.
+	// image is the container image.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/report:v1`
 	Image string `json:"image"`
 
-	// TimeZone of the schedule, a name such as Europe/Berlin. Default: the cluster's.
+	// timeZone is the time zone of the schedule, a name such as Europe/Berlin. Default: the cluster's.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:example=`Asia/Shanghai`
 	// +optional
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// Suspend stops further runs.
+	// suspend stops future runs; one that is going on ends as usual.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// ConcurrencyPolicy is what becomes of a run while the last one is not done: Allow, Forbid or
-	// Replace.
+	// concurrencyPolicy is what happens when the last run is not done at the time of the next: Allow runs
+	// both, Forbid skips the next, Replace ends the last.
 	// +kubebuilder:validation:Enum=Allow;Forbid;Replace
 	// +kubebuilder:default=Forbid
 	// +kubebuilder:example=`Replace`
 	// +optional
 	ConcurrencyPolicy string `json:"concurrencyPolicy,omitempty"`
 
-	// SuccessfulJobsHistoryLimit is how many finished runs are kept.
+	// successfulJobsHistoryLimit is how many finished runs are kept.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=3
@@ -59,7 +59,7 @@ type CronJob struct {
 	// +optional
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
 
-	// FailedJobsHistoryLimit is how many failed runs are kept.
+	// failedJobsHistoryLimit is how many failed runs are kept.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=1
@@ -67,21 +67,21 @@ type CronJob struct {
 	// +optional
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
 
-	// StartingDeadlineSeconds is how late a run may start before it is left out.
+	// startingDeadlineSeconds is how late a run may start; after that it is skipped. Default: none, any time.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:example=`300`
 	// +optional
 	// +nullable
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// ActiveDeadlineSeconds is how long a run may take. Default: any time.
+	// activeDeadlineSeconds is how long a run may take. Default: any time.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:example=`3600`
 	// +optional
 	// +nullable
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// BackoffLimit is how often a run is tried again.
+	// backoffLimit is how often a run is tried again.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=6
@@ -89,14 +89,14 @@ type CronJob struct {
 	// +optional
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
-	// RestartPolicy is OnFailure or Never.
+	// restartPolicy is OnFailure (a failed container is started again in its pod) or Never (each try is a new pod).
 	// +kubebuilder:validation:Enum=OnFailure;Never
 	// +kubebuilder:default=OnFailure
 	// +kubebuilder:example=`Never`
 	// +optional
 	RestartPolicy corev1.RestartPolicy `json:"restartPolicy,omitempty"`
 
-	// DependsOn names components that must be ready before it is created or changed.
+	// dependsOn names the components that must be ready before this one is created or changed.
 	// +kubebuilder:example=`[mysql]`
 	// +listType=set
 	// +optional

@@ -24,13 +24,13 @@ type DataService struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the platform as it should be.
+	// spec is the platform as it should be.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{mysql: {}, eureka: {replica: 3}, api-manager: {}}`
 	// +optional
 	Spec DataServiceSpec `json:"spec"`
 
-	// Status is the platform as the operator last saw it.
+	// status is the platform as the operator last saw it.
 	// +kubebuilder:example=`{phase: Running, ready: 3/3}`
 	// +optional
 	Status DataServiceStatus `json:"status,omitempty"`
@@ -67,84 +67,84 @@ type DataServiceList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.proxy) || has(self.eureka)",fieldPath=".eureka",reason=FieldValueRequired,message="proxy needs eureka: declare spec.eureka (kind: ThirdParty for one that runs elsewhere) or remove spec.proxy"
 // +kubebuilder:validation:XValidation:rule="!has(self.auth) || has(self.uuc)",fieldPath=".uuc",reason=FieldValueRequired,message="auth needs uuc: declare spec.uuc (kind: ThirdParty for one that runs elsewhere) or remove spec.auth"
 // +kubebuilder:validation:XValidation:rule="!has(self.uuc) || (has(self.uuc.kind) ? (self.uuc.kind == 3 || self.uuc.kind == 'ThirdParty') : true) || (has(self.uuc.image) && has(self.uuc.port))",fieldPath=".uuc",reason=FieldValueRequired,message="uuc has no image of its own: set spec.uuc.image and spec.uuc.port, or kind: ThirdParty"
-// +kubebuilder:validation:XValidation:rule="!has(self.uuc) || has(self.uuc.kind) || has(self.uuc.thirdParty)",fieldPath=".uuc.thirdParty",reason=FieldValueRequired,message="uuc runs elsewhere unless it has another kind: give spec.uuc.thirdParty with its url"
+// +kubebuilder:validation:XValidation:rule="!has(self.uuc) || has(self.uuc.kind) || has(self.uuc.thirdParty)",fieldPath=".uuc.thirdParty",reason=FieldValueRequired,message="uuc is of kind ThirdParty by default: set spec.uuc.thirdParty.url, or another kind with image and port"
 // +kubebuilder:validation:XValidation:rule="!has(self.uuc) || !has(self.uuc.thirdParty) || self.uuc.thirdParty.url.startsWith('http')",fieldPath=".uuc.thirdParty.url",message="the url of uuc must be http:// or https://"
 // +kubebuilder:validation:XValidation:rule="!has(self.eureka) || !has(self.eureka.thirdParty) || self.eureka.thirdParty.url.startsWith('http')",fieldPath=".eureka.thirdParty.url",message="the url of eureka must be http:// or https://"
 type DataServiceSpec struct {
-	// MySQL is the relational database of every back end. Its default kind is StatefulSet.
+	// mysql is the relational database of every back end. Its default kind is StatefulSet.
 	// +kubebuilder:example=`{storage: {size: 50Gi}}`
 	// +optional
 	// +nullable
 	MySQL *MySQL `json:"mysql,omitempty"`
 
-	// UUC is the login and user centre. Its default kind is ThirdParty; of another kind
-	// it needs image and port.
+	// uuc is the login and user centre. Its default kind is ThirdParty; with another kind it
+	// needs image and port.
 	// +kubebuilder:example=`{thirdParty: {url: https://login.example.com}}`
 	// +optional
 	// +nullable
 	UUC *Middleware `json:"uuc,omitempty"`
 
-	// Eureka is the service registry. Its default kind is Deployment.
+	// eureka is the service registry. Its default kind is Deployment.
 	// +kubebuilder:example=`{replica: 3}`
 	// +optional
 	// +nullable
 	Eureka *Middleware `json:"eureka,omitempty"`
 
-	// APIManager defines APIs and manages their life; administers the gateway.
+	// api-manager defines APIs, manages their life cycle and administers the gateway.
 	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	APIManager *Service `json:"api-manager,omitempty"`
 
-	// Auth is login, users, roles, tenants and tokens.
+	// auth keeps users, roles and tenants, logs them in and issues tokens.
 	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	Auth *Service `json:"auth,omitempty"`
 
-	// DSAdapter runs APIs over SQL data sources.
+	// ds-adapter runs APIs over SQL data sources.
 	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	DSAdapter *Service `json:"ds-adapter,omitempty"`
 
-	// ESAdapter runs APIs over Elasticsearch.
+	// es-adapter runs APIs over Elasticsearch.
 	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	ESAdapter *Service `json:"es-adapter,omitempty"`
 
-	// TRDAdapter runs APIs over third-party HTTP services.
+	// trd-adapter runs APIs over third-party HTTP services.
 	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	TRDAdapter *Service `json:"trd-adapter,omitempty"`
 
-	// GatewayMaster is the run-time API gateway.
+	// gateway-master is the run-time API gateway.
 	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	GatewayMaster *Published `json:"gateway-master,omitempty"`
 
-	// GatewayWeb is the administration API of the gateway.
+	// gateway-web is the administration API of the gateway.
 	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	GatewayWeb *Published `json:"gateway-web,omitempty"`
 
-	// Proxy relays the console's calls to the back ends.
+	// proxy relays the console's calls to the back ends.
 	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	Proxy *Service `json:"proxy,omitempty"`
 
-	// Web is the console: static files and a reverse proxy to proxy and gateway-master.
+	// web is the console: static files and a reverse proxy to proxy and gateway-master.
 	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
 	Web *Published `json:"web,omitempty"`
 
-	// AdditionalServices are services of your own.
+	// additionalServices are services of your own.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:example=`[{name: reports, image: registry.example.com/team/reports:v1, port: 8080}]`
 	// +listType=map
@@ -153,7 +153,7 @@ type DataServiceSpec struct {
 	// +nullable
 	AdditionalServices []AdditionalService `json:"additionalServices,omitempty"`
 
-	// CronJobs are work that is done again and again.
+	// cronJobs are jobs of your own that run on a schedule.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:example=`[{name: clean-up, schedule: "30 2 * * *", image: busybox:1.37}]`
 	// +listType=map
@@ -162,37 +162,36 @@ type DataServiceSpec struct {
 	// +nullable
 	CronJobs []CronJob `json:"cronJobs,omitempty"`
 
-	// Defaults are for all components at once; what one of them says itself goes before.
+	// defaults apply to every component. A component's own value wins; maps are merged by key.
 	// +kubebuilder:example=`{registry: mirror.example.com, size: medium}`
 	// +optional
 	// +nullable
 	Defaults *Defaults `json:"defaults,omitempty"`
 
-	// NetworkPolicy allows each component's pods the connections of the platform only.
+	// networkPolicy limits who may connect to each component's pods.
 	// +kubebuilder:example=`{enabled: true}`
 	// +optional
 	// +nullable
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
 
-	// Paused stops the operator from writing anything but the status: nothing is created,
-	// healed, updated or removed until it is false again.
+	// paused stops the operator from writing anything but the status: until it is false again the
+	// operator creates, heals, updates and removes nothing.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// Rollout says in which order components are created and updated.
+	// rollout is the order in which components are created and updated.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{order: Sequential}`
 	// +optional
 	Rollout Rollout `json:"rollout,omitempty"`
 }
 
-// Defaults are for all components at once. Maps are merged, name by name; of anything else a
-// component's own goes before.
+// Defaults apply to every component. A component's own value wins; maps are merged by key.
 type Defaults struct {
-	// Registry takes the place of the registry's host in every image that the operator ships with,
-	// and goes before images given without a host.
+	// registry replaces the registry host of built-in images and is prepended to images without a host.
+	// Default: none, images stay as they are.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?(/[A-Za-z0-9._-]+)*$`
 	// +kubebuilder:example=`mirror.example.com/platform`
@@ -200,14 +199,15 @@ type Defaults struct {
 	// +nullable
 	Registry string `json:"registry,omitempty"`
 
-	// Size of the services; not of middleware and cron jobs. Default: each one's own.
-	// +kubebuilder:validation:XValidation:rule="self != 'custom'",message="size custom takes resources, which a service gives itself"
+	// size of the services: small, medium or large. Middleware and cron jobs do not use it. Default: the
+	// built-in amounts of each service.
+	// +kubebuilder:validation:XValidation:rule="self != 'custom'",message="must be 'small', 'medium' or 'large': set 'custom' with resources on the component itself"
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
 	Size Size `json:"size,omitempty"`
 
-	// Env are variables of the services and cron jobs; not of middleware.
+	// env sets variables of the services and cron jobs, not of middleware.
 	// +kubebuilder:validation:MaxProperties=500
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_.-][A-Za-z0-9_.-]*$'))",message="the name of an environment variable must consist of letters, digits, '_', '-' or '.' and not start with a digit"
 	// +kubebuilder:example=`{LOG_LEVEL: info}`
@@ -215,7 +215,7 @@ type Defaults struct {
 	// +nullable
 	Env map[string]string `json:"env,omitempty"`
 
-	// TimeZone of the containers, in their variable TZ. Default: Asia/Shanghai.
+	// timeZone is the value of the variable TZ in the containers. Default: Asia/Shanghai.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$`
 	// +kubebuilder:example=`Europe/Berlin`
@@ -226,18 +226,18 @@ type Defaults struct {
 	SchedulingFields `json:",inline"`
 }
 
-// NetworkPolicy says which connections to the platform's pods are allowed: from the components
-// that depend on them or call them, to the ports they have; from anywhere where a nodePort,
-// load balancer or ingress publishes them.
+// NetworkPolicy limits who may connect to a component's pods: the components that depend on it or
+// call it, on its ports. A component that a nodePort, load balancer or ingress publishes accepts
+// connections from anywhere.
 type NetworkPolicy struct {
-	// Enabled makes a NetworkPolicy for each component.
+	// enabled creates a NetworkPolicy for each component.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// AllowFrom are further peers that may connect to every component (NetworkPolicyPeer), such as
-	// a monitoring namespace.
+	// allowFrom lists further peers (NetworkPolicyPeer) that may connect to every component, such as a
+	// monitoring namespace.
 	// +kubebuilder:example=`[{namespaceSelector: {matchLabels: {name: monitoring}}}]`
 	// +optional
 	// +nullable
@@ -258,7 +258,7 @@ const (
 
 // Rollout says how the operator walks through the components.
 type Rollout struct {
-	// Order is Dependency (a component starts when everything it depends on is ready) or
+	// order is Dependency (a component starts when everything it depends on is ready) or
 	// Sequential (one component after the other).
 	// +kubebuilder:default=Dependency
 	// +kubebuilder:example=`Sequential`

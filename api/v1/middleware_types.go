@@ -12,12 +12,12 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.kind) || self.kind == 0 || self.kind == 1 || self.kind == 2 || self.kind == 3 || self.kind == 'Deployment' || self.kind == 'StatefulSet' || self.kind == 'DaemonSet' || self.kind == 'ThirdParty'",fieldPath=".kind",message="kind must be Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)"
 // +kubebuilder:validation:XValidation:rule="!has(self.kind) || !(self.kind == 3 || self.kind == 'ThirdParty') || has(self.thirdParty)",fieldPath=".thirdParty",reason=FieldValueRequired,message="kind ThirdParty needs the thirdParty block with the url of the middleware"
-// +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(self.image)",fieldPath=".version",message="give either image or version"
+// +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(self.image)",fieldPath=".version",message="may not be set together with image: image includes the tag"
 type Middleware struct {
 	ObjectName `json:",inline"`
 	Workload   `json:",inline"`
 
-	// Kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3) for what runs
+	// kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3) for what runs
 	// elsewhere. Default: mysql StatefulSet, eureka Deployment (several: StatefulSet), uuc ThirdParty.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=16
@@ -26,7 +26,7 @@ type Middleware struct {
 	// +nullable
 	Kind *intstr.IntOrString `json:"kind,omitempty"`
 
-	// Version is the tag of the image that the operator ships with. Default: its own.
+	// version is the tag of the built-in image; uuc has none. Default: the tag of this operator release.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`
 	// +kubebuilder:example=`v20240101`
@@ -34,52 +34,54 @@ type Middleware struct {
 	// +nullable
 	Version string `json:"version,omitempty"`
 
-	// ThirdParty says where middleware of kind ThirdParty runs. Other kinds ignore it.
+	// thirdParty says where middleware of kind ThirdParty runs. Other kinds ignore it.
 	// +kubebuilder:example=`{url: https://login.example.com}`
 	// +optional
 	// +nullable
 	ThirdParty *ThirdParty `json:"thirdParty,omitempty"`
 }
 
-// ThirdParty is middleware that runs outside the platform. The operator gives it the
-// component's name in the cluster and a probe pod whose readiness is its health.
+// ThirdParty is middleware that runs outside the platform. The operator creates an ExternalName
+// Service with the component's name, and a probe pod that runs the check. The component is ready
+// while the probe pod is.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.secretRef) || !(has(self.username) || has(self.password))",message="give either secretRef or username and password, not both"
 type ThirdParty struct {
-	// URL is where it is: mysql://host:port, or http:// or https:// for the others.
+	// url is the address: mysql://host:port for mysql, http:// or https:// for eureka and uuc.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^(mysql|https?)://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$`
 	// +kubebuilder:example=`mysql://db.example.com:3306`
 	URL string `json:"url"`
 
-	// CheckCMD is a shell command that succeeds while it is well. Default: a request to the url.
+	// checkCMD is a shell command that succeeds while the middleware is well; the probe pod runs it.
+	// Default: a request to the url.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:example=`mysqladmin ping -h db.example.com`
 	// +optional
 	// +nullable
 	CheckCMD string `json:"checkCMD,omitempty"`
 
-	// Username of the services at mysql; prefer secretRef.
+	// username is the account that services use at mysql. Prefer secretRef.
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:example=`dataservice`
 	// +optional
 	// +nullable
 	Username string `json:"username,omitempty"`
 
-	// Password of username, plain to all readers; prefer secretRef.
+	// password of username. Whoever may read the DataService can read it: prefer secretRef.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:example=`secret`
 	// +optional
 	// +nullable
 	Password string `json:"password,omitempty"`
 
-	// SecretRef names a Secret with the keys username and password, for mysql.
+	// secretRef names a Secret with the keys username and password, for mysql.
 	// +kubebuilder:example=`{name: database}`
 	// +optional
 	// +nullable
 	SecretRef *ObjectReference `json:"secretRef,omitempty"`
 
-	// Custom is kept for compatibility; nothing reads it.
+	// custom is kept for compatibility. The operator does not read it.
 	// +kubebuilder:example=`{note: old}`
 	// +optional
 	// +nullable
@@ -90,17 +92,18 @@ type ThirdParty struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replica) || self.replica <= 1",fieldPath=".replica",message="mysql runs as one pod: several would be separate databases behind one address"
 // +kubebuilder:validation:XValidation:rule="!has(self.thirdParty) || self.thirdParty.url.matches('^mysql://[^/]+/?$')",fieldPath=".thirdParty.url",message="the url of mysql must be mysql://host:port, without the name of a schema"
+// +kubebuilder:validation:XValidation:rule="(has(self.kind) && (self.kind == 3 || self.kind == 'ThirdParty')) || (has(oldSelf.kind) && (oldSelf.kind == 3 || oldSelf.kind == 'ThirdParty')) || (has(self.name) ? self.name : 'mysql-dataservice') == (has(oldSelf.name) ? oldSelf.name : 'mysql-dataservice')",fieldPath=".name",message="may not be changed while mysql runs in the cluster: under another name mysql starts with an empty database. Set the name back, or remove spec.mysql first to start anew"
 type MySQL struct {
 	Middleware `json:",inline"`
 
-	// Storage is the volume that holds the data of a StatefulSet or Deployment.
+	// storage is the volume with the data, for kind StatefulSet or Deployment.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{size: 50Gi}`
 	// +optional
 	Storage Storage `json:"storage,omitempty"`
 
-	// InitScripts name ConfigMaps with .sql or .sh files, which run in the order of their file
-	// names, after the product's schemas, once, on an empty volume.
+	// initScripts names ConfigMaps with .sql or .sh files. They run once, when the volume is still empty,
+	// after the built-in schemas were created, in the order of their file names.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:example=`[{name: more-tables}]`
 	// +listType=map
@@ -109,8 +112,8 @@ type MySQL struct {
 	// +nullable
 	InitScripts []ObjectReference `json:"initScripts,omitempty"`
 
-	// CredentialsSecret names a Secret of this namespace with the keys root-password, username and
-	// password, which the data is created with. Default: one that the operator generates and keeps.
+	// credentialsSecret names a Secret of this namespace with the keys root-password, username and
+	// password; the database is created with these. Default: one that the operator generates and keeps.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`database-account`
@@ -118,8 +121,8 @@ type MySQL struct {
 	// +nullable
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
 
-	// Databases are created beside the product's; they stay when they are taken out. The services'
-	// account has all rights on them.
+	// databases are created in addition to the built-in ones. The services' account has all rights on
+	// them. Removing an entry does not drop the database.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[reports]`
 	// +listType=set
@@ -127,8 +130,8 @@ type MySQL struct {
 	// +nullable
 	Databases []DatabaseName `json:"databases,omitempty"`
 
-	// Users are created beside the services' account. Each finds its password in the Secret
-	// <name>-users, under its name. They stay when they are taken out.
+	// users are accounts in addition to the services' own. The Secret <name>-users holds the password of
+	// each under its name. Removing an entry does not drop the account.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[{name: reporter, databases: [reports]}]`
 	// +listType=map
@@ -146,15 +149,15 @@ type DatabaseName string
 
 // DatabaseUser is an account of the database.
 //
-// +kubebuilder:validation:XValidation:rule="!(self.name in ['root', 'dataservice'])",fieldPath=".name",message="that account exists already; choose another name"
+// +kubebuilder:validation:XValidation:rule="!(self.name in ['root', 'dataservice'])",fieldPath=".name",message="must not be 'root' or 'dataservice', which exist already: choose another name"
 type DatabaseUser struct {
-	// Name of the account.
+	// name of the account.
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_]+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:example=`reporter`
 	Name string `json:"name"`
 
-	// Databases that it has all rights on.
+	// databases on which the account has all rights.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[reports]`
 	// +listType=set
@@ -165,7 +168,7 @@ type DatabaseUser struct {
 
 // ObjectReference names an object of this namespace.
 type ObjectReference struct {
-	// Name of the object.
+	// name of the object.
 	// +kubebuilder:default=""
 	// +kubebuilder:example=`more-tables`
 	// +optional
@@ -186,10 +189,10 @@ const (
 
 // Storage is a persistent volume.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || !has(oldSelf.size) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",fieldPath=".size",message="a volume cannot shrink: size must not be smaller than before"
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="storageClassName cannot be changed: a volume stays in its class"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="storageClassName may not be changed: a volume stays in its class"
 type Storage struct {
-	// Size of the volume. It may grow, where the storage class can expand volumes.
+	// size of the volume. It can grow if the storage class can expand volumes. A size below what the
+	// volume has is ignored and reported (VolumeNotResized): volumes never shrink.
 	// +kubebuilder:default="10Gi"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
@@ -198,7 +201,8 @@ type Storage struct {
 	// +optional
 	Size resource.Quantity `json:"size,omitempty"`
 
-	// StorageClassName of the volume. Default: the cluster's default class.
+	// storageClassName is the storage class of the volume; it cannot be changed later. Default: the
+	// cluster's default class.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`fast`
@@ -206,8 +210,8 @@ type Storage struct {
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
 
-	// Retention is Retain (data and credentials outlive the DataService; re-creating it takes
-	// them up again) or Delete.
+	// retention is Retain (data and credentials outlive the DataService; a new one of the same name uses
+	// them again) or Delete (they are deleted with it).
 	// +kubebuilder:default=Retain
 	// +kubebuilder:example=`Delete`
 	// +optional

@@ -32,7 +32,7 @@ func violations() map[string][]violation {
 		"mysql runs as one pod: several would be separate databases behind one address": {
 			{field: ".replica", value: "{replica: 2}"},
 		},
-		"uuc runs elsewhere unless it has another kind: give spec.uuc.thirdParty with its url": {
+		"uuc is of kind ThirdParty by default: set spec.uuc.thirdParty.url, or another kind with image and port": {
 			{field: ".uuc.thirdParty", value: "uuc: {}"},
 			{field: ".uuc.thirdParty", value: "uuc: {kind: null, thirdParty: null}"},
 		},
@@ -59,7 +59,7 @@ func violations() map[string][]violation {
 			{field: ".thirdParty", value: "{kind: 3}"},
 			{field: ".thirdParty", value: "{kind: ThirdParty, thirdParty: null}"},
 		},
-		"give either image or version": {
+		"may not be set together with image: image includes the tag": {
 			{field: ".version", value: "{kind: 0, image: a, port: 1, version: v1}"},
 		},
 		"give either secretRef or username and password, not both": {
@@ -72,18 +72,22 @@ func violations() map[string][]violation {
 		"size must be a quantity above zero, such as 10Gi": {
 			{value: "0"}, {value: "'0'"}, {value: "-1Gi"},
 		},
-		"a volume cannot shrink: size must not be smaller than before": {
-			{field: ".size", before: "{}", value: "{size: 9Gi}"},
-			{field: ".size", before: "{size: 20Gi}", value: "{}"},
-			{field: ".size", before: "{size: 1Gi}", value: "{size: 1000Mi}"},
-			{field: ".size", before: "{size: 2000}", value: "{size: 1999}"},
+		"may not be changed while mysql runs in the cluster: under another name mysql starts with an empty database. Set the name back, or remove spec.mysql first to start anew": {
+			{field: ".name", before: "{name: a}", value: "{name: b}"},
+			{field: ".name", before: "{}", value: "{name: b}"},
+			{field: ".name", before: "{name: a}", value: "{}"},
+			{field: ".name", before: "{name: a}", value: "{name: null}"},
+			{field: ".name", before: "{name: a}", value: "{name: mysql-dataservice}"},
+			{field: ".name", before: "{kind: StatefulSet, name: a}", value: "{kind: Deployment, name: b}"},
+			{field: ".name", before: "{kind: 1, name: a}", value: "{kind: 2, name: b}"},
+			{field: ".name", before: "{kind: null, name: a}", value: "{kind: 0, name: b}"},
 		},
-		"storageClassName cannot be changed: a volume stays in its class": {
+		"storageClassName may not be changed: a volume stays in its class": {
 			{field: ".storageClassName", before: "{storageClassName: a}", value: "{storageClassName: b}"},
 			{field: ".storageClassName", before: "{storageClassName: a}", value: "{}"},
 			{field: ".storageClassName", before: "{}", value: "{storageClassName: b}"},
 		},
-		"that account exists already; choose another name": {
+		"must not be 'root' or 'dataservice', which exist already: choose another name": {
 			{field: ".name", value: "{name: root}"}, {field: ".name", value: "{name: dataservice, databases: [a]}"},
 		},
 		"uuc has no image of its own: set spec.uuc.image and spec.uuc.port, or kind: ThirdParty": {
@@ -95,20 +99,20 @@ func violations() map[string][]violation {
 			{field: ".uuc", value: "mysql: {}\neureka: {}\nauth: {}"},
 			{field: ".uuc", value: "mysql: {}\neureka: {}\nauth: {}\nuuc: null"},
 		},
-		"an additional service needs an image": {
+		"must be set: an additional service has no built-in image": {
 			{field: ".image", value: "{name: own}"}, {field: ".image", value: "{name: own, image: null}"},
 		},
-		"size custom takes resources, and the other sizes do not": {
+		"resources is required with size 'custom' and may not be set with the other sizes": {
 			{field: ".size", value: "{name: own, %r, size: custom}"},
 			{field: ".size", value: "{name: own, %r, size: custom, resources: null}"},
 			{field: ".size", value: "{name: own, %r, size: small, resources: {}}"},
 		},
-		"size custom takes resources, which a service gives itself": {{value: "custom"}},
+		"must be 'small', 'medium' or 'large': set 'custom' with resources on the component itself": {{value: "custom"}},
 		"max must not be less than min": {
 			{field: ".max", value: "{min: 3, max: 2}"}, {field: ".max", value: "{min: 1000, max: 999, cpu: 70}"},
 		},
 	}
-	const taken = "that is a name of the platform's own; choose another"
+	const taken = "must not be the name of a built-in component, nor 'platform': choose another name"
 	for name := range specOfComponents() {
 		found[taken] = append(found[taken], violation{field: ".name", value: fmt.Sprintf("{name: %s, %%r}", name)})
 	}
@@ -217,13 +221,16 @@ func update(t *testing.T, object, changed *unstructured.Unstructured) error {
 	return api.Update(t.Context(), changed, client.DryRunAll)
 }
 
-func TestVolumesMayGrow(t *testing.T) {
+func TestVolumesMayChange(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string][2]string{
-		"larger":             {"mysql: {}", "mysql: {storage: {size: 11Gi}}"},
-		"in another unit":    {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1025Mi}}"},
-		"the same":           {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1024Mi}}"},
-		"as a number":        {"mysql: {storage: {size: 1000}}", "mysql: {storage: {size: 1Ki}}"},
+		"larger":          {"mysql: {}", "mysql: {storage: {size: 11Gi}}"},
+		"in another unit": {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1025Mi}}"},
+		"the same":        {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1024Mi}}"},
+		"as a number":     {"mysql: {storage: {size: 1000}}", "mysql: {storage: {size: 1Ki}}"},
+		// The way back where a class cannot expand its volumes. The operator compares with the claim.
+		"smaller":            {"mysql: {storage: {size: 20Gi}}", "mysql: {storage: {size: 10Gi}}"},
+		"back to none":       {"mysql: {storage: {size: 20Gi}}", "mysql: {}"},
 		"the same class":     {"mysql: {storage: {storageClassName: a}}", "mysql: {storage: {storageClassName: a, retention: Delete}}"},
 		"no class":           {"mysql: {storage: {storageClassName: null}}", "mysql: {}"},
 		"no class, the same": {"mysql: {}", "mysql: {storage: {storageClassName: null}}"},
@@ -234,5 +241,46 @@ func TestVolumesMayGrow(t *testing.T) {
 			t.Parallel()
 			assert.NilError(t, update(t, resourceOf(t, test[0]), resourceOf(t, test[1])))
 		})
+	}
+}
+
+// A rename of mysql means another volume. Where there is none yet, or none any more, and for
+// middleware without data, a name may change.
+func TestNamesThatMayChange(t *testing.T) {
+	t.Parallel()
+	const elsewhere = "kind: ThirdParty, thirdParty: {url: 'mysql://example.com'}"
+	for name, test := range map[string][2]string{
+		"the default, told":           {"mysql: {}", "mysql: {name: mysql-dataservice}"},
+		"the default, told no more":   {"mysql: {name: mysql-dataservice}", "mysql: {name: null}"},
+		"the same, of another kind":   {"mysql: {name: a}", "mysql: {name: a, kind: Deployment}"},
+		"mysql added":                 {"{}", "mysql: {name: a}"},
+		"mysql taken out":             {"mysql: {name: a}", "{}"},
+		"of mysql elsewhere":          {"mysql: {name: a, " + elsewhere + "}", "mysql: {name: b, " + elsewhere + "}"},
+		"of mysql elsewhere, as 3":    {"mysql: {name: a, kind: 3, thirdParty: {url: 'mysql://example.com'}}", "mysql: {name: b, kind: 3, thirdParty: {url: 'mysql://example.com'}}"},
+		"with mysql moving elsewhere": {"mysql: {name: a}", "mysql: {name: b, " + elsewhere + "}"},
+		"with mysql moving in":        {"mysql: {name: a, " + elsewhere + "}", "mysql: {name: b}"},
+		"of eureka":                   {"eureka: {name: a}", "eureka: {name: b}"},
+		"of uuc":                      {"uuc: {name: a, thirdParty: {url: 'http://a'}}", "uuc: {thirdParty: {url: 'http://a'}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.NilError(t, update(t, resourceOf(t, test[0]), resourceOf(t, test[1])))
+		})
+	}
+}
+
+// mysql that is taken out and declared again later may have any name: its data was retained under
+// the old one, and the author has said twice that this is what is meant.
+func TestMySQLMayComeBackUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	object := resourceOf(t, "mysql: {name: a}")
+	object.SetNamespace(newNamespace(t))
+	assert.NilError(t, api.Create(t.Context(), object))
+	for _, spec := range []string{"{}", "mysql: {name: b}"} {
+		changed := resourceOf(t, spec)
+		changed.SetNamespace(object.GetNamespace())
+		changed.SetResourceVersion(object.GetResourceVersion())
+		assert.NilError(t, api.Update(t.Context(), changed))
+		object = changed
 	}
 }

@@ -17,7 +17,8 @@ type Service struct {
 
 // ObjectName is what a component's objects are called.
 type ObjectName struct {
-	// Name of the objects. Default: the component's own.
+	// name of the objects. For mysql it may not be changed while mysql runs in the cluster. Default: the
+	// name of the component; mysql-dataservice for mysql.
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:example=`auth-blue`
@@ -29,16 +30,16 @@ type ObjectName struct {
 // AdditionalService is a service of the user's own. One that depends on mysql, eureka or uuc
 // finds their addresses and the database account in its environment.
 //
-// +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="that is a name of the platform's own; choose another"
-// +kubebuilder:validation:XValidation:rule="has(self.image)",fieldPath=".image",reason=FieldValueRequired,message="an additional service needs an image"
+// +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="must not be the name of a built-in component, nor 'platform': choose another name"
+// +kubebuilder:validation:XValidation:rule="has(self.image)",fieldPath=".image",reason=FieldValueRequired,message="must be set: an additional service has no built-in image"
 type AdditionalService struct {
-	// Name of the service and of its objects.
+	// name of the service and of its objects.
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:example=`reports`
 	Name string `json:"name"`
 
-	// Kind is Deployment, StatefulSet or DaemonSet.
+	// kind is Deployment, StatefulSet (stable pod names) or DaemonSet (a pod on each node).
 	// +kubebuilder:validation:Enum=Deployment;StatefulSet;DaemonSet
 	// +kubebuilder:default=Deployment
 	// +kubebuilder:example=`StatefulSet`
@@ -48,7 +49,7 @@ type AdditionalService struct {
 	Workload      `json:",inline"`
 	ServiceFields `json:",inline"`
 
-	// Ingress publishes the service under a host name.
+	// ingress publishes the service under a host name.
 	// +kubebuilder:example=`{host: data.example.com}`
 	// +optional
 	// +nullable
@@ -57,33 +58,35 @@ type AdditionalService struct {
 
 // ServiceFields are what a service has beyond other workloads.
 type ServiceFields struct {
-	// Ports (Port) beside the main one, of container and Service.
+	// ports (Port) are further ports of the container and the Service. An entry with the number of port
+	// replaces the main port.
 	// +kubebuilder:example=`[{name: metrics, port: 9090}]`
 	// +optional
 	// +nullable
 	Ports []Object `json:"ports,omitempty"`
 
-	// SessionAffinity ClientIP keeps a client at one pod.
+	// sessionAffinity is None (any pod serves a client) or ClientIP (one client is served by one pod).
 	// +kubebuilder:validation:Enum=None;ClientIP
 	// +kubebuilder:default=None
 	// +kubebuilder:example=`ClientIP`
 	// +optional
 	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
 
-	// Strategy Recreate stops all pods before new ones start.
+	// strategy is RollingUpdate (replaces pods gradually) or Recreate (stops all pods first, so the
+	// service is down meanwhile; kind Deployment only).
 	// +kubebuilder:validation:Enum=RollingUpdate;Recreate
 	// +kubebuilder:default=RollingUpdate
 	// +kubebuilder:example=`Recreate`
 	// +optional
 	Strategy string `json:"strategy,omitempty"`
 
-	// RollingUpdate is the pace of updates. Default: one pod more, none less.
+	// rollingUpdate is how many pods an update replaces at once. Default: one pod more, none less.
 	// +kubebuilder:example=`{maxSurge: 25%, maxUnavailable: 1}`
 	// +optional
 	// +nullable
 	RollingUpdate *Object `json:"rollingUpdate,omitempty"`
 
-	// MinReadySeconds until a new pod counts as ready. Default: 0.
+	// minReadySeconds is how long a new pod must be ready before it counts as available. Default: 0.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	// +kubebuilder:example=`10`
@@ -91,7 +94,8 @@ type ServiceFields struct {
 	// +nullable
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// ProgressDeadlineSeconds until a stuck update fails. Default: 600 + minReadySeconds.
+	// progressDeadlineSeconds is how long an update may make no progress before the component becomes
+	// Degraded. Default: 600 + minReadySeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:example=`300`
@@ -99,13 +103,14 @@ type ServiceFields struct {
 	// +nullable
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// Autoscaling leaves the number of pods to an autoscaler.
+	// autoscaling creates a HorizontalPodAutoscaler, which then sets the number of pods.
 	// +kubebuilder:example=`{min: 2, max: 5, cpu: 70}`
 	// +optional
 	// +nullable
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 
-	// DisruptionBudget. Default: one pod, of several.
+	// disruptionBudget configures a PodDisruptionBudget. Default: maxUnavailable 1 if there is more than one
+	// pod, else none.
 	// +kubebuilder:example=`{minAvailable: 50%}`
 	// +optional
 	// +nullable
@@ -116,7 +121,7 @@ type ServiceFields struct {
 type Published struct {
 	Service `json:",inline"`
 
-	// Ingress publishes the service under a host name.
+	// ingress publishes the service under a host name.
 	// +kubebuilder:example=`{host: data.example.com}`
 	// +optional
 	// +nullable
@@ -125,33 +130,33 @@ type Published struct {
 
 // Port is a port of a container and of its Service.
 type Port struct {
-	// Name of the port.
+	// name of the port.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:example=`metrics`
 	Name string `json:"name"`
 
-	// Port of the Service.
+	// port is the port of the Service.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +kubebuilder:example=`9090`
 	Port int32 `json:"port"`
 
-	// TargetPort is the container's port, or its name. Default: port.
+	// targetPort is the port of the container, or its name. Default: the value of port.
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:example=`8080`
 	// +optional
 	// +nullable
 	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
 
-	// Protocol is TCP, UDP or SCTP.
+	// protocol is TCP, UDP or SCTP.
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
 	// +kubebuilder:default=TCP
 	// +kubebuilder:example=`UDP`
 	// +optional
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
 
-	// NodePort on every node. Default: chosen where there is one.
+	// nodePort opens this port on every node. Default: chosen by Kubernetes if the Service type has node ports.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	// +kubebuilder:example=`30190`
@@ -162,13 +167,13 @@ type Port struct {
 
 // RollingUpdate is the pace of an update, each a number of pods or a percentage.
 type RollingUpdate struct {
-	// MaxSurge is how many pods there may be beyond replica. Default: 1.
+	// maxSurge is how many pods there may be in addition to replica. Default: 1.
 	// +kubebuilder:example=`25%`
 	// +optional
 	// +nullable
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// MaxUnavailable is how many pods may be missing. Default: 0.
+	// maxUnavailable is how many pods may be missing. Default: 0.
 	// +kubebuilder:example=`1`
 	// +optional
 	// +nullable
@@ -179,7 +184,7 @@ type RollingUpdate struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.max >= self.min",fieldPath=".max",message="max must not be less than min"
 type Autoscaling struct {
-	// Min is the least number of pods.
+	// min is the lowest number of pods.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
@@ -187,13 +192,13 @@ type Autoscaling struct {
 	// +optional
 	Min int32 `json:"min,omitempty"`
 
-	// Max is the greatest number of pods.
+	// max is the highest number of pods.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:example=`5`
 	Max int32 `json:"max"`
 
-	// CPU use to aim at, in percent of the request. Default: 80, without memory.
+	// cpu is the CPU usage to aim at, in percent of the request. Default: 80 if memory is not set.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:example=`70`
@@ -201,7 +206,7 @@ type Autoscaling struct {
 	// +nullable
 	CPU *int32 `json:"cpu,omitempty"`
 
-	// Memory use to aim at, in percent of the request.
+	// memory is the memory usage to aim at, in percent of the request.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:example=`80`
@@ -212,19 +217,19 @@ type Autoscaling struct {
 
 // DisruptionBudget is a PodDisruptionBudget: either minAvailable or maxUnavailable.
 type DisruptionBudget struct {
-	// Disabled leaves it out.
+	// disabled means no PodDisruptionBudget.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
 
-	// MinAvailable is how many pods must stay.
+	// minAvailable is how many pods must stay available.
 	// +kubebuilder:example=`50%`
 	// +optional
 	// +nullable
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
-	// MaxUnavailable is how many pods may go. Default: 1.
+	// maxUnavailable is how many pods may be evicted at once. Default: 1.
 	// +kubebuilder:example=`1`
 	// +optional
 	// +nullable
@@ -233,14 +238,14 @@ type DisruptionBudget struct {
 
 // Ingress publishes a service under a host name.
 type Ingress struct {
-	// Host name.
+	// host is the host name; it may start with a wildcard label.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	// +kubebuilder:example=`data.example.com`
 	Host string `json:"host"`
 
-	// Path below which requests go to the service.
+	// path is the start of the paths whose requests go to the service.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/`
 	// +kubebuilder:default=/
@@ -248,21 +253,21 @@ type Ingress struct {
 	// +optional
 	Path string `json:"path,omitempty"`
 
-	// TLSSecret holds the host's certificate and key. Default: none, plain HTTP.
+	// tlsSecret names the Secret with the certificate and key of the host. Default: none, plain HTTP.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`data-example-com`
 	// +optional
 	// +nullable
 	TLSSecret string `json:"tlsSecret,omitempty"`
 
-	// ClassName of the ingress. Default: the cluster's default.
+	// className is the ingress class. Default: the cluster's default.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`nginx`
 	// +optional
 	// +nullable
 	ClassName string `json:"className,omitempty"`
 
-	// Annotations of the Ingress.
+	// annotations of the Ingress.
 	// +kubebuilder:example=`{nginx.ingress.kubernetes.io/proxy-body-size: "0"}`
 	// +optional
 	// +nullable

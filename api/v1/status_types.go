@@ -73,42 +73,63 @@ const (
 	ReasonPruneFailed = "PruneFailed"
 	// ReasonContested: another writer keeps changing a field that the spec owns.
 	ReasonContested = "Contested"
+	// ReasonNotAdopted: an object that this DataService owns was not written by this operator, but
+	// by an earlier one or by a person. Nothing is written until it is gone or released.
+	ReasonNotAdopted = "NotAdopted"
+	// ReasonVolumeNotResized: a volume has not the size that the spec asks for. Everything else goes on.
+	ReasonVolumeNotResized = "VolumeNotResized"
 	// ReasonNewerOperator: a newer version of the operator wrote some of the objects.
 	ReasonNewerOperator = "NewerOperator"
 )
 
+// The reasons of events of type Normal. A Warning has the reason of the condition Degraded.
+const (
+	// EventReady: all components are ready.
+	EventReady = "Ready"
+	// EventComponentCreated: the workload of a component was created.
+	EventComponentCreated = "ComponentCreated"
+	// EventComponentUpdated: an object was updated because the spec or the operator changed.
+	EventComponentUpdated = "ComponentUpdated"
+	// EventComponentReplaced: an object was deleted to be created again.
+	EventComponentReplaced = "ComponentReplaced"
+	// EventDriftCorrected: an object that had been changed or deleted was restored.
+	EventDriftCorrected = "DriftCorrected"
+	// EventPruned: an object that is no longer declared was deleted.
+	EventPruned = "Pruned"
+)
+
 // DataServiceStatus is the platform as the operator last saw it.
 type DataServiceStatus struct {
-	// ObservedGeneration is the generation of the spec that this status describes.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +kubebuilder:example=`3`
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Phase is one word for the whole: Pending, Creating, Running, Updating, Scaling, Degraded,
-	// Failed, Paused or Terminating.
+	// phase sums up the DataService: Pending, Creating, Running, Updating, Scaling, Degraded, Failed,
+	// Paused or Terminating.
 	// +kubebuilder:example=`Running`
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// Ready counts the components that are ready, of those declared: 7/12.
+	// ready counts the components that are ready, of those declared: 7/12.
 	// +kubebuilder:example=`7/12`
 	// +optional
 	Ready string `json:"ready,omitempty"`
 
-	// Message is the components in their order, those being worked on in brackets
-	// (mysql->uuc->[eureka]->auth), or what is wrong: component, pod and reason.
+	// message lists the components in their order, those being worked on in brackets
+	// (mysql->uuc->[eureka]->auth), or says what is wrong: component, pod and reason.
 	// +kubebuilder:example=`mysql->uuc->[eureka]->auth`
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// Conditions are Ready, Progressing, Degraded and Paused, and while true Reconciling and Stalled.
+	// conditions are Ready, Progressing, Degraded and Paused, and while true Reconciling and Stalled.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllReady}]`
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Components are the declared components in their order.
+	// components are the declared components in their order.
 	// +kubebuilder:example=`[{name: mysql, kind: StatefulSet, phase: Running, ready: 1, desired: 1}]`
 	// +listType=map
 	// +listMapKey=name
@@ -118,37 +139,78 @@ type DataServiceStatus struct {
 
 // ComponentStatus is one component as the operator last saw it.
 type ComponentStatus struct {
-	// Name is the component's key in the spec.
+	// name is the component's key in the spec.
 	// +kubebuilder:example=`auth`
 	Name string `json:"name"`
 
-	// Kind is Deployment, StatefulSet, DaemonSet or ThirdParty.
+	// kind is Deployment, StatefulSet, DaemonSet or ThirdParty.
 	// +kubebuilder:example=`Deployment`
 	// +optional
 	Kind string `json:"kind,omitempty"`
 
-	// Phase is Pending, Creating, Running, Updating, Scaling, Degraded or Failed.
+	// phase is Pending, Creating, Running, Updating, Scaling, Degraded or Failed.
 	// +kubebuilder:example=`Running`
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// Ready is the number of pods that are ready.
+	// ready is the number of pods that are ready.
 	// +kubebuilder:example=`2`
 	// +optional
 	Ready int32 `json:"ready"`
 
-	// Desired is the number of pods that should be ready.
+	// desired is the number of pods that should be ready.
 	// +kubebuilder:example=`2`
 	// +optional
 	Desired int32 `json:"desired"`
 
-	// Revision is the digest of what was last applied for this component, without its number of pods.
+	// revision is the digest of what was last applied for this component, without its number of pods.
 	// +kubebuilder:example=`5f1d7a84`
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
-	// Message says what the component waits for, or which pod is not well and why.
+	// message says what the component waits for, or which pod is not well and why.
 	// +kubebuilder:example=`waits for mysql`
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// waitsFor are the components that must be ready before this one is created or updated. Empty
+	// when nothing holds it back.
+	// +kubebuilder:example=`[mysql]`
+	// +listType=set
+	// +optional
+	WaitsFor []string `json:"waitsFor,omitempty"`
+
+	// culprit is the object to look at while phase is Degraded or Failed.
+	// +kubebuilder:example=`{kind: Pod, name: auth-6b7c9f-x2x4p, reason: ImagePullBackOff}`
+	// +optional
+	Culprit *Culprit `json:"culprit,omitempty"`
+
+	// failedFrom is the phase that the component had before it was Failed. It goes on from there once
+	// the error is gone.
+	// +kubebuilder:example=`Updating`
+	// +optional
+	FailedFrom Phase `json:"failedFrom,omitempty"`
+
+	// lastTransitionTime is when phase changed last. Empty while phase is still what an operator
+	// before 0.3.0 wrote.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+}
+
+// Culprit is the object that keeps a component from being ready.
+type Culprit struct {
+	// kind of the object, such as Pod, Deployment or PersistentVolumeClaim.
+	// +kubebuilder:example=`Pod`
+	Kind string `json:"kind"`
+
+	// name of the object, in the namespace of the DataService.
+	// +kubebuilder:example=`auth-6b7c9f-x2x4p`
+	Name string `json:"name"`
+
+	// reason is one word, most often Kubernetes' own: ImagePullBackOff, CrashLoopBackOff,
+	// Unschedulable, ProgressDeadlineExceeded, FailedCreate. Missing: the object does not exist.
+	// +kubebuilder:example=`ImagePullBackOff`
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }

@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// An enumeration refuses null. So where a field has no default, which would take null's place, a
-// pattern lists its values.
+// CRD enums reject null, so optional fields without a default use a pattern that lists their values.
 
 // Workload is what every component has, whether middleware or service.
 type Workload struct {
-	// Image of the container. Default: the product's.
+	// image of the container. Default: the built-in image of the component; an additional service has none
+	// and must set it.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/auth:v2`
@@ -20,7 +20,8 @@ type Workload struct {
 	// +nullable
 	Image string `json:"image,omitempty"`
 
-	// Port of the container. Default: the product's.
+	// port of the container and its Service. Default: the built-in port of the component; an additional
+	// service has none.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +kubebuilder:example=`8080`
@@ -28,7 +29,7 @@ type Workload struct {
 	// +nullable
 	Port *int32 `json:"port,omitempty"`
 
-	// NodePort publishes it on every node. Default: 0, no.
+	// nodePort opens this port on every node. Default: 0, none.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	// +kubebuilder:example=`30180`
@@ -36,7 +37,7 @@ type Workload struct {
 	// +nullable
 	NodePort *int32 `json:"nodePort,omitempty"`
 
-	// Replica is the number of pods; autoscaling replaces it.
+	// replica is the number of pods. With autoscaling it is not used.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
@@ -44,28 +45,29 @@ type Workload struct {
 	// +optional
 	Replica *int32 `json:"replica,omitempty"`
 
-	// DependsOn names further components to wait for.
+	// dependsOn names components that must be ready before this one is created or changed, in addition to
+	// the built-in order.
 	// +kubebuilder:example=`[auth]`
 	// +listType=set
 	// +optional
 	// +nullable
 	DependsOn []ComponentName `json:"dependsOn,omitempty"`
 
-	// ServiceType is ClusterIP, NodePort, LoadBalancer or Headless. Default: ClusterIP, or NodePort
-	// with a nodePort.
+	// serviceType is ClusterIP (inside the cluster), NodePort (a port on every node), LoadBalancer, or
+	// Headless (no address of its own). Default: ClusterIP, or NodePort with a nodePort.
 	// +kubebuilder:validation:Pattern=`^(ClusterIP|NodePort|LoadBalancer|Headless)$`
 	// +kubebuilder:example=`LoadBalancer`
 	// +optional
 	// +nullable
 	ServiceType string `json:"serviceType,omitempty"`
 
-	// ServiceAnnotations are annotations of the Service.
+	// serviceAnnotations are annotations of the Service.
 	// +kubebuilder:example=`{example.com/pool: internal}`
 	// +optional
 	// +nullable
 	ServiceAnnotations map[string]string `json:"serviceAnnotations,omitempty"`
 
-	// ServiceLabels are further labels of the Service.
+	// serviceLabels are additional labels of the Service.
 	// +kubebuilder:example=`{monitored: "yes"}`
 	// +optional
 	// +nullable
@@ -80,8 +82,8 @@ type Workload struct {
 // additionalServices or cronJobs.
 type ComponentName string
 
-// Size is how much a component's container gets, by meaning. The charts' values say how much
-// that is; docs/operations.md has the table.
+// Size is how much CPU and memory a component's container gets. The charts' values say how much
+// that is; docs/services.md has the table.
 //
 // +kubebuilder:validation:Pattern=`^(small|medium|large|custom)$`
 type Size string
@@ -91,31 +93,32 @@ const SizeCustom Size = "custom"
 
 // ContainerFields are what the spec says of a component's own container.
 type ContainerFields struct {
-	// Size is small, medium, large or custom. Default: the product's.
+	// size is small, medium, large, or custom (the amounts of resources). Default: that of spec.defaults for
+	// a service, else the built-in amounts.
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
 	Size Size `json:"size,omitempty"`
 
-	// Resources (ResourceRequirements) are the amounts of size custom.
+	// resources (ResourceRequirements) are the requests and limits for size custom.
 	// +kubebuilder:example=`{requests: {cpu: 100m}}`
 	// +optional
 	// +nullable
 	Resources *Object `json:"resources,omitempty"`
 
-	// Command replaces the image's entrypoint.
+	// command replaces the image's entrypoint.
 	// +kubebuilder:example=`[/bin/server]`
 	// +optional
 	// +nullable
 	Command []string `json:"command,omitempty"`
 
-	// Args replace the image's arguments.
+	// args replace the image's arguments.
 	// +kubebuilder:example=`["--verbose"]`
 	// +optional
 	// +nullable
 	Args []string `json:"args,omitempty"`
 
-	// Env are variables of the container; they win over its own.
+	// env sets variables of the container; they override the built-in ones.
 	// +kubebuilder:validation:MaxProperties=500
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_.-][A-Za-z0-9_.-]*$'))",message="the name of an environment variable must consist of letters, digits, '_', '-' or '.' and not start with a digit"
 	// +kubebuilder:example=`{JAVA_OPTS: "-Xmx512m"}`
@@ -123,32 +126,33 @@ type ContainerFields struct {
 	// +nullable
 	Env map[string]string `json:"env,omitempty"`
 
-	// Envs (EnvVar) are variables, with valueFrom and all; they win over env.
+	// envs (EnvVar) sets variables in full, such as with valueFrom; they override env.
 	// +kubebuilder:example=`[{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]`
 	// +optional
 	// +nullable
 	Envs []Object `json:"envs,omitempty"`
 
-	// EnvFrom (EnvFromSource) makes variables of ConfigMaps and Secrets.
+	// envFrom (EnvFromSource) sets a variable for each key of a ConfigMap or Secret; all others override them.
 	// +kubebuilder:example=`[{configMapRef: {name: settings}}]`
 	// +optional
 	// +nullable
 	EnvFrom []Object `json:"envFrom,omitempty"`
 
-	// VolumeMounts (VolumeMount) of the container.
+	// volumeMounts (VolumeMount) are additional mounts of the container.
 	// +kubebuilder:example=`[{name: cache, mountPath: /cache}]`
 	// +optional
 	// +nullable
 	VolumeMounts []Object `json:"volumeMounts,omitempty"`
 
-	// ImagePullPolicy is Always, IfNotPresent or Never.
+	// imagePullPolicy is Always (ask the registry at each start), IfNotPresent, or Never (the node must have
+	// the image).
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	// +kubebuilder:default=IfNotPresent
 	// +kubebuilder:example=`Always`
 	// +optional
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// SecurityContext of the container, field by field over the default.
+	// securityContext of the container. A field given replaces that field of the default.
 	// +kubebuilder:example=`{readOnlyRootFilesystem: true}`
 	// +optional
 	// +nullable
@@ -157,62 +161,63 @@ type ContainerFields struct {
 
 // PodFields are what the spec says of a component's pods.
 type PodFields struct {
-	// Probes (Probes) of health. Default: TCP, to the port.
+	// probes (Probes) configures the health checks. Default: TCP connections to port.
 	// +kubebuilder:example=`{path: /actuator/health, liveness: {disabled: true}}`
 	// +optional
 	// +nullable
 	Probes *Object `json:"probes,omitempty"`
 
-	// Config holds settings by name, over the product's own file.
+	// config holds settings by name. They override or extend the built-in settings file.
 	// +kubebuilder:example=`{spring.rabbitmq.host: rabbitmq.example.com}`
 	// +optional
 	// +nullable
 	Config map[string]string `json:"config,omitempty"`
 
-	// ConfigFiles (ConfigFile) are mounted at their paths, over the product's.
+	// configFiles (ConfigFile) are mounted at their paths; they replace built-in files.
 	// +kubebuilder:example=`[{path: /config/logback.xml, content: "<configuration/>"}]`
 	// +optional
 	// +nullable
 	ConfigFiles []Object `json:"configFiles,omitempty"`
 
-	// InitContainers (Container) run before the component's container.
+	// initContainers (Container) run before the component's container.
 	// +kubebuilder:example=`[{name: wait, image: busybox:1.37, command: ["true"]}]`
 	// +optional
 	// +nullable
 	InitContainers []Object `json:"initContainers,omitempty"`
 
-	// Sidecars (Container) run beside the component's container.
+	// sidecars (Container) run beside the component's container.
 	// +kubebuilder:example=`[{name: logs, image: fluent/fluent-bit:4.1.0}]`
 	// +optional
 	// +nullable
 	Sidecars []Object `json:"sidecars,omitempty"`
 
-	// Volumes (Volume) of the pods, beside the component's own.
+	// volumes (Volume) are additional volumes of the pods.
 	// +kubebuilder:example=`[{name: cache, emptyDir: {}}]`
 	// +optional
 	// +nullable
 	Volumes []Object `json:"volumes,omitempty"`
 
-	// ServiceAccountName of the pods. No token is mounted.
+	// serviceAccountName is the service account of the pods. No token is mounted. Default: that of the
+	// namespace.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`runner`
 	// +optional
 	// +nullable
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// Annotations of the pods.
+	// annotations are additional annotations of the pods.
 	// +kubebuilder:example=`{example.com/team: data}`
 	// +optional
 	// +nullable
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// PodSecurityContext of the pods, field by field over the default.
+	// podSecurityContext is the security context of the pods. A field given replaces that field of the default.
 	// +kubebuilder:example=`{fsGroup: 2000}`
 	// +optional
 	// +nullable
 	PodSecurityContext *Object `json:"podSecurityContext,omitempty"`
 
-	// PodTemplate (PodTemplateSpec) is merged over the pods, for all else.
+	// podTemplate (PodTemplateSpec) is merged into the pod template last, for everything that has no field here.
 	// +kubebuilder:example=`{spec: {hostAliases: [{ip: "192.0.2.1", hostnames: [db]}]}}`
 	// +optional
 	// +nullable
@@ -222,43 +227,43 @@ type PodFields struct {
 // SchedulingFields say where pods run and what they are labelled with, for one component or, in
 // defaults, for all.
 type SchedulingFields struct {
-	// ImagePullSecrets (LocalObjectReference) to use.
+	// imagePullSecrets (LocalObjectReference) are the credentials for pulling images.
 	// +kubebuilder:example=`[{name: registry}]`
 	// +optional
 	// +nullable
 	ImagePullSecrets []Object `json:"imagePullSecrets,omitempty"`
 
-	// Labels of the objects and pods.
+	// labels are additional labels of the objects and pods.
 	// +kubebuilder:example=`{team: data}`
 	// +optional
 	// +nullable
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// NodeSelector of the pods.
+	// nodeSelector is what a node must be labelled with to run the pods.
 	// +kubebuilder:example=`{disk: ssd}`
 	// +optional
 	// +nullable
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// Affinity (Affinity) of the pods.
+	// affinity (Affinity) is where pods prefer or have to run.
 	// +kubebuilder:example=`{podAntiAffinity: {}}`
 	// +optional
 	// +nullable
 	Affinity *Object `json:"affinity,omitempty"`
 
-	// Tolerations (Toleration) of the pods.
+	// tolerations (Toleration) are the taints of nodes that the pods tolerate.
 	// +kubebuilder:example=`[{key: dedicated, operator: Exists}]`
 	// +optional
 	// +nullable
 	Tolerations []Object `json:"tolerations,omitempty"`
 
-	// TopologySpreadConstraints of the pods.
+	// topologySpreadConstraints spread the pods over nodes or zones.
 	// +kubebuilder:example=`[{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]`
 	// +optional
 	// +nullable
 	TopologySpreadConstraints []Object `json:"topologySpreadConstraints,omitempty"`
 
-	// PriorityClassName of the pods.
+	// priorityClassName is the priority class of the pods.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`high`
 	// +optional
@@ -269,7 +274,7 @@ type SchedulingFields struct {
 // Probes are the health checks of a component's container. Each is a Probe as Kubernetes knows
 // it, field by field over the default, or {disabled: true}.
 type Probes struct {
-	// Path makes the checks HTTP requests to it. Default: none, they connect only.
+	// path makes the checks HTTP requests to this path. Default: none, they connect by TCP only.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/`
 	// +kubebuilder:example=`/actuator/health`
@@ -277,19 +282,19 @@ type Probes struct {
 	// +nullable
 	Path string `json:"path,omitempty"`
 
-	// Startup holds the others back until it succeeds once. Default: up to five minutes.
+	// startup must succeed once before the other checks start. Default: up to five minutes.
 	// +kubebuilder:example=`{failureThreshold: 120}`
 	// +optional
 	// +nullable
 	Startup *Object `json:"startup,omitempty"`
 
-	// Readiness decides whether the Service sends requests. Default: every 5 s.
+	// readiness decides whether the Service sends requests to a pod. Default: every 5 s.
 	// +kubebuilder:example=`{periodSeconds: 2}`
 	// +optional
 	// +nullable
 	Readiness *Object `json:"readiness,omitempty"`
 
-	// Liveness restarts the container when it fails. Default: every 10 s, after 6 failures.
+	// liveness restarts the container when it fails. Default: every 10 s, after 6 failures.
 	// +kubebuilder:example=`{disabled: true}`
 	// +optional
 	// +nullable
@@ -300,31 +305,31 @@ type Probes struct {
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.content), has(self.configMap), has(self.secret)].filter(x, x).size() == 1",message="a file has one of content, configMap and secret"
 type ConfigFile struct {
-	// Path of the file in the container.
+	// path is where the file appears in the container.
 	// +kubebuilder:validation:MaxLength=250
 	// +kubebuilder:validation:Pattern=`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
 	// +kubebuilder:example=`/config/logback.xml`
 	Path string `json:"path"`
 
-	// Content of the file.
+	// content of the file.
 	// +kubebuilder:example=`<configuration/>`
 	// +optional
 	// +nullable
 	Content *string `json:"content,omitempty"`
 
-	// ConfigMap that holds the file.
+	// configMap names the ConfigMap that holds the file.
 	// +kubebuilder:example=`logging`
 	// +optional
 	// +nullable
 	ConfigMap string `json:"configMap,omitempty"`
 
-	// Secret that holds the file.
+	// secret names the Secret that holds the file.
 	// +kubebuilder:example=`certificates`
 	// +optional
 	// +nullable
 	Secret string `json:"secret,omitempty"`
 
-	// Key of the ConfigMap or Secret. Default: the file's name.
+	// key is the key in the ConfigMap or Secret. Default: the last part of path.
 	// +kubebuilder:example=`logback.xml`
 	// +optional
 	// +nullable

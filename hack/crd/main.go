@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command crd takes the examples out of a generated CRD. They are for the API
-// reference: with them in every copy of a component's schema the CRD would not
-// fit into the annotation in which a client-side kubectl apply keeps it.
+// reference; in the CRD each would stand in up to fifteen copies of a
+// component's schema, and a client-side kubectl apply keeps the CRD in an
+// annotation, whose size is limited.
 package main
 
 import (

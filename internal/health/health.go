@@ -25,10 +25,20 @@ type State struct {
 	// Problem says which pod or object does not come up, and why; empty while all is well or
 	// merely takes its time.
 	Problem string
+	// Culprit is the object that Problem is about.
+	Culprit Culprit
 	// Hint says what is not settled, for a component that should be.
 	Hint string
+	// HintCulprit is the object that Hint is about.
+	HintCulprit Culprit
 	// Note is what a person may want to know while all is well: the last run of a cron job.
 	Note string
+}
+
+// Culprit is the object that a person should look at, and why. Reason is one word, such as
+// ImagePullBackOff; it and Message stay the same while the cause does.
+type Culprit struct {
+	Kind, Name, Reason, Message string
 }
 
 // Of judges a component from its live objects and its pods.
@@ -43,19 +53,35 @@ func Of(objects []*unstructured.Unstructured, pods []*corev1.Pod) State {
 	return state
 }
 
+// AddMissing adds a planned object that does not exist. Without it, a component whose other
+// objects are all well would not be settled and nothing would say why.
+func (s *State) AddMissing(planned *unstructured.Unstructured) {
+	s.Settled = false
+	s.hint(Culprit{planned.GetKind(), planned.GetName(), "Missing", "it does not exist"}, fmt.Sprintf("%s %s does not exist", planned.GetKind(), planned.GetName()))
+}
+
+func (s *State) problem(culprit Culprit, text string) { s.Problem, s.Culprit = text, culprit }
+func (s *State) hint(culprit Culprit, text string)    { s.Hint, s.HintCulprit = text, culprit }
+
 func (s *State) add(object *unstructured.Unstructured) {
-	where := object.GetKind() + " " + object.GetName()
 	result, err := status.Compute(object)
+	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}
+	if err != nil {
+		culprit.Reason, culprit.Message = "StatusUnreadable", fmt.Sprintf("its status cannot be read: %v", err)
+	} else {
+		culprit.Reason, culprit.Message = string(result.Status), result.Message
+		if len(result.Conditions) > 0 && result.Conditions[0].Reason != "" {
+			culprit.Reason = result.Conditions[0].Reason
+		}
+	}
+	text := fmt.Sprintf("%s %s: %s", culprit.Kind, culprit.Name, culprit.Message)
 	switch {
-	case err != nil:
+	case err != nil || result.Status == status.FailedStatus:
 		s.Settled = false
-		s.Problem = fmt.Sprintf("%s: its status cannot be read: %v", where, err)
-	case result.Status == status.FailedStatus:
-		s.Settled = false
-		s.Problem = fmt.Sprintf("%s: %s", where, result.Message)
+		s.problem(culprit, text)
 	case result.Status != status.CurrentStatus:
 		s.Settled = false
-		s.Hint = fmt.Sprintf("%s: %s", where, result.Message)
+		s.hint(culprit, text)
 	}
 	s.count(object)
 }
@@ -82,7 +108,8 @@ func (s *State) count(object *unstructured.Unstructured) {
 		condition, _ := c.(map[string]any)
 		// A quota, a limit range or an admission rule refuses the pods.
 		if condition["type"] == "ReplicaFailure" && condition["status"] == "True" && !s.Settled {
-			s.Problem = fmt.Sprintf("%s %s: %v: %v", object.GetKind(), object.GetName(), condition["reason"], condition["message"])
+			culprit := Culprit{object.GetKind(), object.GetName(), fmt.Sprint(condition["reason"]), fmt.Sprint(condition["message"])}
+			s.problem(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
 		}
 	}
 }
@@ -94,13 +121,15 @@ func (s *State) blame(pods []*corev1.Pod) {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	for _, pod := range pods {
 		if problem := PodProblem(pod); problem != "" {
-			s.Problem = fmt.Sprintf("pod %s: %s", pod.Name, problem)
+			reason, message, _ := strings.Cut(problem, ": ")
+			s.problem(Culprit{"Pod", pod.Name, reason, message}, fmt.Sprintf("pod %s: %s", pod.Name, problem))
 			return
 		}
 	}
 	for _, pod := range pods {
-		if hint := podHint(pod); hint != "" {
-			s.Hint = fmt.Sprintf("pod %s: %s", pod.Name, hint)
+		if reason, text := podHint(pod); text != "" {
+			_, message, _ := strings.Cut(text, ": ")
+			s.hint(Culprit{"Pod", pod.Name, reason, message}, fmt.Sprintf("pod %s: %s", pod.Name, text))
 			return
 		}
 	}

@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // PodProblem says why a pod does not come up, as "Reason: message", or nothing when it is well
 // or merely starting. The text stays the same while the cause does: it has no counters, no
 // times, and does not alternate with the kubelet's retries.
 func PodProblem(pod *corev1.Pod) string {
-	if pod.DeletionTimestamp != nil {
+	if gone(pod) {
 		return ""
 	}
 	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse &&
@@ -26,46 +27,80 @@ func PodProblem(pod *corev1.Pod) string {
 		return strings.TrimSuffix(fmt.Sprintf("%s: %s", orElse(pod.Status.Reason, "Failed"), pod.Status.Message), ": ")
 	}
 	for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if problem := containerProblem(container); problem != "" {
+		if problem := containerProblem(container, notReadySince(pod)); problem != "" {
 			return problem
 		}
 	}
 	return ""
 }
 
-// podHint says what a pod that is not ready is doing.
-func podHint(pod *corev1.Pod) string {
-	if pod.DeletionTimestamp != nil {
-		return ""
+// podHint says what a pod that is not ready is doing, as the reason in one word and as a text.
+func podHint(pod *corev1.Pod) (reason, text string) {
+	if gone(pod) {
+		return "", ""
 	}
 	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
-		return fmt.Sprintf("%s: %s", c.Reason, c.Message)
+		return c.Reason, fmt.Sprintf("%s: %s", c.Reason, c.Message)
 	}
 	if c := condition(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionFalse {
-		return "not ready: " + orElse(c.Message, c.Reason)
+		return orElse(c.Reason, "NotReady"), "not ready: " + orElse(c.Message, c.Reason)
 	}
-	return ""
+	return "", ""
+}
+
+// gone reports whether a pod counts no more. A ReplicaSet does not delete a pod that has ended
+// (evicted, or its node was shut down): it creates another one, and the old one stays for days.
+// A StatefulSet and a DaemonSet delete such a pod before they create another.
+func gone(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return true
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	return ended && owner != nil && owner.Kind == "ReplicaSet"
+}
+
+// notReadySince is when a pod stopped being ready, or zero when that is not known.
+func notReadySince(pod *corev1.Pod) metav1.Time {
+	if c := condition(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionFalse {
+		return c.LastTransitionTime
+	}
+	return metav1.Time{}
 }
 
 // starting are the waiting reasons of a container that is on its way.
 var starting = []string{"", "ContainerCreating", "PodInitializing"}
 
-func containerProblem(c corev1.ContainerStatus) string {
+func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) string {
 	if waiting := c.State.Waiting; waiting != nil && !slices.Contains(starting, waiting.Reason) && waiting.Reason != "CrashLoopBackOff" {
 		return imagePull(waiting)
 	}
-	// A crashing container is by turns running, terminated and waiting; it is one problem.
-	ended := c.State.Terminated
-	if ended == nil && !c.Ready && (c.RestartCount > 0 || c.State.Waiting != nil) {
-		ended = c.LastTerminationState.Terminated
-	}
-	if ended != nil && ended.ExitCode != 0 {
+	if ended := lastEnd(c, notReadySince); ended != nil && ended.ExitCode != 0 {
 		return fmt.Sprintf("CrashLoopBackOff: container %s ended with exit code %d (%s)", c.Name, ended.ExitCode, orElse(ended.Reason, "Error"))
 	}
 	if waiting := c.State.Waiting; waiting != nil && waiting.Reason == "CrashLoopBackOff" {
 		return fmt.Sprintf("CrashLoopBackOff: container %s keeps ending", c.Name)
 	}
 	return ""
+}
+
+// lastEnd is the end of a container that keeps the container from being ready now, or nil. A
+// crashing container is by turns terminated, waiting and running; it is one problem.
+//
+// A running container that crashed before is taken for crashing only while it has not been ready
+// since: then its pod is not ready since a time before the container started. Where the pod was
+// ready in between, the crash is history (it may be weeks old), and something else is wrong now.
+// Nor is a crash to blame while the container is created anew, as after a restart of the node.
+func lastEnd(c corev1.ContainerStatus, notReadySince metav1.Time) *corev1.ContainerStateTerminated {
+	switch {
+	case c.State.Terminated != nil:
+		return c.State.Terminated
+	case c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff":
+		return c.LastTerminationState.Terminated
+	case c.State.Running != nil && !c.Ready && !notReadySince.After(c.State.Running.StartedAt.Time):
+		return c.LastTerminationState.Terminated
+	}
+	return nil
 }
 
 // imagePull gives the kubelet's two alternating reasons for one failing pull a single form;

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,8 @@ func TestCRDSafety(t *testing.T) {
 		"nothing":             {func(*schemaProps) {}, ""},
 		"new optional field":  {func(s *schemaProps) { s.Properties["more"] = schemaProps{Type: "string"} }, ""},
 		"new text":            {func(s *schemaProps) { s.Description = "other" }, ""},
+		"new text of a rule":  {func(s *schemaProps) { s.XValidations[0].Message = "other" }, ""},
+		"narrower rule":       {func(s *schemaProps) { s.XValidations[0].Rule += " && false" }, "unhandled"},
 		"wider enum":          {at("rollout.order", func(p *schemaProps) { p.Enum = append(p.Enum, *set(`"Other"`)) }), "enum"},
 		"wider limit":         {at("web.replica", func(p *schemaProps) { p.Maximum = ptr.To(*p.Maximum + 1) }), ""},
 		"removed field":       {func(s *schemaProps) { delete(s.Properties, "cronJobs") }, "existingFieldRemoval"},
@@ -110,11 +113,72 @@ func TestCRDSafety(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, name string, crd *apiextensionsv1.CustomResourceDefinition) string {
+func write(t *testing.T, name string, content any) string {
 	t.Helper()
-	data, err := yaml.Marshal(crd)
+	data, err := yaml.Marshal(content)
 	assert.NilError(t, err)
 	file := filepath.Join(t.TempDir(), name)
 	assert.NilError(t, os.WriteFile(file, data, 0o600))
 	return file
+}
+
+// review is an entry of hack/crd-safety-reviewed.yaml.
+type review struct {
+	Path    string `json:"path"`
+	Added   string `json:"added,omitempty"`
+	Removed string `json:"removed,omitempty"`
+	Why     string `json:"why"`
+}
+
+// without removes a rule from a schema, with adds it.
+func without(rule string) func(*schemaProps) {
+	return func(p *schemaProps) {
+		p.XValidations = slices.DeleteFunc(p.XValidations, func(v apiextensionsv1.ValidationRule) bool { return v.Rule == rule })
+	}
+}
+
+func with(rule string) func(*schemaProps) {
+	return func(p *schemaProps) {
+		p.XValidations = append(p.XValidations, apiextensionsv1.ValidationRule{Rule: rule})
+	}
+}
+
+// Changes of rules that people have reviewed pass, the other way round they do not, and an entry
+// that is none any more has to go.
+func TestReviewedChangesOfRules(t *testing.T) {
+	const file = "hack/crd-safety-reviewed.yaml"
+	older := read[apiextensionsv1.CustomResourceDefinition](t, crdFile)
+	newer := older.DeepCopy()
+	change := func(crd *apiextensionsv1.CustomResourceDefinition, path string, change func(*schemaProps)) {
+		at(path, change)(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	}
+	reviews := read[[]review](t, file)
+	reviews = append(reviews, review{Path: "spec.web", Added: "true", Why: "a test"}, review{Path: "spec.web", Removed: "!false", Why: "a test"})
+	for _, r := range reviews {
+		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{&older, newer} {
+			change(crd, r.Path, without(r.Added+r.Removed))
+		}
+		if r.Added != "" {
+			change(newer, r.Path, with(r.Added))
+		} else {
+			change(&older, r.Path, with(r.Removed))
+		}
+	}
+	reviewed := write(t, "reviewed.yaml", reviews)
+	before, after := write(t, "old.yaml", &older), write(t, "new.yaml", newer)
+	run := func(arguments ...string) (string, error) {
+		c := command(t, "hack/crd-safety.sh", arguments...)
+		c.Env = append(os.Environ(), "REVIEWED="+reviewed)
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run(before, after)
+	assert.NilError(t, err, out)
+	out, err = run(after, before)
+	assert.Assert(t, err != nil && strings.Contains(out, "unhandled"), out)
+
+	rules := exec.CommandContext(t.Context(), "go", "run", "./hack/crdrules", "-all", reviewed, after, after, filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"))
+	rules.Dir = cluster.Root()
+	data, err := rules.CombinedOutput()
+	assert.Assert(t, err != nil && strings.Contains(string(data), "is not one between these CRDs: take it out"), "%s", data)
 }

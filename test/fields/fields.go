@@ -40,8 +40,8 @@ type Case struct {
 	Replaces bool `json:"replaces,omitempty"`
 	// Refused is the API server's answer to the change, for what only a new DataService can say.
 	Refused string `json:"refused,omitempty"`
-	// Final is the API server's answer to taking the change back.
-	Final string `json:"final,omitempty"`
+	// Stays is why taking the change back, which the API server accepts, leaves the objects as they are.
+	Stays string `json:"stays,omitempty"`
 }
 
 // Name of the case and of its golden file.

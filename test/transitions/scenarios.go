@@ -295,7 +295,7 @@ func (w *walker) createdAnew(ctx context.Context) error {
 	})
 }
 
-// storage grows and does not shrink.
+// storage grows, and stays in its class and under its name.
 func storage(ctx context.Context, w *walker) error {
 	size := func(value any) map[string]any {
 		return changed(w.spec, fieldsOf{"mysql": fieldsOf{"storage": fieldsOf{"size": value}}})
@@ -307,13 +307,10 @@ func storage(ctx context.Context, w *walker) error {
 			return ctx.Err()
 		}
 	}
-	p := &property{path: []string{"mysql", "storage", "size"}}
-	for _, smaller := range []any{"20Gi", "1Gi", nil} {
-		_, err := w.change(ctx, size(smaller))
-		w.report.add(result{kind: "storage", what: fmt.Sprintf("shrunk to %v", smaller), verdict: refused, err: namesField(err, p)})
-	}
 	_, err := w.change(ctx, changed(size("30Gi"), fieldsOf{"mysql": fieldsOf{"storage": fieldsOf{"storageClassName": "simulated"}}}))
 	w.report.add(result{kind: "storage", what: "another class", verdict: refused, err: namesField(err, &property{path: []string{"storageClassName"}})})
+	_, err = w.change(ctx, changed(w.spec, fieldsOf{"mysql": fieldsOf{"name": "blue"}}))
+	w.report.add(result{kind: "storage", what: "another name", verdict: refused, err: namesField(err, &property{path: []string{"mysql", "name"}})})
 	return w.quiet()
 }
 

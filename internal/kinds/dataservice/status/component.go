@@ -7,26 +7,26 @@ import (
 	"strings"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
 )
 
 // component derives a component's status from what was seen and from its previous status,
-// which alone knows whether it is new, changed or should have been well.
+// which alone knows whether it is new, changed or should have been well. prev is empty for a new one.
 func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 	next := dsv1.ComponentStatus{
-		Name: c.Name, Kind: c.Kind, Ready: c.Health.Ready, Desired: c.Health.Desired, Message: c.Note,
+		Name: c.Name, Kind: c.Kind, Ready: c.Health.Ready, Desired: c.Health.Desired, Message: c.Note, Revision: prev.Revision,
 	}
-	if prev == nil {
-		prev = &dsv1.ComponentStatus{}
+	if c.Error != "" {
+		fail(&next, c, prev)
+		return next
 	}
-	next.Revision = prev.Revision
+	was := remembered(prev)
 	if c.Applied {
 		next.Revision = c.Revision
 	}
 	switch {
-	case c.Error != "":
-		next.Phase, next.Message = dsv1.PhaseFailed, c.Error
 	case len(c.WaitsFor) > 0:
-		next.Phase, next.Message = dsv1.PhasePending, waiting(c)
+		next.Phase, next.Message, next.WaitsFor = dsv1.PhasePending, waiting(c), c.WaitsFor
 	case !c.Applied:
 		next.Phase = dsv1.PhasePending
 	case c.Health.Settled:
@@ -35,19 +35,49 @@ func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 			next.Message = c.Health.Note
 		}
 	case c.Health.Problem != "":
-		next.Phase, next.Message = dsv1.PhaseDegraded, c.Health.Problem
-	case prev.Revision == "" || prev.Phase == dsv1.PhaseCreating:
+		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Problem, culprit(c.Health.Culprit)
+	case prev.Revision == "" || was == dsv1.PhaseCreating:
 		next.Phase = dsv1.PhaseCreating
-	case prev.Revision != next.Revision || prev.Phase == dsv1.PhasePending:
+	case prev.Revision != next.Revision || was == dsv1.PhasePending:
 		next.Phase = dsv1.PhaseUpdating
 	case prev.Desired != next.Desired:
 		next.Phase = dsv1.PhaseScaling
-	case prev.Phase == dsv1.PhaseUpdating || prev.Phase == dsv1.PhaseScaling:
-		next.Phase = prev.Phase
+	case was == dsv1.PhaseUpdating || was == dsv1.PhaseScaling:
+		next.Phase = was
 	default: // it was well, nobody changed it, and it is not well any more
-		next.Phase, next.Message = dsv1.PhaseDegraded, c.Health.Hint
+		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Hint, culprit(c.Health.HintCulprit)
+		if next.Message == "" {
+			next.Message = "one of its objects is missing or being deleted"
+		}
 	}
 	return next
+}
+
+// fail makes a status Failed, and keeps in it what the next phase is derived from.
+func fail(next *dsv1.ComponentStatus, c Component, prev *dsv1.ComponentStatus) {
+	next.Phase, next.Message, next.Culprit = dsv1.PhaseFailed, c.Error, culprit(c.Culprit)
+	next.FailedFrom = remembered(prev)
+	switch {
+	case c.Health == (health.State{}): // the error came before the component's health was read
+		next.Ready, next.Desired = prev.Ready, prev.Desired
+	case next.Desired != prev.Desired && (next.FailedFrom == dsv1.PhaseRunning || next.FailedFrom == dsv1.PhaseDegraded):
+		next.FailedFrom = dsv1.PhaseScaling // the number of pods was written before the error came
+	}
+}
+
+// remembered is the phase that a component had last, or had before it failed.
+func remembered(prev *dsv1.ComponentStatus) dsv1.Phase {
+	if prev.Phase == dsv1.PhaseFailed {
+		return prev.FailedFrom
+	}
+	return prev.Phase
+}
+
+func culprit(c health.Culprit) *dsv1.Culprit {
+	if c == (health.Culprit{}) {
+		return nil
+	}
+	return &dsv1.Culprit{Kind: c.Kind, Name: c.Name, Reason: c.Reason}
 }
 
 func waiting(c Component) string {
@@ -58,7 +88,7 @@ func waiting(c Component) string {
 	return what + strings.Join(c.WaitsFor, ", ")
 }
 
-// inWork tells whether the operator is working on a component in this phase.
+// inWork reports whether the operator is working on a component in this phase.
 func inWork(phase dsv1.Phase) bool {
 	return phase == dsv1.PhaseCreating || phase == dsv1.PhaseUpdating || phase == dsv1.PhaseScaling
 }

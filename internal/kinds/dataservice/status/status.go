@@ -26,7 +26,9 @@ type Component struct {
 	WaitsFor []string // components that hold its new revision back
 	Health   health.State
 	Error    string // why it could not be applied
-	Note     string // what a person should know even while all is well
+	// Culprit is the object that could not be applied; zero when Error is about none.
+	Culprit health.Culprit
+	Note    string // what a person should know even while all is well
 }
 
 // Failure is why the spec cannot be carried out.
@@ -51,7 +53,7 @@ type Observation struct {
 func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv1.DataServiceStatus {
 	next := dsv1.DataServiceStatus{ObservedGeneration: seen.Generation, Components: prev.Components, Ready: prev.Ready}
 	if seen.Components != nil {
-		next.Components = components(prev.Components, seen.Components)
+		next.Components = components(prev.Components, seen.Components, now)
 		next.Ready = fmt.Sprintf("%d/%d", count(next.Components, dsv1.PhaseRunning), len(next.Components))
 	}
 	next.Phase = phase(prev.Phase, seen, next.Components)
@@ -60,14 +62,19 @@ func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv
 	return next
 }
 
-func components(prev []dsv1.ComponentStatus, seen []Component) []dsv1.ComponentStatus {
+func components(prev []dsv1.ComponentStatus, seen []Component, now metav1.Time) []dsv1.ComponentStatus {
 	next := make([]dsv1.ComponentStatus, 0, len(seen))
 	for _, c := range seen {
-		var before *dsv1.ComponentStatus
+		before := &dsv1.ComponentStatus{}
 		if i := slices.IndexFunc(prev, func(p dsv1.ComponentStatus) bool { return p.Name == c.Name }); i >= 0 {
 			before = &prev[i]
 		}
-		next = append(next, component(c, before))
+		after := component(c, before)
+		after.LastTransitionTime = before.LastTransitionTime
+		if after.Phase != before.Phase {
+			after.LastTransitionTime = &now
+		}
+		next = append(next, after)
 	}
 	return next
 }

@@ -41,6 +41,13 @@ func was(phase dsv1.Phase) *dsv1.ComponentStatus {
 	return &dsv1.ComponentStatus{Name: "auth", Kind: "Deployment", Phase: phase, Ready: 1, Desired: 1, Revision: "r1"}
 }
 
+func orNew(prev *dsv1.ComponentStatus) *dsv1.ComponentStatus {
+	if prev == nil {
+		return &dsv1.ComponentStatus{}
+	}
+	return prev
+}
+
 func TestComponent(t *testing.T) {
 	t.Parallel()
 	revised := func(p *dsv1.ComponentStatus) *dsv1.ComponentStatus { p.Revision = "r0"; return p }
@@ -82,7 +89,7 @@ func TestComponent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := component(test.seen, test.prev)
+			got := component(test.seen, orNew(test.prev))
 			message := test.message
 			if test.phase == dsv1.PhaseDegraded && message == "" {
 				message = starting.Hint
@@ -90,6 +97,7 @@ func TestComponent(t *testing.T) {
 			assert.DeepEqual(t, got, dsv1.ComponentStatus{
 				Name: "auth", Kind: "Deployment", Phase: test.phase, Message: message, Revision: test.known,
 				Ready: test.seen.Health.Ready, Desired: test.seen.Health.Desired,
+				WaitsFor: got.WaitsFor, FailedFrom: got.FailedFrom, // see the tests of each
 			})
 			assert.DeepEqual(t, component(test.seen, &got), got)
 		})

@@ -1,0 +1,129 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command crdrules prepares two CRDs for crdify, which takes any change of a
+// CEL rule for a danger: it writes copies without the rules' messages and
+// without the changes of rules that people have reviewed.
+//
+//	crdrules [-all] REVIEWED OLD NEW OLD-COPY NEW-COPY
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// review is a change of a CEL rule that people have found to be safe enough.
+type review struct {
+	// Path of the schema, such as spec.mysql.
+	Path string `json:"path"`
+	// Added or Removed is the rule, to the letter.
+	Added   string `json:"added,omitempty"`
+	Removed string `json:"removed,omitempty"`
+	// Why resources that exist do not suffer from the change.
+	Why string `json:"why"`
+}
+
+func main() {
+	all := flag.Bool("all", false, "fail when a reviewed change is not one between these CRDs")
+	flag.Parse()
+	if flag.NArg() != 5 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err := prepare(flag.Args(), *all); err != nil {
+		fmt.Fprintf(os.Stderr, "prepare the comparison of %s with %s: %v\n", flag.Arg(2), flag.Arg(1), err)
+		os.Exit(1)
+	}
+}
+
+func prepare(files []string, all bool) error {
+	var reviews []review
+	var older, newer apiextensionsv1.CustomResourceDefinition
+	for i, into := range []any{&reviews, &older, &newer} {
+		data, err := os.ReadFile(files[i])
+		if err != nil {
+			return err
+		}
+		if err := yaml.UnmarshalStrict(data, into); err != nil {
+			return fmt.Errorf("%s: %w", files[i], err)
+		}
+	}
+	before, after := rules(&older), rules(&newer)
+	for _, r := range reviews {
+		if r.Why == "" {
+			return fmt.Errorf("%s: the change of %s does not say why it is safe", files[0], r.Path)
+		}
+		added := at{r.Path, r.Added}
+		removed := at{r.Path, r.Removed}
+		switch {
+		case r.Added != "" && after[added] && !before[added]:
+			drop(&newer, added)
+		case r.Removed != "" && before[removed] && !after[removed]:
+			drop(&older, removed)
+		case all:
+			return fmt.Errorf("%s: the change of %s is not one between these CRDs: take it out", files[0], r.Path)
+		}
+	}
+	for i, crd := range []*apiextensionsv1.CustomResourceDefinition{&older, &newer} {
+		data, err := yaml.Marshal(crd)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(files[3+i], data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// at is a rule and the path of the schema that has it.
+type at struct{ path, rule string }
+
+// rules are all rules of a CRD. Their messages, which may change as descriptions may, are taken out.
+func rules(crd *apiextensionsv1.CustomResourceDefinition) map[at]bool {
+	found := map[at]bool{}
+	each(crd, func(path string, schema *apiextensionsv1.JSONSchemaProps) {
+		for i := range schema.XValidations {
+			schema.XValidations[i].Message = ""
+			found[at{path, schema.XValidations[i].Rule}] = true
+		}
+	})
+	return found
+}
+
+func drop(crd *apiextensionsv1.CustomResourceDefinition, rule at) {
+	each(crd, func(path string, schema *apiextensionsv1.JSONSchemaProps) {
+		if path == rule.path {
+			schema.XValidations = slices.DeleteFunc(schema.XValidations, func(v apiextensionsv1.ValidationRule) bool { return v.Rule == rule.rule })
+		}
+	})
+}
+
+// each visits every schema of a CRD with its path.
+func each(crd *apiextensionsv1.CustomResourceDefinition, visit func(string, *apiextensionsv1.JSONSchemaProps)) {
+	var walk func(string, *apiextensionsv1.JSONSchemaProps)
+	walk = func(path string, schema *apiextensionsv1.JSONSchemaProps) {
+		visit(path, schema)
+		for name := range schema.Properties {
+			property := schema.Properties[name]
+			walk(strings.TrimPrefix(path+"."+name, "."), &property)
+			schema.Properties[name] = property
+		}
+		if schema.Items != nil && schema.Items.Schema != nil {
+			walk(path+".items", schema.Items.Schema)
+		}
+		if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+			walk(path+".*", schema.AdditionalProperties.Schema)
+		}
+	}
+	for i := range crd.Spec.Versions {
+		walk("", crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
+	}
+}

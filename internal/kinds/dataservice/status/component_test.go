@@ -1,0 +1,167 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"testing"
+
+	"gotest.tools/v3/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+)
+
+// refused is a component whose write failed before its health was read.
+func refused(revision string) Component {
+	return Component{Name: "auth", Kind: "Deployment", Revision: revision, Exists: true, Error: "update Deployment a/auth: try again"}
+}
+
+// A write that fails for a moment must not change what the component is taken for afterwards:
+// an update goes on as an update, what is sick stays sick.
+func TestAFailedWriteKeepsWhatThePhaseIsDerivedFrom(t *testing.T) {
+	t.Parallel()
+	scaled := health.State{Ready: 1, Desired: 3, Hint: "Deployment auth: Available: 1/3"}
+	read := func(state health.State) Component { c := refused("r1"); c.Health = state; return c }
+	for name, test := range map[string]struct {
+		prev   *dsv1.ComponentStatus
+		failed Component
+		after  Component
+		phase  dsv1.Phase
+	}{
+		"created":                          {was(dsv1.PhaseCreating), refused("r1"), seenOf("auth", starting), dsv1.PhaseCreating},
+		"created, nothing written yet":     {nil, refused("r1"), seenOf("auth", starting), dsv1.PhaseCreating},
+		"held back, then its write failed": {was(dsv1.PhasePending), refused("r1"), seenOf("auth", starting), dsv1.PhaseUpdating},
+		"updated":                          {was(dsv1.PhaseUpdating), refused("r1"), seenOf("auth", starting), dsv1.PhaseUpdating},
+		"updated, its health was read":     {was(dsv1.PhaseUpdating), read(starting), seenOf("auth", starting), dsv1.PhaseUpdating},
+		"updated to the next revision":     {was(dsv1.PhaseRunning), refused("r2"), func() Component { c := seenOf("auth", starting); c.Revision = "r2"; return c }(), dsv1.PhaseUpdating},
+		"scaled":                           {was(dsv1.PhaseRunning), refused("r1"), seenOf("auth", scaled), dsv1.PhaseScaling},
+		"scaled, and the number was read":  {was(dsv1.PhaseRunning), read(scaled), seenOf("auth", scaled), dsv1.PhaseScaling},
+		"scaled before":                    {was(dsv1.PhaseScaling), refused("r1"), seenOf("auth", starting), dsv1.PhaseScaling},
+		"sick":                             {was(dsv1.PhaseDegraded), refused("r1"), seenOf("auth", starting), dsv1.PhaseDegraded},
+		"sick, its health was read":        {was(dsv1.PhaseDegraded), read(starting), seenOf("auth", starting), dsv1.PhaseDegraded},
+		"well, and sick since":             {was(dsv1.PhaseRunning), refused("r1"), seenOf("auth", starting), dsv1.PhaseDegraded},
+		"well":                             {was(dsv1.PhaseRunning), refused("r1"), seenOf("auth", up), dsv1.PhaseRunning},
+		"failed before this was kept":      {was(dsv1.PhaseFailed), refused("r1"), seenOf("auth", starting), dsv1.PhaseDegraded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prev := orNew(test.prev)
+			got := *prev
+			for range 2 { // however often it fails
+				got = component(test.failed, &got)
+				assert.Equal(t, got.Phase, dsv1.PhaseFailed)
+				assert.Equal(t, got.Revision, prev.Revision)
+				if test.failed.Health == (health.State{}) {
+					assert.Equal(t, got.Ready, prev.Ready)
+					assert.Equal(t, got.Desired, prev.Desired)
+				}
+			}
+			got = component(test.after, &got)
+			assert.Equal(t, got.Phase, test.phase)
+			assert.Equal(t, got.FailedFrom, dsv1.Phase(""))
+		})
+	}
+}
+
+func TestTheObjectToLookAt(t *testing.T) {
+	t.Parallel()
+	pod := health.Culprit{Kind: "Pod", Name: "auth-1", Reason: "ImagePullBackOff", Message: "not found"}
+	set := health.Culprit{Kind: "StatefulSet", Name: "auth", Reason: "LessReady", Message: "Ready: 0/1"}
+	sick := health.State{Desired: 1, Problem: "p", Culprit: pod, Hint: "h", HintCulprit: set}
+	slow := health.State{Desired: 1, Hint: "h", HintCulprit: set}
+	failed := refused("r1")
+	failed.Culprit = set
+	for name, test := range map[string]struct {
+		prev  *dsv1.ComponentStatus
+		seen  Component
+		phase dsv1.Phase
+		want  *dsv1.Culprit
+	}{
+		"a problem":           {was(dsv1.PhaseRunning), seenOf("auth", sick), dsv1.PhaseDegraded, &dsv1.Culprit{Kind: "Pod", Name: "auth-1", Reason: "ImagePullBackOff"}},
+		"not well any more":   {was(dsv1.PhaseRunning), seenOf("auth", slow), dsv1.PhaseDegraded, &dsv1.Culprit{Kind: "StatefulSet", Name: "auth", Reason: "LessReady"}},
+		"takes its time":      {was(dsv1.PhaseUpdating), seenOf("auth", slow), dsv1.PhaseUpdating, nil},
+		"well":                {was(dsv1.PhaseDegraded), seenOf("auth", up), dsv1.PhaseRunning, nil},
+		"refused":             {was(dsv1.PhaseRunning), failed, dsv1.PhaseFailed, &dsv1.Culprit{Kind: "StatefulSet", Name: "auth", Reason: "LessReady"}},
+		"refused, no object":  {was(dsv1.PhaseRunning), refused("r1"), dsv1.PhaseFailed, nil},
+		"waits for another":   {nil, held("auth", "mysql"), dsv1.PhasePending, nil},
+		"an object is absent": {was(dsv1.PhaseRunning), seenOf("auth", missing()), dsv1.PhaseDegraded, &dsv1.Culprit{Kind: "Service", Name: "auth", Reason: "Missing"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := component(test.seen, orNew(test.prev))
+			assert.Equal(t, got.Phase, test.phase)
+			assert.DeepEqual(t, got.Culprit, test.want)
+		})
+	}
+}
+
+// missing is a component whose Service was deleted.
+func missing() health.State {
+	state := up
+	state.Settled = false
+	state.Hint, state.HintCulprit = "Service auth does not exist", health.Culprit{Kind: "Service", Name: "auth", Reason: "Missing"}
+	return state
+}
+
+func TestWhatAComponentWaitsFor(t *testing.T) {
+	t.Parallel()
+	assert.DeepEqual(t, component(held("auth", "mysql", "uuc"), &dsv1.ComponentStatus{}).WaitsFor, []string{"mysql", "uuc"})
+	assert.DeepEqual(t, component(seenOf("auth", starting), was(dsv1.PhasePending)).WaitsFor, []string(nil))
+	failed := held("auth", "mysql")
+	failed.Error = "e"
+	assert.DeepEqual(t, component(failed, &dsv1.ComponentStatus{}).WaitsFor, []string(nil))
+}
+
+// A paused DataService, one of whose objects was deleted: the condition says which, or, where
+// that is not known, at least what happened.
+func TestAMissingObjectIsTold(t *testing.T) {
+	t.Parallel()
+	unnamed := up
+	unnamed.Settled = false
+	for want, state := range map[string]health.State{
+		"auth: Service auth does not exist":                    missing(),
+		"auth: one of its objects is missing or being deleted": unnamed,
+	} {
+		see := func(state health.State) Observation {
+			return Observation{Generation: 1, Paused: true, Components: []Component{seenOf("auth", state)}}
+		}
+		got := Compute(Compute(dsv1.DataServiceStatus{}, see(up), noon), see(state), noon)
+		found := false
+		for _, c := range got.Conditions {
+			if c.Type == dsv1.ConditionDegraded {
+				found = true
+				assert.Equal(t, c.Status, metav1.ConditionTrue)
+				assert.Equal(t, c.Message, want)
+			}
+		}
+		assert.Assert(t, found)
+	}
+}
+
+// The time changes with the phase alone, so that a status at rest is not written. A status of an
+// operator that kept no times is not written for their sake.
+func TestTheTimeOfAPhase(t *testing.T) {
+	t.Parallel()
+	see := func(state health.State) Observation {
+		return Observation{Generation: 1, Components: []Component{seenOf("auth", state)}}
+	}
+	at := func(s dsv1.DataServiceStatus) *metav1.Time { return s.Components[0].LastTransitionTime }
+	well := Compute(dsv1.DataServiceStatus{}, see(up), noon)
+	assert.DeepEqual(t, at(well), &noon)
+	assert.DeepEqual(t, at(Compute(well, see(up), later)), &noon)
+
+	more := up
+	more.Note = "runs at @daily"
+	assert.DeepEqual(t, at(Compute(well, see(more), later)), &noon)
+
+	ill := Compute(well, see(broken), later)
+	assert.DeepEqual(t, at(ill), &later)
+	assert.DeepEqual(t, at(well), &noon) // what Compute is given stays as it is
+
+	old := well.DeepCopy()
+	old.Components[0].LastTransitionTime = nil
+	assert.DeepEqual(t, Compute(*old, see(up), later), *old)
+	assert.DeepEqual(t, at(Compute(*old, see(broken), later)), &later)
+}
