@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -37,6 +38,7 @@ type Reconciler struct {
 	planner     *plan.Planner
 	credentials *credentials.Keeper
 	reporter    *reporter
+	originals   cache.Cache // nil for none
 	// leaving holds the DataServices, by their keys, whose namespace is being deleted. There is no
 	// way back from that, so nothing is tried for them any more.
 	leaving sync.Map
@@ -129,6 +131,9 @@ func (r *Reconciler) carryOut(ctx context.Context, ds *dsv1.DataService) (status
 		seen.Components, err = r.look(ctx, ds, p)
 		return seen, err
 	}
+	if err := r.applier.CheckAdopted(ctx, plan.OwnerOf(ds), allPlanned(secrets, p)); err != nil {
+		return seen, failure(dsv1.ReasonApplyFailed, err)
+	}
 	if err := r.preflight(ctx, p); err != nil {
 		return seen, err
 	}
@@ -196,11 +201,14 @@ func invalid(err error) *stepError {
 // failure gives an error of applying or pruning its reason.
 func failure(reason string, err error) *stepError {
 	var conflict *apply.ConflictError
+	var notAdopted *apply.NotAdoptedError
 	var newer *apply.NewerError
 	var contested *apply.ContestedError
 	switch {
 	case errors.As(err, &conflict):
 		return &stepError{reason: dsv1.ReasonConflict, err: err, stalled: true}
+	case errors.As(err, &notAdopted):
+		return &stepError{reason: dsv1.ReasonNotAdopted, err: err, stalled: true}
 	case errors.As(err, &newer):
 		return &stepError{reason: dsv1.ReasonNewerOperator, err: err, stalled: true, final: true}
 	case errors.As(err, &contested):

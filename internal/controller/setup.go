@@ -78,6 +78,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return fmt.Errorf("index pods by component: %w", err)
 	}
 	b = b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toDataService), builder.WithPredicates(podTroubled()))
+	r.watchOriginals(b)
 	return b.Complete(r)
 }
 

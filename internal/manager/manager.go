@@ -84,6 +84,11 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	}
 	c := kube.NewClient(mgr.GetClient(), mgr.GetAPIReader())
 	r := controller.New(c, mgr.GetAPIReader(), planner, mgr.GetEventRecorder("d3os-operator"), o.Version)
+	originals, err := kube.AddOriginals(mgr, o.WatchNamespaces)
+	if err != nil {
+		return nil, err
+	}
+	r.SeeOriginals(originals)
 	err = r.SetupWithManager(ctx, mgr, controller.Options{
 		MaxConcurrentReconciles: o.MaxConcurrentReconciles, SkipNameValidation: o.SkipNameValidation,
 	})
