@@ -26,7 +26,8 @@ import (
 
 // What the operator asks for and no more: test/behaviour holds these rights against its requests.
 // Nothing shows the one on finalizers: the API server asks for it where owner references need rights.
-// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices,verbs=list;watch
+// To get a DataService is what happens when the cache does not catch up (internal/kube/client.go).
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps;services,verbs=get;list;watch;create;update;patch;delete
