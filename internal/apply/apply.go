@@ -12,6 +12,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -82,6 +83,7 @@ type Applier struct {
 
 	preflights *preflights
 	resizes    *resizes
+	originals  client.Reader // nil for none
 }
 
 // New returns an Applier of an operator of that version. The client must be cached with
@@ -113,59 +115,15 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 }
 
 // Apply makes the cluster hold a planned object in the place of a live one, which may be nil. The
-// error is a *ConflictError when there is somebody else's, a *NewerError when a newer operator
-// wrote it, a *ContestedError when somebody else keeps changing it, and wraps the API server's
+// error is a *ConflictError when there is somebody else's, a *NotAdoptedError when it is the owner's
+// and another operator made it, a *NewerError when a newer version of this one wrote it, a
+// *ContestedError when somebody else keeps changing or deleting it, and wraps the API server's
 // otherwise; an *UnseenError when there is a Secret though none was given.
 func (a *Applier) Apply(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if live == nil {
 		return a.create(ctx, owner, planned)
 	}
 	return a.update(ctx, owner, planned, live)
-}
-
-// create applies an object only if there is none of its name. No object ever has resource
-// version 1 (that is the empty store), so with it the API server creates a missing object and
-// answers Conflict for an existing one: nothing that the cache does not show is written over.
-func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstructured.Unstructured) (Result, error) {
-	const never = "1"
-	obj := planned.DeepCopy()
-	obj.SetResourceVersion(never)
-	err := a.apply(ctx, obj)
-	if apierrors.IsConflict(err) {
-		live, err := get(ctx, a.live, planned)
-		if err != nil {
-			return Result{}, err
-		}
-		if live == nil {
-			return Result{}, fmt.Errorf("create %s: it appeared and vanished meanwhile", describe(planned))
-		}
-		if err := checkOwner(owner, planned, live); err != nil {
-			return Result{}, err
-		}
-		if otherValues(planned, live) {
-			return Result{}, &UnseenError{Live: live}
-		}
-		return a.update(ctx, owner, keepGrown(planned, live), live)
-	}
-	if err != nil {
-		return Result{}, fmt.Errorf("create %s: %w", describe(planned), err)
-	}
-	return a.wrote(obj, Created), nil
-}
-
-// otherValues tells whether a Secret has another value than the planned one for any key.
-func otherValues(planned, live *unstructured.Unstructured) bool {
-	if planned.GetKind() != "Secret" {
-		return false
-	}
-	want, _ := planned.Object["data"].(map[string]any)
-	has, _ := live.Object["data"].(map[string]any)
-	for key, value := range want {
-		if there, ok := has[key]; ok && there != value {
-			return true
-		}
-	}
-	return false
 }
 
 func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
@@ -178,6 +136,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	if live.GetDeletionTimestamp() != nil {
 		return Result{Object: live, Action: Waiting}, nil
 	}
+	planned = keepGrown(planned, live)
 	same, err := a.compare.same(planned, live)
 	if err != nil {
 		return Result{}, err
@@ -195,7 +154,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 		}
 	}
 	if replace {
-		return a.replace(ctx, planned, live)
+		return a.replace(ctx, planned, live, errAddress)
 	}
 	obj := live
 	if !same {
@@ -204,7 +163,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 		}
 		obj, err = a.applyOver(ctx, planned, live)
 		if immutable(err) {
-			return a.replace(ctx, planned, live)
+			return a.replace(ctx, planned, live, err)
 		}
 		if err != nil {
 			return Result{}, fmt.Errorf("update %s: %w", describe(planned), err)
@@ -254,8 +213,13 @@ func (a *Applier) wrote(obj *unstructured.Unstructured, action Action) Result {
 
 // replace deletes an object that Kubernetes refuses to change in place; its end brings the
 // next reconciliation, which creates it anew. A StatefulSet leaves its pods running when the
-// new one will adopt them.
-func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstructured) (Result, error) {
+// new one will adopt them. What holds data is never deleted for that; refused is why it cannot be
+// changed.
+func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstructured, refused error) (Result, error) {
+	if precious(live) || object.Kept(planned) {
+		return Result{}, fmt.Errorf("update %s: it cannot be changed in place, and is not deleted because it holds what cannot be made anew: "+
+			"take the change of the DataService back, or save what it holds, delete it and create it again: %w", describe(live), refused)
+	}
 	propagation := metav1.DeletePropagationBackground
 	if live.GetKind() == "StatefulSet" && sameSelector(planned, live) {
 		propagation = metav1.DeletePropagationOrphan
@@ -265,6 +229,15 @@ func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstr
 	}
 	metrics.Writes.WithLabelValues(live.GetKind(), string(Replaced)).Inc()
 	return Result{Action: Replaced}, nil
+}
+
+// errAddress is why a Service is replaced.
+var errAddress = errors.New("the address of a Service cannot be changed")
+
+// precious reports whether an object holds what the operator could not make anew: data, and
+// passwords, which it may have generated.
+func precious(live *unstructured.Unstructured) bool {
+	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.Kept(live)
 }
 
 // Delete removes exactly this object, not a later one of the same name.

@@ -9,10 +9,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/lru"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
-// An object may be corrected contestFree times within contestWindow; after that somebody else
-// keeps changing it, and each further correction waits twice as long, up to contestLongest.
+// An object may be corrected contestFree times within contestWindow, and as often be created again;
+// after that somebody else keeps changing or deleting it, and each further time waits twice as long,
+// up to contestLongest.
 const (
 	contestFree    = 8
 	contestWindow  = 20 * time.Second
@@ -20,21 +23,37 @@ const (
 	contestLongest = 5 * time.Minute
 )
 
-// ContestedError says that another writer keeps changing an object, so that the operator
-// corrects it less and less often.
+// ContestedError says that another writer keeps changing or deleting an object, so that the
+// operator puts it back less and less often.
 type ContestedError struct {
 	Kind, Name string
 	RetryAfter time.Duration
+	Deleted    bool // and not changed
 }
 
 func (e *ContestedError) Error() string {
+	if e.Deleted {
+		return fmt.Sprintf("%s %s: somebody keeps deleting it; it is created again less often until that ends", e.Kind, e.Name)
+	}
 	return fmt.Sprintf("%s %s: another writer keeps changing fields that the DataService declares; it is corrected less often until that ends", e.Kind, e.Name)
 }
 
-// contests remembers how often each object had to be corrected lately.
+// contests remembers how often each object had to be put back lately.
 type contests struct {
-	objects *lru.Cache // UID -> *contest
+	objects *lru.Cache // UID or place -> *contest
+	there   *lru.Cache // place -> digest of what this process created there
 	now     func() time.Time
+}
+
+// place is where an object is created again under another UID.
+type place struct {
+	object.ID
+
+	namespace string
+}
+
+func placeOf(planned *unstructured.Unstructured) place {
+	return place{object.IDOf(planned), planned.GetNamespace()}
 }
 
 type contest struct {
@@ -45,30 +64,56 @@ type contest struct {
 }
 
 func newContests() *contests {
-	return &contests{objects: lru.New(4096), now: time.Now}
+	return &contests{objects: lru.New(4096), there: lru.New(4096), now: time.Now}
 }
 
 // admit allows a correction, or returns a *ContestedError with the time to wait.
 // One object is only ever corrected by one reconciliation at a time.
 func (c *contests) admit(live *unstructured.Unstructured) error {
-	now := c.now()
-	known, ok := c.objects.Get(live.GetUID())
-	if !ok {
-		c.objects.Add(live.GetUID(), &contest{since: now, count: 1})
+	if wait := c.wait(live.GetUID()); wait > 0 {
+		return &ContestedError{Kind: live.GetKind(), Name: live.GetName(), RetryAfter: wait}
+	}
+	return nil
+}
+
+// admitAgain allows a creation like admit allows a correction. Only where this process has created
+// exactly this before did somebody delete it.
+func (c *contests) admitAgain(planned *unstructured.Unstructured) error {
+	at := placeOf(planned)
+	if digest, ok := c.there.Get(at); !ok || digest != object.Digest(planned) {
 		return nil
+	}
+	if wait := c.wait(at); wait > 0 {
+		return &ContestedError{Kind: planned.GetKind(), Name: planned.GetName(), RetryAfter: wait, Deleted: true}
+	}
+	return nil
+}
+
+// made remembers a creation.
+func (c *contests) made(planned *unstructured.Unstructured) {
+	c.there.Add(placeOf(planned), object.Digest(planned))
+}
+
+// wait counts one more time for a key, or returns how long that has to wait.
+func (c *contests) wait(key any) time.Duration {
+	now := c.now()
+	known, ok := c.objects.Get(key)
+	if !ok {
+		c.objects.Add(key, &contest{since: now, count: 1})
+		return 0
 	}
 	o := known.(*contest)
 	if wait := o.next.Sub(now); wait > 0 {
-		return &ContestedError{live.GetKind(), live.GetName(), wait}
+		return wait
 	}
 	if now.Sub(o.since) > contestWindow+2*o.delay {
 		*o = contest{since: now, count: 1}
-		return nil
+		return 0
 	}
 	o.count++
 	if o.count > contestFree {
 		o.delay = min(max(2*o.delay, contestFirst), contestLongest)
 		o.next, o.since = now.Add(o.delay), now
 	}
-	return nil
+	return 0
 }

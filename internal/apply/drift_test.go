@@ -4,8 +4,6 @@
 package apply
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -231,7 +228,7 @@ func TestAnInterruptedRestoreIsFinished(t *testing.T) {
 	edit(t, planned, func(o map[string]any) {
 		set(t, o, []any{map[string]any{"name": "http", "port": int64(1234), "protocol": "TCP"}}, "spec", "ports")
 	})
-	_, err := applied(t, New(&ending{Client: operator}, apiReader, ownTypes, ownVersion), ownerOf(ds), planned)
+	_, err := applied(t, New(&strict{operator, true}, apiReader, ownTypes, ownVersion), ownerOf(ds), planned)
 	assert.ErrorContains(t, err, "the operator has ended")
 
 	next := New(operator, apiReader, ownTypes, ownVersion)
@@ -242,20 +239,6 @@ func TestAnInterruptedRestoreIsFinished(t *testing.T) {
 	assert.DeepEqual(t, after.GetAnnotations(), before.GetAnnotations())
 	assert.DeepEqual(t, managers(after), managers(before))
 	atRest(t, next, ds, planned)
-}
-
-// ending is the client of an operator that ends after its first update.
-type ending struct {
-	client.Client
-	updated bool
-}
-
-func (e *ending) Update(ctx context.Context, obj client.Object, options ...client.UpdateOption) error {
-	if e.updated {
-		return errors.New("the operator has ended")
-	}
-	e.updated = true
-	return e.Client.Update(ctx, obj, options...)
 }
 
 // managers is who owns which fields, whenever that was.

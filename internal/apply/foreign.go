@@ -10,8 +10,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -48,9 +46,15 @@ func hasForeign(planned, live *unstructured.Unstructured) bool {
 	return false
 }
 
-// annotationRestoring is on an object between the two writes of a restore, so that the second one
-// is made even if the operator ends in between.
+// annotationRestoring is on an object between the two writes of a restore or of a creation by post,
+// so that the second one is made even if the operator ends in between.
 const annotationRestoring = "d3os-product.com.d3os/restoring"
+
+func markRestoring(obj *unstructured.Unstructured) {
+	annotations := obj.GetAnnotations()
+	annotations[annotationRestoring] = "true"
+	obj.SetAnnotations(annotations)
+}
 
 func restoring(live *unstructured.Unstructured) bool {
 	return live.GetAnnotations()[annotationRestoring] != ""
@@ -58,8 +62,16 @@ func restoring(live *unstructured.Unstructured) bool {
 
 // restore writes the live object as planned in one update, the plan's own lists exactly so.
 // Unlike an apply, it takes out foreign entries, and also planned variables in another form. Where
-// planned fields change with it, a second update makes the field manager what an apply makes it.
+// planned fields change with it, a second write makes the field manager what an apply makes it: the
+// update made the manager a second owner, which would keep a later apply from removing a field.
 func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if !mayRestore(planned.GetKind()) { // its creation ended halfway
+		marked, err := get(ctx, a.live, live) // the cache keeps no field managers
+		if err != nil || marked == nil || !restoring(marked) {
+			return live, err
+		}
+		return marked, a.finish(ctx, marked)
+	}
 	object, err := a.compare.merge(withPlannedLists(planned, live), planned)
 	if err != nil {
 		return nil, err
@@ -71,9 +83,7 @@ func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstr
 	object.SetResourceVersion(live.GetResourceVersion())
 	a.sign(object)
 	if !kept {
-		annotations := object.GetAnnotations()
-		annotations[annotationRestoring] = "true"
-		object.SetAnnotations(annotations)
+		markRestoring(object)
 	}
 	if err := a.client.Update(ctx, object, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("restore %s: %w", describe(planned), err)
@@ -81,16 +91,7 @@ func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstr
 	if !restoring(object) {
 		return object, nil
 	}
-	// The update made the manager a second owner of what it wrote, which would keep a later
-	// apply from removing it.
-	unstructured.RemoveNestedField(object.Object, "metadata", "annotations", annotationRestoring)
-	if err := csaupgrade.UpgradeManagedFields(object, sets.New(FieldManager), FieldManager); err != nil {
-		return nil, fmt.Errorf("restore the field manager of %s: %w", describe(planned), err)
-	}
-	if err := a.client.Update(ctx, object, client.FieldOwner(FieldManager)); err != nil {
-		return nil, fmt.Errorf("restore the field manager of %s: %w", describe(planned), err)
-	}
-	return object, nil
+	return object, a.finish(ctx, object)
 }
 
 // withPlannedLists returns a copy of the live object in which the plan's own lists are as planned.

@@ -19,10 +19,13 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// checkOwner allows writing over an object that the owner controls, and over one that nobody
-// controls and that carries the owner's name: retained data and credentials taken up again,
-// or an object with the operator's digest that lost its owner reference.
+// checkOwner allows writing over an object of this operator's that the owner controls, and over one
+// that nobody controls and that carries the owner's name: retained data and credentials taken up
+// again, or an object with the operator's digest that lost its owner reference.
 func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) error {
+	if owner.NotAdopted(live) {
+		return &NotAdoptedError{Kind: planned.GetKind(), Name: planned.GetName()}
+	}
 	conflict := &ConflictError{Kind: planned.GetKind(), Name: planned.GetName()}
 	if ref := metav1.GetControllerOf(live); ref != nil {
 		if ref.UID == owner.UID {

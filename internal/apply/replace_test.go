@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -12,8 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	validation "k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -119,4 +125,71 @@ func TestAnInvalidObjectReplacesNothing(t *testing.T) {
 			assert.DeepEqual(t, fetch(t, planned), before)
 		})
 	}
+}
+
+// rigid is a client of an API server that changes nothing in place.
+type rigid struct {
+	client.Client
+	deleted int
+}
+
+func (r *rigid) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+	return apierrors.NewInvalid(object.ClaimKind.GroupKind(), "any", validation.ErrorList{
+		validation.Forbidden(validation.NewPath("spec"), "field is immutable"),
+	})
+}
+
+func (r *rigid) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	r.deleted++
+	return nil
+}
+
+// What cannot be made anew is never deleted to be created again, whatever the API server says.
+func TestDataAndPasswordsAreNeverReplaced(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: v1\nmetadata: {name: a, namespace: b, labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: d3os-operator}"
+	owner := object.Owner{GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: "b", Name: "platform", UID: "uid"}
+	for name, test := range map[string]struct {
+		kind    string
+		keep    string // in the plan
+		deleted int
+	}{
+		"a claim":                         {"PersistentVolumeClaim", "", 0},
+		"a claim to be kept":              {"PersistentVolumeClaim", ", helm.sh/resource-policy: keep", 0},
+		"a Secret":                        {"Secret", "", 0},
+		"a Secret to be kept":             {"Secret", ", helm.sh/resource-policy: keep", 0},
+		"what the plan keeps, of no data": {"ConfigMap", ", helm.sh/resource-policy: keep", 0},
+		"configuration":                   {"ConfigMap", "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			planned := parse(t, head+", annotations: {d3os-product.com.d3os/digest: new"+test.keep+"}}\nkind: "+test.kind)
+			live := parse(t, head+", annotations: {d3os-product.com.d3os/digest: old}}\nkind: "+test.kind)
+			live.SetOwnerReferences([]metav1.OwnerReference{{Kind: "DataService", Name: "platform", UID: owner.UID, Controller: ptr.To(true)}})
+			c := &rigid{}
+			_, err := New(c, nil, ownVersion).Apply(t.Context(), owner, planned, live)
+			assert.Equal(t, c.deleted, test.deleted)
+			if test.deleted > 0 {
+				assert.NilError(t, err)
+				return
+			}
+			assert.Assert(t, apierrors.IsInvalid(err), "%v", err)
+			assert.ErrorContains(t, err, test.kind+" b/a: it cannot be changed in place, and is not deleted")
+			assert.ErrorContains(t, err, "save what it holds, delete it")
+		})
+	}
+}
+
+// A Secret that a person has made immutable keeps the passwords that it holds.
+func TestAnImmutableSecretStays(t *testing.T) {
+	t.Parallel()
+	const id = "Secret/mysql-dataservice-users"
+	a, ds, planned := running(t, "{mysql: {users: [{name: a}]}}", id)
+	edit(t, planned, func(o map[string]any) { o["immutable"] = true })
+	atRest(t, a, ds, planned)
+	before := fetch(t, planned)
+	ds.Spec.MySQL.Users = append(ds.Spec.MySQL.Users, dsv1.DatabaseUser{Name: "b"})
+	_, err := applied(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), id))
+	assert.ErrorContains(t, err, "is not deleted")
+	assert.DeepEqual(t, fetch(t, planned), before)
 }

@@ -213,12 +213,19 @@ func TestCheckOwner(t *testing.T) {
 	owner := object.Owner{GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: "default", Name: "platform", UID: "uid"}
 	const labelled = "labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: d3os-operator}"
 	const digested = "annotations: {d3os-product.com.d3os/digest: d}"
+	const notAdopted = "(not adopted)"
 	const kept = "annotations: {helm.sh/resource-policy: keep}"
 	reference := func(uid string) string {
 		return "ownerReferences: [{apiVersion: d3os-product.com.d3os/v1, kind: DataService, name: other, uid: " + uid + ", controller: true}]"
 	}
 	for name, test := range map[string]struct{ planned, live, holder string }{
-		"its own":                        {digested, reference("uid"), ""},
+		"its own":                        {digested, digested + ", " + reference("uid"), ""},
+		"its own, without a digest":      {digested, labelled + ", " + reference("uid"), ""},
+		"its own, of another operator":   {digested, "labels: {dataservice: platform, app: a}, " + reference("uid"), notAdopted},
+		"its own, without a mark":        {digested, reference("uid"), notAdopted},
+		"of another operator's":          {digested, "labels: {dataservice: platform, app: a}", notAdopted},
+		"another's, of another operator": {digested, "labels: {dataservice: platform, app: a}, " + reference("other"), "DataService other"},
+		"an original's of another name":  {digested, "labels: {dataservice: other, app: a}", "somebody else"},
 		"another's":                      {digested, labelled + ", " + digested + ", " + reference("other"), "DataService other"},
 		"another's, to be kept":          {kept, labelled + ", " + kept + ", " + reference("other"), "DataService other"},
 		"lost its owner":                 {digested, labelled + ", " + digested, ""},
@@ -234,8 +241,12 @@ func TestCheckOwner(t *testing.T) {
 			t.Parallel()
 			planned, live := parse(t, "kind: Secret\nmetadata: {name: a, "+test.planned+"}"), parse(t, "kind: Secret\nmetadata: {"+test.live+"}")
 			err := checkOwner(owner, planned, live)
-			if test.holder == "" {
+			switch test.holder {
+			case "":
 				assert.NilError(t, err)
+				return
+			case notAdopted:
+				assert.DeepEqual(t, err, &NotAdoptedError{Kind: "Secret", Name: "a"})
 				return
 			}
 			assert.DeepEqual(t, err, &ConflictError{Kind: "Secret", Name: "a", Holder: test.holder})

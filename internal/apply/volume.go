@@ -172,8 +172,9 @@ func (a *Applier) patchSize(ctx context.Context, claim *unstructured.Unstructure
 // keepGrown returns the planned object, or for a claim that is larger than planned one of the live
 // size: data that is taken up again may lie on a volume that grew in an earlier life.
 func keepGrown(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
-	size, want := request(live), request(planned)
-	if planned.GetKind() != object.ClaimKind.Kind || want.Cmp(size) >= 0 {
+	size, want, capacity := request(live), request(planned), quantity(live, storageCapacity...)
+	givenUp := want.Cmp(capacity) > 0 && !capacity.IsZero() // FitVolumes took the size back
+	if planned.GetKind() != object.ClaimKind.Kind || want.Cmp(size) >= 0 || givenUp {
 		return planned
 	}
 	return withSize(planned, size, storageRequest...)

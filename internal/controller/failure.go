@@ -47,14 +47,15 @@ func (e *stepError) Unwrap() error { return e.err }
 // classify gives an error its reason.
 func classify(err error) *stepError {
 	var (
-		known     *stepError
-		mistake   *kinds.Mistake
-		refused   *engine.RefusedError
-		conflict  *apply.ConflictError
-		newer     *apply.NewerError
-		contested *apply.ContestedError
-		secret    *engine.SecretError
-		prune     *engine.PruneError
+		known      *stepError
+		mistake    *kinds.Mistake
+		refused    *engine.RefusedError
+		conflict   *apply.ConflictError
+		notAdopted *apply.NotAdoptedError
+		newer      *apply.NewerError
+		contested  *apply.ContestedError
+		secret     *engine.SecretError
+		prune      *engine.PruneError
 	)
 	result := &stepError{reason: kinds.ReasonApplyFailed, err: err, stalled: apierrors.IsInvalid(err), transient: isTransient(err)}
 	switch {
@@ -68,6 +69,8 @@ func classify(err error) *stepError {
 		return &stepError{reason: kinds.ReasonInvalidSpec, err: err, stalled: true, retryAfter: refusedAgain}
 	case errors.As(err, &conflict):
 		return &stepError{reason: kinds.ReasonConflict, err: err, stalled: true}
+	case errors.As(err, &notAdopted):
+		return &stepError{reason: kinds.ReasonNotAdopted, err: err, stalled: true}
 	case errors.As(err, &newer):
 		return &stepError{reason: kinds.ReasonNewerOperator, err: err, stalled: true, final: true}
 	case errors.As(err, &contested):

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -63,6 +64,9 @@ func (r *Reconciler[T, W]) SetupWithManager(mgr ctrl.Manager, options Options) e
 		b = b.Watches(object.Empty(gvk), handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(ownedChanged()))
 	}
 	b = b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(podTroubled()))
+	if watcher, ok := any(r.kind).(kinds.Watcher); ok {
+		watcher.Watch(b)
+	}
 	return b.Complete(r)
 }
 

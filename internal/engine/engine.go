@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -89,6 +90,9 @@ func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, e
 	if order.Paused {
 		return p.lookOnly(ctx)
 	}
+	if err := p.applier.CheckAdopted(ctx, p.owner, p.allPlanned()); err != nil {
+		return Seen{}, err
+	}
 	if err := p.dryRun(ctx); err != nil {
 		p.healOnly = true
 		_, _ = p.applyParts(ctx) // the mistake in the spec is what a person has to know of
@@ -119,6 +123,15 @@ type pass struct {
 	teller Teller
 	// healOnly: only what is planned as it was applied before is written.
 	healOnly bool
+}
+
+// allPlanned returns every object of the plan.
+func (p *pass) allPlanned() []*unstructured.Unstructured {
+	planned := slices.Clone(p.plan.Secrets)
+	for i := range p.plan.Parts {
+		planned = append(planned, p.plan.Parts[i].Objects...)
+	}
+	return planned
 }
 
 // applyParts applies every part that may be applied now, wave by wave, and returns what it saw of

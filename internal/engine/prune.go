@@ -63,13 +63,8 @@ func (p *pass) remove(ctx context.Context, o *unstructured.Unstructured, declare
 // leftovers are the objects that the owner controls and does not plan.
 func (p *pass) leftovers() []*unstructured.Unstructured {
 	planned := map[object.ID]bool{}
-	for _, secret := range p.plan.Secrets {
-		planned[object.IDOf(secret)] = true
-	}
-	for i := range p.plan.Parts {
-		for _, o := range p.plan.Parts[i].Objects {
-			planned[object.IDOf(o)] = true
-		}
+	for _, o := range p.allPlanned() {
+		planned[object.IDOf(o)] = true
 	}
 	return slices.DeleteFunc(slices.Clone(p.owned), func(o *unstructured.Unstructured) bool {
 		return planned[object.IDOf(o)] || object.Kept(o) || o.GetDeletionTimestamp() != nil

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/day2"
@@ -57,6 +58,12 @@ type Kind[T client.Object, W any] interface {
 
 	// Forget drops what is remembered of a resource that is gone.
 	Forget(namespace, name string)
+}
+
+// Watcher is a kind that is triggered by more than its own resources, their objects and pods.
+type Watcher interface {
+	// Watch adds watches to the kind's controller.
+	Watch(b *builder.Builder)
 }
 
 // Inputs are what a plan may depend on besides the resource.
@@ -134,9 +141,9 @@ const (
 	ReasonApplyFailed       = "ApplyFailed"
 	ReasonPruneFailed       = "PruneFailed"
 	ReasonConflict          = "ObjectConflict"
+	ReasonNotAdopted        = "NotAdopted"
 	ReasonNewerOperator     = "NewerOperator"
 	ReasonContested         = "Contested"
-	ReasonRefused           = "SpecRefused"
 	ReasonObserveFailed     = "ObserveFailed"
 	ReasonStepFailed        = "StepFailed"
 )

@@ -35,20 +35,26 @@ func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync t
 	for _, gvk := range kinds {
 		byObject[object.Empty(gvk)] = cache.ByObject{Label: managed(), UnsafeDisableDeepCopy: ptr.To(true), Transform: shared.transform}
 	}
-	options := cache.Options{
+	return cache.Options{
 		SyncPeriod:       &resync,
 		ByObject:         byObject,
 		DefaultTransform: cache.TransformStripManagedFields(),
 		// A kind that is read but not watched is a defect, not a reason to watch the cluster.
 		ReaderFailOnMissingInformer: true,
+		DefaultNamespaces:           only(namespaces),
 	}
-	if len(namespaces) > 0 {
-		options.DefaultNamespaces = map[string]cache.Config{}
-		for _, name := range namespaces {
-			options.DefaultNamespaces[name] = cache.Config{}
-		}
+}
+
+// only narrows a cache to some namespaces; none are all of them.
+func only(namespaces []string) map[string]cache.Config {
+	if len(namespaces) == 0 {
+		return nil
 	}
-	return options
+	configs := map[string]cache.Config{}
+	for _, name := range namespaces {
+		configs[name] = cache.Config{}
+	}
+	return configs
 }
 
 // slimPod keeps what the operator reads of a pod: who it belongs to and how it is.

@@ -6,11 +6,15 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -18,6 +22,13 @@ import (
 // cachePatience is how long a read waits for the cache to show what this process wrote. Watches
 // take milliseconds for that.
 const cachePatience = 5 * time.Second
+
+// How long a read waits for the cache of a kind that lags, and how long a kind counts as lagging: no
+// reconciliation takes longer.
+const (
+	lagPatience = 100 * time.Millisecond
+	lagMemory   = 2 * time.Minute
+)
 
 // boundedClient is a client with read-your-writes consistency whose reads wait for the cache no
 // longer than its patience.
@@ -32,6 +43,9 @@ type boundedClient struct {
 	live     client.Reader
 	cached   labels.Selector // of objects that are read without Go types
 	patience time.Duration
+
+	mu      sync.Mutex
+	lagging map[string]time.Time // kind -> end of that
 }
 
 // NewClient returns a client that reads from the cache, which holds what the operator manages, and
@@ -42,7 +56,7 @@ func NewClient(cached client.Client, live client.Reader) client.Client {
 
 // Get reads from the cache, or else what the cache would show if it had caught up.
 func (c *boundedClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-	err := c.bounded(ctx, func(ctx context.Context) error { return c.Client.Get(ctx, key, object, opts...) })
+	err := c.bounded(ctx, object, func(ctx context.Context) error { return c.Client.Get(ctx, key, object, opts...) })
 	if !lags(ctx, err) {
 		return err
 	}
@@ -58,17 +72,47 @@ func (c *boundedClient) Get(ctx context.Context, key client.ObjectKey, object cl
 
 // List reads from the cache, caught up or not: its indexes are the cache's alone.
 func (c *boundedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	err := c.bounded(ctx, func(ctx context.Context) error { return c.Client.List(ctx, list, opts...) })
+	err := c.bounded(ctx, list, func(ctx context.Context) error { return c.Client.List(ctx, list, opts...) })
 	if !lags(ctx, err) {
 		return err
 	}
 	return c.Client.List(ctx, list, append(opts, client.DisableReadYourWritesConsistency)...)
 }
 
-func (c *boundedClient) bounded(ctx context.Context, read func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, c.patience)
+// bounded reads objects of a kind for as long as its patience lasts.
+func (c *boundedClient) bounded(ctx context.Context, of runtime.Object, read func(context.Context) error) error {
+	kind := kindOf(of)
+	bounded, cancel := context.WithTimeout(ctx, c.patienceFor(kind))
 	defer cancel()
-	return read(ctx)
+	err := read(bounded)
+	if lags(ctx, err) {
+		c.remember(kind)
+	}
+	return err
+}
+
+func (c *boundedClient) patienceFor(kind string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Now().Before(c.lagging[kind]) {
+		return min(lagPatience, c.patience)
+	}
+	return c.patience
+}
+
+func (c *boundedClient) remember(kind string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lagging == nil {
+		c.lagging = map[string]time.Time{}
+	}
+	c.lagging[kind] = time.Now().Add(lagMemory)
+}
+
+// kindOf names what the cache keeps apart: the Go type, and the kind where that does not tell.
+func kindOf(of runtime.Object) string {
+	kind := of.GetObjectKind().GroupVersionKind()
+	return strings.TrimSuffix(fmt.Sprintf("%T", of), "List") + " " + kind.Group + " " + strings.TrimSuffix(kind.Kind, "List")
 }
 
 // lags tells whether a read ended because its patience did, and not the reconciliation's.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gotest.tools/v3/assert"
@@ -89,4 +90,29 @@ func TestReadsEndWithTheReconciliation(t *testing.T) {
 	defer cancel()
 	assert.ErrorIs(t, c.Get(ctx, client.ObjectKey{Name: "there"}, &corev1.Service{}), context.DeadlineExceeded)
 	assert.ErrorIs(t, c.List(ctx, &corev1.PersistentVolumeClaimList{}), context.DeadlineExceeded)
+}
+
+// Many objects of kinds whose cache lags cost the patience once for each kind, and not once for each
+// object: a reconciliation has two minutes.
+func TestALaggingKindIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the clock is the test's
+		c := NewClient(&stuck{}, &server{labels: map[string]string{object.LabelManagedBy: object.ManagedBy}})
+		reads := func(kind string, n int) time.Duration {
+			start := time.Now()
+			for range n {
+				assert.NilError(t, c.Get(t.Context(), client.ObjectKey{Name: "there"}, object.Empty(corev1.SchemeGroupVersion.WithKind(kind))))
+			}
+			return time.Since(start)
+		}
+		assert.Equal(t, reads("Service", 40), cachePatience+39*lagPatience)
+		assert.Equal(t, reads("Service", 1), lagPatience)
+		assert.Equal(t, reads("Secret", 2), cachePatience+lagPatience, "another kind has a cache of its own")
+
+		start := time.Now()
+		assert.NilError(t, c.List(t.Context(), object.EmptyList(corev1.SchemeGroupVersion.WithKind("Service"))))
+		assert.Equal(t, time.Since(start), lagPatience, "a list is of the same cache")
+
+		time.Sleep(lagMemory)
+		assert.Equal(t, reads("Service", 1), cachePatience, "it may have caught up")
+	})
 }

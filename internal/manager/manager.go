@@ -64,6 +64,7 @@ type Operator struct {
 	// Renderer renders charts for the version of Kubernetes that the cluster has.
 	Renderer *render.Renderer
 
+	applier *apply.Applier
 	parts   controller.Parts
 	options Options
 }
@@ -74,7 +75,12 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	platforms := dataservice.New(plan.NewPlanner(op.Renderer, o.Images), credentials.NewKeeper())
+	originals, err := kube.AddOriginals(op, o.WatchNamespaces)
+	if err != nil {
+		return nil, err
+	}
+	op.applier.SeeOriginals(originals)
+	platforms := dataservice.New(plan.NewPlanner(op.Renderer, o.Images), credentials.NewKeeper(), originals)
 	if err := awaitServed(ctx, op.GetRESTMapper(), platforms.GVK()); err != nil {
 		return nil, err
 	}
@@ -118,10 +124,11 @@ func newOperator(ctx context.Context, cfg *rest.Config, o Options) (*Operator, e
 		return nil, err
 	}
 	c := kube.NewClient(mgr.GetClient(), mgr.GetAPIReader())
+	applier := apply.New(c, mgr.GetAPIReader(), types, o.Version)
 	return &Operator{
-		Manager: mgr, Renderer: renderer, options: o,
+		Manager: mgr, Renderer: renderer, applier: applier, options: o,
 		parts: controller.Parts{
-			Client: c, Engine: engine.New(c, apply.New(c, mgr.GetAPIReader(), types, o.Version)), Lease: lease,
+			Client: c, Engine: engine.New(c, applier), Lease: lease,
 			Recorder: mgr.GetEventRecorder("d3os-operator"),
 		},
 	}, nil

@@ -30,6 +30,7 @@ type disturbance struct {
 	rules  func() []*fault.Rule
 	during func(*stage, *operator) // runs when the scenario has begun; what it leaves must end by itself
 	least  int                     // how many requests must have met it
+	role   bool                    // the operator has its role's rights, and not the administrator's
 }
 
 // firstOf lets something happen to the first request of each name.
@@ -88,7 +89,7 @@ var disturbances = []disturbance{
 	{name: "watch-breaks", during: breakAll},
 	{name: "events-late", during: hold("deployments", "statefulsets", "services", "configmaps")},
 	{name: "events-unseen", during: unseen("deployments", "statefulsets", "services", "configmaps")},
-	{name: "dataservice-unseen", during: unseen("dataservices")},
+	{name: "dataservice-unseen", during: unseen("dataservices"), role: true},
 }
 
 // breakAll closes all watches several times while the operator works.
@@ -163,8 +164,12 @@ func TestFaults(t *testing.T) {
 					t.Parallel()
 					results.count(t, name, d.name, false)
 					s := newStage(t)
+					if d.role {
+						s.useRole()
+					}
 					op := s.start()
 					sc.prepare(s)
+					mark := op.Mark()
 					var rules []*fault.Rule
 					if d.rules != nil {
 						rules = d.rules()
@@ -176,6 +181,9 @@ func TestFaults(t *testing.T) {
 					}
 					if err := s.ends(op, base.end, true); err != nil {
 						s.Error(err)
+					}
+					if d.role {
+						s.notRefused(op, mark)
 					}
 					hits := 0
 					for _, rule := range rules {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/engine"
@@ -36,15 +37,16 @@ import (
 type Kind struct {
 	kinds.Static[*dsv1.DataService]
 
-	planner *plan.Planner
-	keeper  *credentials.Keeper
+	planner   *plan.Planner
+	keeper    *credentials.Keeper
+	originals cache.Cache // the metadata of what the original operator made; nil for none
 }
 
 var _ kinds.Kind[*dsv1.DataService, kinds.Nothing] = &Kind{}
 
-// New returns the kind. The planner and the keeper may be used by others, too.
-func New(planner *plan.Planner, keeper *credentials.Keeper) *Kind {
-	return &Kind{planner: planner, keeper: keeper}
+// New returns the kind. originals is the metadata of what the original operator made.
+func New(planner *plan.Planner, keeper *credentials.Keeper, originals cache.Cache) *Kind {
+	return &Kind{planner: planner, keeper: keeper, originals: originals}
 }
 
 // GVK is DataService of the API's version.

@@ -33,6 +33,7 @@ const (
 	keyJWTSecret       = "jwt-secret"
 	keyGatewayUsername = "gateway-username"
 	keyGatewayPassword = "gateway-password"
+	keyChecksum        = "checksum-key"
 
 	serviceAccount = "dataservice" // the database account of the services
 	gatewayAdmin   = "admin"
@@ -211,12 +212,22 @@ func (p *planner) thirdParty(c *component.Component) error {
 		return nil
 	}
 	name := c.ObjectName + "-third-party"
+	d := data{keyUsername: tp.Username, keyPassword: tp.Password}
+	// Keyed, so that the checksum on the pods does not help to guess a weak password: with the secret
+	// of the product's services, or where there is none of these, with one of its own.
+	key := p.jwt
+	if key == "" {
+		var err error
+		if d, err = p.fill(name, d, keyChecksum); err != nil {
+			return err
+		}
+		key = d[keyChecksum]
+	}
 	p.plan.Credentials.MySQLSecret = name
-	// Keyed, so that the checksum on the pods does not help to guess a weak password.
-	mac := hmac.New(sha256.New, []byte(p.jwt))
+	mac := hmac.New(sha256.New, []byte(key))
 	fmt.Fprintf(mac, "%d:%s%s", len(tp.Username), tp.Username, tp.Password)
 	p.plan.Credentials.MySQLChecksum = hex.EncodeToString(mac.Sum(nil)[:12])
-	return p.add(name, string(c.Name), data{keyUsername: tp.Username, keyPassword: tp.Password}, false)
+	return p.add(name, string(c.Name), d, false)
 }
 
 // fill completes fixed values with generated ones for the given keys: those of the live

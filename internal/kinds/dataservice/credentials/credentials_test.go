@@ -4,7 +4,10 @@
 package credentials
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -433,4 +436,32 @@ func TestValuesInUseAreAdopted(t *testing.T) {
 	foreign := first.Secrets[0].DeepCopy()
 	foreign.SetName("mysql-dataservice-third-party")
 	assert.Assert(t, !k.Adopt(f.ds, foreign))
+}
+
+// Where no service of the product is declared, there is no secret of theirs to key the checksum with:
+// it has a key of its own, which stays as long as the Secret does. Where there are such services, it
+// is keyed as it always was, so that an upgrade of the operator restarts none of their pods.
+func TestTheChecksumIsAlwaysKeyed(t *testing.T) {
+	t.Parallel()
+	const name = "mysql-dataservice-third-party"
+	const elsewhere = "mysql: {kind: 3, thirdParty: {url: 'mysql://a', username: u, password: p}}"
+	checksumWith := func(key string) string {
+		mac := hmac.New(sha256.New, []byte(key))
+		mac.Write([]byte("1:up"))
+		return hex.EncodeToString(mac.Sum(nil)[:12])
+	}
+	f := newFixture(t, "{"+elsewhere+", additionalServices: [{name: more, image: x, port: 80}]}")
+	k, _ := counting()
+	p := f.plan(k)
+	own := valuesOf(t, p, name)["checksum-key"]
+	assert.Equal(t, own, "generated-1")
+	assert.Equal(t, p.Credentials.MySQLChecksum, checksumWith(own))
+	assert.Equal(t, f.plan(k).Credentials.MySQLChecksum, p.Credentials.MySQLChecksum, "before the Secret is there")
+	f.create(p)
+	assert.Equal(t, f.plan(NewKeeper()).Credentials.MySQLChecksum, p.Credentials.MySQLChecksum, "another operator finds the key")
+
+	f = newFixture(t, "{"+elsewhere+", web: {}}")
+	p = f.plan(k)
+	assert.DeepEqual(t, valuesOf(t, p, name), map[string]string{"username": "u", "password": "p"})
+	assert.Equal(t, p.Credentials.MySQLChecksum, checksumWith(valuesOf(t, p, platformSecret)["jwt-secret"]))
 }

@@ -1,0 +1,70 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// NotAdoptedError says that an object is the owner's, and that this operator did not make it: the
+// original operator did, or somebody who set the owner by hand. What runs on it is not known.
+type NotAdoptedError struct {
+	Kind, Name string
+	More       int // further objects of that sort
+}
+
+func (e *NotAdoptedError) Error() string {
+	more := ""
+	if e.More > 0 {
+		more = fmt.Sprintf(" (and %d more)", e.More)
+	}
+	return fmt.Sprintf("%s %s%s exists and was not made by this operator, but by an earlier one or by hand: nothing is written. "+
+		"Save its data, if it has any, and delete the object, or give the component another name; this version takes no such object over", e.Kind, e.Name, more)
+}
+
+// SeeOriginals gives the Applier a cache of the metadata of what the original operator made.
+func (a *Applier) SeeOriginals(originals client.Reader) { a.originals = originals }
+
+// CheckAdopted returns a *NotAdoptedError when the original operator made one of the planned objects
+// for this owner. It reads the cache alone. An object without the original's label comes to light
+// when its place is to be taken; see Apply.
+func (a *Applier) CheckAdopted(ctx context.Context, owner object.Owner, planned []*unstructured.Unstructured) error {
+	if a.originals == nil {
+		return nil
+	}
+	there := map[object.ID]bool{}
+	for _, gvk := range object.OriginalKinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if err := a.originals.List(ctx, list, client.InNamespace(owner.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list every %s of the original operator's in %s: %w", gvk.Kind, owner.Namespace, err)
+		}
+		for i := range list.Items {
+			if original := &list.Items[i]; owner.NotAdopted(original) {
+				there[object.ID{Group: gvk.Group, Kind: gvk.Kind, Name: original.Name}] = true
+			}
+		}
+	}
+	var found *NotAdoptedError
+	for _, obj := range planned {
+		switch {
+		case !there[object.IDOf(obj)]:
+		case found == nil:
+			found = &NotAdoptedError{Kind: obj.GetKind(), Name: obj.GetName()}
+		default:
+			found.More++
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	return found
+}

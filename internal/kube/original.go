@@ -1,0 +1,60 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// AddOriginals gives a manager a second cache, of what the original operator made, and returns it.
+// The manager's own cache holds what carries this operator's label, so it shows none of that. The
+// second one holds metadata alone: in a cluster that never ran the original operator, nothing.
+func AddOriginals(mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
+	labelled, err := labels.NewRequirement(object.LabelOriginal, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("select what the original operator made: %w", err)
+	}
+	options := cache.Options{
+		HTTPClient:                  mgr.GetHTTPClient(),
+		Scheme:                      mgr.GetScheme(),
+		Mapper:                      mgr.GetRESTMapper(),
+		DefaultLabelSelector:        labels.NewSelector().Add(*labelled),
+		DefaultTransform:            slimOriginal,
+		DefaultNamespaces:           only(namespaces),
+		ReaderFailOnMissingInformer: true,
+	}
+	originals, err := cache.New(mgr.GetConfig(), options)
+	if err != nil {
+		return nil, fmt.Errorf("set up the cache of what the original operator made: %w", err)
+	}
+	if err := mgr.Add(cacheRunnable{originals}); err != nil {
+		return nil, fmt.Errorf("add the cache of what the original operator made: %w", err)
+	}
+	return originals, nil
+}
+
+// cacheRunnable is a cache that the manager starts with its own, before anything reads it.
+type cacheRunnable struct{ cache.Cache }
+
+func (c cacheRunnable) GetCache() cache.Cache { return c.Cache }
+
+// slimOriginal keeps of the annotations, which may hold whole objects, only the digest.
+func slimOriginal(obj any) (any, error) {
+	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		digest := meta.Annotations[object.AnnotationDigest]
+		meta.ManagedFields, meta.Annotations = nil, nil
+		if digest != "" {
+			meta.Annotations = map[string]string{object.AnnotationDigest: digest}
+		}
+	}
+	return obj, nil
+}
