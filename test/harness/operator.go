@@ -53,6 +53,12 @@ func (op *Operator) Active(limit time.Duration) error {
 	}
 }
 
+// Wait waits until the operator has ended, and returns what it ended with.
+func (op *Operator) Wait() error {
+	<-op.Ended
+	return op.err
+}
+
 // Cancel tells the operator to end.
 func (op *Operator) Cancel() { op.cancel() }
 
