@@ -136,8 +136,8 @@ func (b *bench) bringUp(ctx context.Context, ds *dsv1.DataService) (first, ready
 	go func() { // as long as others come up its turn may come
 		for ctx.Err() == nil {
 			select {
-			case <-b.services.news.next():
-				seen.news.raise()
+			case <-b.services.news.Next():
+				seen.news.Raise()
 			case <-ctx.Done():
 			}
 		}

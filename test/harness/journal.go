@@ -20,10 +20,11 @@ import (
 
 // Journal watches a namespace: what is there now, and all that happened, in order of arrival.
 type Journal struct {
+	News // of every change
+
 	mu      sync.Mutex
 	current map[string]client.Object // kind/name
 	history []Change
-	moved   chan struct{} // closed at the next change
 
 	cancel    context.CancelFunc
 	followers sync.WaitGroup
@@ -41,7 +42,7 @@ type Change struct {
 // NewJournal watches kinds, given as empty lists, until it is closed.
 func NewJournal(ctx context.Context, api client.WithWatch, namespace string, lists ...client.ObjectList) (*Journal, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	j := &Journal{current: map[string]client.Object{}, moved: make(chan struct{}), cancel: cancel}
+	j := &Journal{current: map[string]client.Object{}, cancel: cancel}
 	for _, list := range lists {
 		list := list.DeepCopyObject().(client.ObjectList)
 		w, err := api.Watch(ctx, list, client.InNamespace(namespace))
@@ -104,15 +105,7 @@ func (j *Journal) record(event watch.EventType, object client.Object) {
 		j.current[c.ID] = object
 	}
 	j.history = append(j.history, c)
-	close(j.moved)
-	j.moved = make(chan struct{})
-}
-
-// Next is closed at the next change.
-func (j *Journal) Next() <-chan struct{} {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.moved
+	j.Raise()
 }
 
 // Since returns what happened after a mark.

@@ -27,8 +27,11 @@ func (s Sent) String() string { return fmt.Sprintf("%s -> %d", s.Request, s.Code
 
 // Record remembers the requests that were sent.
 type Record struct {
+	News // of every request and answer
+
 	mu   sync.Mutex
 	sent []Sent
+	last time.Time // when something was sent or answered
 }
 
 // Before returns a transport that records what it hands on.
@@ -48,12 +51,22 @@ func (r *Record) Add(request Request) (answered func(code int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := len(r.sent)
-	r.sent = append(r.sent, Sent{Request: request, At: time.Now()})
+	r.last = time.Now()
+	r.sent = append(r.sent, Sent{Request: request, At: r.last})
+	r.Raise()
 	return func(code int) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.sent[i].Code = code
+		r.last, r.sent[i].Code = time.Now(), code
+		r.Raise()
 	}
+}
+
+// Last is when something was sent or answered last.
+func (r *Record) Last() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
 }
 
 // Mark is a place in the record: now.
