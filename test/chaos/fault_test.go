@@ -28,7 +28,7 @@ import (
 type disturbance struct {
 	name   string
 	rules  func() []*fault.Rule
-	during func(*stage, *operator) // runs when the scenario has begun; what it leaves must end by itself
+	during func(*scene, *operator) // runs when the scenario has begun; what it leaves must end by itself
 	least  int                     // how many requests must have met it
 }
 
@@ -92,12 +92,12 @@ var disturbances = []disturbance{
 }
 
 // breakAll closes all watches several times while the operator works.
-func breakAll(s *stage, op *operator) {
+func breakAll(s *scene, op *operator) {
 	for range 5 {
 		mark := op.Mark()
 		op.Break("")
-		_ = s.within(5*time.Second, func() error { // the faster it is through the better
-			if len(op.Since(mark, func(r fault.Request) bool { return watches(r.Request) })) > 0 {
+		_ = s.Within(5*time.Second, func() error { // the faster it is through the better
+			if len(op.Since(mark, func(r harness.Sent) bool { return watches(r.Request) })) > 0 {
 				return nil
 			}
 			return errors.New("it does not watch again")
@@ -106,8 +106,8 @@ func breakAll(s *stage, op *operator) {
 }
 
 // hold keeps events back until the operator does no more, or waits for them.
-func hold(resources ...string) func(*stage, *operator) {
-	return func(s *stage, op *operator) {
+func hold(resources ...string) func(*scene, *operator) {
+	return func(s *scene, op *operator) {
 		op.Hold(resources...)
 		s.idle(op)
 		op.Release()
@@ -116,13 +116,13 @@ func hold(resources ...string) func(*stage, *operator) {
 
 // unseen keeps events back, and then has the operator list anew: what came and went meanwhile it
 // never sees.
-func unseen(resources ...string) func(*stage, *operator) {
-	return func(s *stage, op *operator) {
+func unseen(resources ...string) func(*scene, *operator) {
+	return func(s *scene, op *operator) {
 		op.Hold(resources...)
 		s.idle(op)
 		for _, resource := range resources {
 			is := func(r harness.Request) bool { return watches(r) && r.Resource == resource }
-			op.Add(&fault.Rule{When: is, Times: 1, Do: expired})
+			op.Rule(&fault.Rule{When: is, Times: 1, Do: expired})
 			op.Break(resource)
 		}
 		op.Release()
@@ -130,17 +130,17 @@ func unseen(resources ...string) func(*stage, *operator) {
 }
 
 // idle waits until an operator sends nothing for a while.
-func (s *stage) idle(op *operator) {
+func (s *scene) idle(op *operator) {
 	s.Helper()
-	s.until("the operator idles", func() error {
+	s.Until("the operator idles", func() error {
 		mark := op.Mark()
 		busy := func() error {
-			if len(op.Since(mark, func(r fault.Request) bool { return r.Writes() || r.Reads() })) > 0 {
+			if len(op.Since(mark, func(r harness.Sent) bool { return r.Writes() || r.Reads() })) > 0 {
 				return nil
 			}
 			return errors.New("it idles")
 		}
-		if s.within(glance, busy) == nil {
+		if s.Within(glance, busy) == nil {
 			return errors.New("it goes on")
 		}
 		return nil
@@ -168,7 +168,7 @@ func TestFaults(t *testing.T) {
 					var rules []*fault.Rule
 					if d.rules != nil {
 						rules = d.rules()
-						op.Add(rules...)
+						op.Rule(rules...)
 					}
 					sc.act(s)
 					if d.during != nil {
@@ -235,9 +235,9 @@ func (sc *scenario) past(t *testing.T, base *baseline, stale []string) {
 	op := s.start()
 	sc.prepare(s)
 	list := &corev1.ConfigMapList{}
-	s.must(api.List(s.ctx, list))
+	s.Must(api.List(s.Ctx, list))
 	sc.act(s)
-	s.until("it is carried out", func() error { return sc.ended(s) })
+	s.Until("it is carried out", func() error { return sc.ended(s) })
 	op.Crash()
 	s.stop(op)
 
@@ -252,9 +252,9 @@ func (sc *scenario) past(t *testing.T, base *baseline, stale []string) {
 	next := fault.New()
 	next.Hold(stale...)
 	rule := &fault.Rule{When: is, Do: fault.Past(list.ResourceVersion)}
-	next.Add(rule)
+	next.Rule(rule)
 	op = s.run(next)
-	s.until("it has read the past", func() error {
+	s.Until("it has read the past", func() error {
 		for _, resource := range stale {
 			if op.Watching(resource) == 0 {
 				return fmt.Errorf("%s are not watched yet", resource)
@@ -298,25 +298,25 @@ func TestRightsWithdrawn(t *testing.T) {
 			results.count(t, name, "rights-withdrawn", false)
 			s := newStage(t)
 			binding := s.account()
-			s.must(api.Create(s.ctx, binding.DeepCopy()))
-			t.Cleanup(func() { _ = api.Delete(s.ctx, binding.DeepCopy()) })
+			s.Must(api.Create(s.Ctx, binding.DeepCopy()))
+			t.Cleanup(func() { _ = api.Delete(s.Ctx, binding.DeepCopy()) })
 			op := s.start()
 			sc.prepare(s)
-			s.until("the operator watches", func() error {
+			s.Until("the operator watches", func() error {
 				if op.Watching("deployments") == 0 {
 					return errors.New("it does not")
 				}
 				return nil
 			})
-			s.must(api.Delete(s.ctx, binding.DeepCopy()))
+			s.Must(api.Delete(s.Ctx, binding.DeepCopy()))
 			sc.act(s)
-			s.until("it is refused", func() error {
-				if len(op.Since(0, func(r fault.Request) bool { return r.Code == http.StatusForbidden })) < 3 {
+			s.Until("it is refused", func() error {
+				if len(op.Since(0, func(r harness.Sent) bool { return r.Code == http.StatusForbidden })) < 3 {
 					return errors.New("it is not")
 				}
 				return nil
 			})
-			s.must(api.Create(s.ctx, binding.DeepCopy()))
+			s.Must(api.Create(s.Ctx, binding.DeepCopy()))
 			if err := s.ends(op, base.end, true); err != nil {
 				s.Error(err)
 			}
@@ -325,21 +325,21 @@ func TestRightsWithdrawn(t *testing.T) {
 }
 
 // account makes the stage's operators use an account, and returns what gives it the operator's role.
-func (s *stage) account() *rbacv1.ClusterRoleBinding {
+func (s *scene) account() *rbacv1.ClusterRoleBinding {
 	s.Helper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", Namespace: s.namespace}}
-	s.must(api.Create(s.ctx, account))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", Namespace: s.Namespace}}
+	s.Must(api.Create(s.Ctx, account))
 	role := &rbacv1.ClusterRole{}
-	s.must(harness.ReadYAML("config/rbac/role.yaml", role))
-	role.Name = s.namespace
-	s.must(api.Create(s.ctx, role))
-	s.Cleanup(func() { s.must(api.Delete(s.ctx, role)) })
+	s.Must(harness.ReadYAML("config/rbac/role.yaml", role))
+	role.Name = s.Namespace
+	s.Must(api.Create(s.Ctx, role))
+	s.Cleanup(func() { s.Must(api.Delete(s.Ctx, role)) })
 	token := &authenticationv1.TokenRequest{}
-	s.must(api.SubResource("token").Create(s.ctx, account, token))
+	s.Must(api.SubResource("token").Create(s.Ctx, account, token))
 	s.token = token.Status.Token
 	return &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.namespace},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "operator", Namespace: s.namespace}},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.Namespace},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "operator", Namespace: s.Namespace}},
 	}
 }

@@ -243,15 +243,11 @@ func operatorDown(ctx context.Context, w *walker) error {
 }
 
 func (w *walker) whileDown(ctx context.Context, do func() error) error {
-	if err := w.op.stop(); err != nil {
+	if err := w.op.Stop(patience); err != nil {
 		return err
 	}
 	err := do()
-	op, startErr := startOperator(ctx, w.config, w.space.Name, w.wrote)
-	if startErr == nil {
-		w.op = op
-	}
-	return errors.Join(err, startErr)
+	return errors.Join(err, w.operate(ctx))
 }
 
 // deleted deletes the DataService and waits until all that it controlled is gone.
