@@ -75,7 +75,7 @@ func (e *Emulator) attract(ctx context.Context) error {
 	}
 	var last error
 	trial := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "trial-"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trial", Image: "trial"}}}}
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		made, err := e.api.CoreV1().Pods(e.options.Namespace).Create(ctx, trial, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if last = err; err != nil {
 			return false, nil //nolint:nilerr // the service account may come a little later than the namespace
