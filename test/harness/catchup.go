@@ -6,7 +6,6 @@ package harness
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
@@ -43,7 +42,7 @@ func (j *Journal) catchUp(ctx context.Context, list client.ObjectList) error {
 			return fmt.Errorf("list %s: %w", gvk.Kind, err)
 		}
 	}
-	kind := strings.TrimSuffix(reflect.TypeOf(list).Elem().Name(), "List")
+	kind := strings.TrimSuffix(gvk.Kind, "List")
 	for {
 		next := j.Next()
 		missing := j.missing(kind, live)

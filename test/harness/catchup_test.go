@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -25,21 +26,27 @@ func service(name, version string) *corev1.Service {
 // A journal has caught up when its watch has told all that is in the API server: what is new, what has changed, what
 // is gone. What has happened after that does no harm.
 func TestJournalCatchesUp(t *testing.T) {
+	untyped := &unstructured.UnstructuredList{}
+	untyped.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
+	loose := &unstructured.Unstructured{Object: map[string]any{"kind": "Service", "metadata": map[string]any{"name": "a", "resourceVersion": "20"}}}
+	typed := &corev1.ServiceList{}
 	for name, c := range map[string]struct {
+		list client.ObjectList
 		told []watch.Event // before
 		then watch.Event   // what it lacks
 	}{
-		"created":       {nil, watch.Event{Type: watch.Added, Object: service("a", "20")}},
-		"changed":       {[]watch.Event{{Type: watch.Added, Object: service("a", "9")}}, watch.Event{Type: watch.Modified, Object: service("a", "20")}},
-		"changed since": {[]watch.Event{{Type: watch.Added, Object: service("a", "9")}}, watch.Event{Type: watch.Modified, Object: service("a", "31")}},
-		"deleted since": {[]watch.Event{{Type: watch.Added, Object: service("a", "9")}}, watch.Event{Type: watch.Deleted, Object: service("a", "32")}},
-		"deleted": {[]watch.Event{{Type: watch.Added, Object: service("a", "20")}, {Type: watch.Added, Object: service("b", "8")}},
+		"untyped":       {untyped, nil, watch.Event{Type: watch.Added, Object: loose}},
+		"created":       {typed, nil, watch.Event{Type: watch.Added, Object: service("a", "20")}},
+		"changed":       {typed, []watch.Event{{Type: watch.Added, Object: service("a", "9")}}, watch.Event{Type: watch.Modified, Object: service("a", "20")}},
+		"changed since": {typed, []watch.Event{{Type: watch.Added, Object: service("a", "9")}}, watch.Event{Type: watch.Modified, Object: service("a", "31")}},
+		"deleted since": {typed, []watch.Event{{Type: watch.Added, Object: service("a", "9")}}, watch.Event{Type: watch.Deleted, Object: service("a", "32")}},
+		"deleted": {typed, []watch.Event{{Type: watch.Added, Object: service("a", "20")}, {Type: watch.Added, Object: service("b", "8")}},
 			watch.Event{Type: watch.Deleted, Object: service("b", "30")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				events := watch.NewFake()
-				j, err := NewJournal(t.Context(), lagging(events), "", &corev1.ServiceList{})
+				j, err := NewJournal(t.Context(), lagging(events), "", c.list)
 				if err != nil {
 					t.Fatal(err)
 				}
