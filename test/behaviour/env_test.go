@@ -52,6 +52,10 @@ func (e *env) never(what string, happens func() bool) {
 	}) == nil {
 		e.Fatal(what)
 	}
+	e.CatchUp()
+	if happens() {
+		e.Fatal(what)
+	}
 }
 
 // remove deletes a DataService and waits until nothing that it controlled is left.

@@ -24,8 +24,12 @@ type Journal struct {
 
 	mu      sync.Mutex
 	current map[string]client.Object // kind/name
+	last    map[string]string        // kind/name: the resource version of its last change, its deletion too
 	history []Change
 
+	api       client.Client
+	namespace string
+	lists     []client.ObjectList
 	cancel    context.CancelFunc
 	followers sync.WaitGroup
 	err       error // why a watch has ended
@@ -42,7 +46,10 @@ type Change struct {
 // NewJournal watches kinds, given as empty lists, until it is closed.
 func NewJournal(ctx context.Context, api client.WithWatch, namespace string, lists ...client.ObjectList) (*Journal, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	j := &Journal{current: map[string]client.Object{}, cancel: cancel}
+	j := &Journal{
+		current: map[string]client.Object{}, last: map[string]string{},
+		api: api, namespace: namespace, lists: lists, cancel: cancel,
+	}
 	for _, list := range lists {
 		list := list.DeepCopyObject().(client.ObjectList)
 		w, err := api.Watch(ctx, list, client.InNamespace(namespace))
@@ -99,6 +106,7 @@ func (j *Journal) record(event watch.EventType, object client.Object) {
 	c := Change{At: time.Now(), Event: event, ID: IDOf(object), Object: object}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.last[c.ID] = object.GetResourceVersion()
 	if event == watch.Deleted {
 		delete(j.current, c.ID)
 	} else {

@@ -80,12 +80,23 @@ func (s *Stage) Must(err error) {
 	}
 }
 
-// Until waits until a condition holds, which returns what is missing, or nil.
+// Until waits until a condition holds, which returns what is missing, or nil. What the journal says after that is not
+// older than what the condition was about.
 func (s *Stage) Until(what string, holds func() error) {
 	s.Helper()
 	if err := s.Within(s.Suite.Patience(), holds); err != nil {
 		s.Fatalf("%s: %v", what, err)
 	}
+	s.CatchUp()
+}
+
+// CatchUp waits until the journal has all that the API server has now. Each kind has a watch of its own: that of
+// DataServices may say ready before that of Services has told what the operator wrote to one.
+func (s *Stage) CatchUp() {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Ctx, s.Suite.Patience())
+	defer cancel()
+	s.Must(s.Journal.CatchUp(ctx))
 }
 
 // Within waits until a condition holds and returns what is still missing when time is up.
