@@ -15,7 +15,6 @@ DEFAULT_CHANNEL ?= stable
 CR   ?= config/samples/d3os-product.com_v1_dataservice.yaml
 ARGS ?=
 LOAD_SIZES ?= 100,300,1000
-LOAD_PEERS ?= 1,10,100
 # true: make bundle pins images by digest, and asks their registries for it.
 USE_IMAGE_DIGESTS ?= false
 
@@ -131,8 +130,8 @@ ha: cluster-tools ## Take the leader away from a standby in every way there is (
 	KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
 
 .PHONY: load
-load: cluster-tools ## Load the operator with LOAD_SIZES DataServices, the Helm operator with LOAD_PEERS, and check what grows (an hour or more).
-	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench -strict -only versus,load -sizes '$(LOAD_SIZES)' -versus '$(LOAD_PEERS)' $(ARGS)
+load: cluster-tools ## Load the operator with LOAD_SIZES DataServices and check what grows (an hour or more).
+	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench -strict -only load -sizes '$(LOAD_SIZES)' $(ARGS)
 
 .PHONY: chaos
 chaos: cluster-tools ## Crash the operator at every write and let all else fail (CHAOS=full: every sample; ARGS='-run X').

@@ -37,9 +37,11 @@ kubectl() { "$tools/kubectl" "$@"; }
 running() { [[ -f $KUBECONFIG ]] && kubectl get --raw /readyz --request-timeout 5s >/dev/null 2>&1; }
 
 create() {
-	local checks=()
-	[[ ! $audit ]] || checks=(--kube-audit-policy "$audit"
-		--extra-args kube-apiserver=enable-admission-plugins=OwnerReferencesPermissionEnforcement)
+	local checks=() admission=PodNodeSelector # a namespace may say which nodes its pods go to (test/harness/emulator)
+	if [[ $audit ]]; then
+		checks=(--kube-audit-policy "$audit")
+		admission+=,OwnerReferencesPermissionEnforcement
+	fi
 	# Limits are off for tests with thousands of objects: the control plane must not be what they measure.
 	kwokctl create cluster --runtime binary --wait 120s --kubeconfig "$KUBECONFIG" \
 		--etcd-binary "$tools/etcd" \
@@ -54,6 +56,7 @@ create() {
 		--disable-qps-limits \
 		--extra-args etcd=unsafe-no-fsync=true \
 		--extra-args kube-apiserver=service-cluster-ip-range=10.96.0.0/12 \
+		--extra-args kwok-controller=manage-all-nodes=false \
 		--extra-args kube-controller-manager=concurrent-deployment-syncs=20 \
 		--extra-args kube-controller-manager=concurrent-replicaset-syncs=20 \
 		--extra-args kube-controller-manager=concurrent-statefulset-syncs=20 \
@@ -61,7 +64,9 @@ create() {
 		--extra-args kube-controller-manager=concurrent-service-endpoint-syncs=20 \
 		--extra-args kube-controller-manager=concurrent-gc-syncs=40 \
 		--extra-args kube-controller-manager=concurrent-namespace-syncs=20 \
-		"${checks[@]}" # last: kwokctl loses count when a component comes again before a new one
+		--extra-args kube-apiserver=enable-admission-plugins=$admission \
+		--extra-args kwok-controller=manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake \
+		"${checks[@]}" # kwokctl loses count when a component comes again before a new one, so these are last
 }
 
 node() {

@@ -6,7 +6,6 @@ package helmcharts_test
 import (
 	"bytes"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +15,6 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -25,10 +22,7 @@ import (
 
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/object"
-	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/internal/render"
 )
 
@@ -184,71 +178,6 @@ func TestChartsRenderTheSameTwice(t *testing.T) {
 	}
 }
 
-// schemaErrors checks values, with the chart's own below them, against values.schema.json.
-func schemaErrors(t *testing.T, chartName string, v map[string]any) error {
-	t.Helper()
-	c, err := loader.Load(chartName)
-	assert.NilError(t, err)
-	assert.Assert(t, len(c.Schema) > 0, "%s has no schema", chartName)
-	all, err := chartutil.CoalesceValues(c, v)
-	assert.NilError(t, err)
-	return chartutil.ValidateAgainstSchema(c, all)
-}
-
-// The operator does not check values while it runs: what it passes is what the schema allows.
-func TestTheOperatorsValuesFitTheSchemas(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("../internal/preview/testdata/*.yaml")
-	assert.NilError(t, err)
-	assert.Assert(t, len(files) > 10, "the DataServices are missing")
-	for _, file := range append(files, "../config/samples/d3os-product.com_v1_dataservice.yaml") {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			t.Parallel()
-			data, err := os.ReadFile(file)
-			assert.NilError(t, err)
-			ds, err := preview.Parse(data)
-			assert.NilError(t, err)
-			graph, err := component.NewGraph(&ds.Spec)
-			assert.NilError(t, err)
-			nothing := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
-			secrets, err := credentials.NewPreview().Plan(ds, graph, nothing)
-			assert.NilError(t, err)
-			in := values.Input{
-				Instance: ds.Name, Namespace: namespace, Graph: graph, Credentials: secrets.Credentials,
-				Defaults: ds.Spec.Defaults, NetworkPolicy: ds.Spec.NetworkPolicy,
-			}
-			for i := range graph.Components {
-				c := &graph.Components[i]
-				v, err := values.Build(in, c)
-				assert.NilError(t, err)
-				assert.NilError(t, schemaErrors(t, c.Chart, v), "%s", c.Name)
-			}
-		})
-	}
-}
-
-// The schemas do refuse something: a misspelt value in any chart, at the top or below.
-func TestTheSchemasRefuseUnknownValues(t *testing.T) {
-	t.Parallel()
-	valid := map[string]map[string]any{
-		component.ChartEureka: {}, component.ChartMySQL: {}, component.ChartMicroservice: {"service": "web"}, component.ChartThirdParty: {"url": "http://a"},
-		component.ChartCronJob: {"image": "a", "schedule": "@daily"},
-	}
-	for _, chart := range charts(t) {
-		v := valid[chart]
-		assert.NilError(t, schemaErrors(t, chart, v), chart)
-		for key, value := range map[string]any{"replica": int64(1), "kind": "Job", "port": int64(70000), "nodePort": "many", "env": map[string]any{"A": int64(1)},
-			"podAnnotations": map[string]any{}, "size": "huge", "labels": "none", "config": map[string]any{"a": int64(1)},
-			"configFiles": []any{map[string]any{"path": "/a", "content": "", "secret": "b"}}} {
-			bad := map[string]any{key: value}
-			for k, x := range v {
-				bad[k] = x
-			}
-			assert.Assert(t, schemaErrors(t, chart, bad) != nil, "%s takes %s: %v", chart, key, value)
-		}
-	}
-}
-
 // Each folder has what a chart needs, and all of it is in the binary.
 func TestChartsAreEmbedded(t *testing.T) {
 	t.Parallel()
@@ -314,78 +243,4 @@ func items(list any) []map[string]any {
 		found = append(found, value.(map[string]any))
 	}
 	return found
-}
-
-// Pods pass Pod Security "restricted" as the charts ship them, whatever runs in them besides.
-func TestPodsAreRestricted(t *testing.T) {
-	t.Parallel()
-	pods, inits, others := 0, 0, 0
-	for file, chart := range ciFiles(t) {
-		v := readValues(t, file)
-		delete(v, "podSecurityContext")
-		delete(v, "securityContext")
-		for _, obj := range rendered(t, chart, v) {
-			template := podOf(t, obj)
-			if template == nil {
-				continue
-			}
-			pods++
-			pod := template["spec"].(map[string]any)
-			for _, forbidden := range []string{"hostNetwork", "hostPID", "hostIPC"} {
-				assert.Assert(t, pod[forbidden] == nil, "%s: %s", file, forbidden)
-			}
-			assert.Equal(t, pod["serviceAccountName"], v["serviceAccountName"], file)
-			assert.Equal(t, pod["automountServiceAccountToken"], false, file)
-			security := pod["securityContext"].(map[string]any)
-			assert.Equal(t, security["runAsNonRoot"], true, file)
-			assert.DeepEqual(t, security["seccompProfile"], map[string]any{"type": "RuntimeDefault"})
-			containers := items(pod["containers"])
-			others += len(containers) - 1
-			assert.Assert(t, containers[0]["resources"] != nil, file)
-			inits += len(items(pod["initContainers"]))
-			for _, container := range append(containers, items(pod["initContainers"])...) {
-				security = container["securityContext"].(map[string]any)
-				assert.Equal(t, security["allowPrivilegeEscalation"], false, file)
-				assert.DeepEqual(t, security["capabilities"], map[string]any{"drop": []any{"ALL"}})
-			}
-			for _, volume := range items(pod["volumes"]) {
-				assert.Assert(t, volume["hostPath"] == nil, file)
-			}
-		}
-	}
-	assert.Assert(t, pods >= len(ciFiles(t)))
-	assert.Assert(t, inits > 0 && others > 0, "nothing runs besides")
-}
-
-// The example values use every value of every chart: nothing is left untried.
-func TestEveryValueIsTried(t *testing.T) {
-	t.Parallel()
-	tried := map[string]bool{}
-	for file, chart := range ciFiles(t) {
-		for name := range readValues(t, file) {
-			tried[chart+"/"+name] = true
-		}
-	}
-	for _, chart := range charts(t) {
-		for name := range readValues(t, filepath.Join(chart, "values.yaml")) {
-			assert.Assert(t, tried[chart+"/"+name], "no values of %s have %s", chart, name)
-		}
-	}
-}
-
-// What values.yaml lists is what the schema allows, and the templates never find a value missing.
-func TestValuesAndSchemaListTheSame(t *testing.T) {
-	t.Parallel()
-	for _, chart := range charts(t) {
-		data, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
-		assert.NilError(t, err)
-		var schema struct {
-			Properties map[string]any `json:"properties"`
-		}
-		assert.NilError(t, yaml.Unmarshal(data, &schema))
-		delete(schema.Properties, "global")
-		delete(schema.Properties, helmcharts.Library)
-		allowed := slices.Sorted(maps.Keys(schema.Properties))
-		assert.DeepEqual(t, slices.Sorted(maps.Keys(readValues(t, filepath.Join(chart, "values.yaml")))), allowed)
-	}
 }

@@ -6,14 +6,9 @@ package helmcharts_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -83,15 +78,7 @@ func TestPorts(t *testing.T) {
 	for _, kind := range []string{"ClusterIP", "Headless"} {
 		assert.Assert(t, strings.Contains(refused(t, component.ChartMicroservice, own+"ports: [{name: a, port: 1, nodePort: 30000}], serviceType: "+kind+"}"), "a nodePort needs a serviceType"))
 	}
-}
-
-// A server of the product's is told the port that its container has.
-func TestThePortOfAPreset(t *testing.T) {
-	t.Parallel()
-	values := "{service: auth, " + platform + "port: 1234, ports: [{name: a, port: 1234, targetPort: 4321}]}"
-	found := made(t, component.ChartMicroservice, values)
-	assert.Equal(t, properties(t, at(found["ConfigMap/auth"], "data", "application.properties").(string))["server.port"], "4321")
-	assert.Equal(t, ports(at(found["Service/auth"], "spec", "ports")), "a 1234>4321/TCP")
+	assert.Assert(t, strings.Contains(refused(t, component.ChartMicroservice, "{name: own, image: a, ingress: {host: a}}"), "ingress needs a port"))
 }
 
 // Ports below 1024 are open to a server that is not root.
@@ -104,25 +91,6 @@ func TestLowPorts(t *testing.T) {
 		got := at(made(t, component.ChartMicroservice, values).pod(t), "spec", "securityContext", "sysctls")
 		assert.Equal(t, got != nil, want, values)
 	}
-}
-
-func TestServices(t *testing.T) {
-	t.Parallel()
-	const more = "serviceAnnotations: {a: b, d3os-product.com.d3os/data: theirs}, serviceLabels: {team: ops, app.kubernetes.io/name: theirs}, labels: {team: data}}"
-	for chart, name := range map[string]string{component.ChartMicroservice: "own", component.ChartMySQL: "mysql-dataservice", component.ChartEureka: "eureka"} {
-		found := made(t, chart, anywhere[chart]+"kind: DaemonSet, "+more)
-		metadata := found["Service/"+name]["metadata"]
-		assert.Equal(t, at(metadata, "annotations", "a"), "b", chart)
-		assert.Equal(t, at(metadata, "labels", "team"), "ops", chart)
-		assert.Equal(t, at(metadata, "labels", "app.kubernetes.io/name"), at(found["DaemonSet/"+name], "metadata", "labels", "app.kubernetes.io/name"), chart)
-		assert.Equal(t, at(metadata, "annotations", "d3os-product.com.d3os/data") == "ephemeral", chart == component.ChartMySQL)
-		assert.Equal(t, at(found["DaemonSet/"+name], "metadata", "labels", "team"), "data", chart)
-	}
-	affinity := func(more string) any {
-		return at(made(t, component.ChartMicroservice, own+more+"}")["Service/own"], "spec", "sessionAffinity")
-	}
-	assert.Equal(t, affinity("sessionAffinity: ClientIP"), "ClientIP")
-	assert.Equal(t, affinity("sessionAffinity: None"), nil)
 }
 
 func TestRollouts(t *testing.T) {
@@ -207,19 +175,6 @@ func TestNumbersOfPods(t *testing.T) {
 	}
 }
 
-func TestIngress(t *testing.T) {
-	t.Parallel()
-	values := own + "ports: [{name: a, port: 8080, targetPort: 1}], ingress: {host: a.example.com"
-	spec := made(t, component.ChartMicroservice, values+"}}")["Ingress/own"]["spec"]
-	assert.Equal(t, flow(t, spec), `{"rules":[{"host":"a.example.com","http":{"paths":[{"backend":{"service":{"name":"own","port":{"number":8080}}},"path":"/","pathType":"Prefix"}]}}]}`)
-	object := made(t, component.ChartMicroservice, values+", path: /b, tlsSecret: s, className: nginx, annotations: {c: d}}}")["Ingress/own"]
-	assert.Equal(t, flow(t, at(object, "spec", "tls")), `[{"hosts":["a.example.com"],"secretName":"s"}]`)
-	assert.Equal(t, at(object, "spec", "ingressClassName"), "nginx")
-	assert.Equal(t, at(object, "spec", "rules", 0, "http", "paths", 0, "path"), "/b")
-	assert.Equal(t, at(object, "metadata", "annotations", "c"), "d")
-	assert.Assert(t, strings.Contains(refused(t, component.ChartMicroservice, "{name: own, image: a, ingress: {host: a}}"), "ingress needs a port"))
-}
-
 func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	callers := func(names string) string {
@@ -278,138 +233,4 @@ func TestPeersOfTheRegistry(t *testing.T) {
 		assert.Equal(t, len(items(found.container(t)["env"])), 1, alone)
 		assert.Equal(t, found["Service/eureka-peers"] != nil, strings.Contains(alone, "StatefulSet"), alone)
 	}
-}
-
-func TestCronJobs(t *testing.T) {
-	t.Parallel()
-	spec := made(t, component.ChartCronJob, job+"}")["CronJob/job"]["spec"].(map[string]any)
-	template := spec["jobTemplate"].(map[string]any)
-	assert.Equal(t, at(template, "spec", "template", "spec", "restartPolicy"), "OnFailure")
-	assert.Equal(t, at(template, "spec", "backoffLimit"), int64(6))
-	assert.Equal(t, at(template, "spec", "activeDeadlineSeconds"), nil)
-	delete(spec, "jobTemplate")
-	assert.Equal(t, flow(t, spec), `{"concurrencyPolicy":"Forbid","failedJobsHistoryLimit":1,"schedule":"@daily","successfulJobsHistoryLimit":3,"suspend":false}`)
-	spec = made(t, component.ChartCronJob, job+"scheduleTimeZone: Asia/Tokyo, timeZone: UTC, suspend: true, concurrencyPolicy: Allow, successfulJobsHistoryLimit: 0, failedJobsHistoryLimit: 0,"+
-		"startingDeadlineSeconds: 0, activeDeadlineSeconds: 100000000, backoffLimit: 0, restartPolicy: Never}")["CronJob/job"]["spec"].(map[string]any)
-	template = spec["jobTemplate"].(map[string]any)
-	assert.Equal(t, at(template, "spec", "template", "spec", "restartPolicy"), "Never")
-	assert.Equal(t, at(template, "spec", "backoffLimit"), int64(0))
-	assert.Equal(t, at(template, "spec", "activeDeadlineSeconds"), int64(100000000))
-	assert.Equal(t, named(at(template, "spec", "template", "spec", "containers", 0, "env"), "TZ")["value"], "UTC")
-	delete(spec, "jobTemplate")
-	assert.Equal(t, flow(t, spec), `{"concurrencyPolicy":"Allow","failedJobsHistoryLimit":0,"schedule":"@daily","startingDeadlineSeconds":0,"successfulJobsHistoryLimit":0,"suspend":true,"timeZone":"Asia/Tokyo"}`)
-}
-
-// What makes databases and users changes without the pod.
-func TestAccountsOfMySQL(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, len(items(at(made(t, component.ChartMySQL, "{}").pod(t), "spec", "containers"))), 1)
-	one := made(t, component.ChartMySQL, "{databases: [a]}")
-	two := made(t, component.ChartMySQL, "{databases: [a, b], users: [{name: u, databases: [a, b]}, {name: v}]}")
-	assert.DeepEqual(t, one.pod(t), two.pod(t))
-	assert.Equal(t, at(one["ConfigMap/mysql-dataservice-accounts"], "data", "list"), "database a\n")
-	assert.Equal(t, at(two["ConfigMap/mysql-dataservice-accounts"], "data", "list"), "database a\ndatabase b\nuser u a b\nuser v\n")
-	spec := two.pod(t)["spec"]
-	accounts := named(at(spec, "containers"), "accounts")
-	assert.Equal(t, at(named(at(spec, "volumes"), "accounts-passwords"), "secret", "secretName"), "mysql-dataservice-users")
-	assert.Equal(t, named(accounts["volumeMounts"], "accounts")["subPath"], nil)
-	assert.Equal(t, named(accounts["volumeMounts"], "var-run-mysqld")["mountPath"], named(two.container(t)["volumeMounts"], "var-run-mysqld")["mountPath"])
-	assert.DeepEqual(t, named(accounts["env"], "MYSQL_USER"), named(two.container(t)["env"], "MYSQL_USER"))
-	assert.Equal(t, named(accounts["env"], "MYSQL_PASSWORD") == nil, true)
-	theirs := made(t, component.ChartMySQL, "{users: [{name: u}], usersSecret: theirs, env: {MYSQL_USER: a}, envs: [{name: MYSQL_ROOT_PASSWORD, value: b}]}").pod(t)["spec"]
-	assert.Equal(t, at(named(at(theirs, "volumes"), "accounts-passwords"), "secret", "secretName"), "theirs")
-	assert.Equal(t, flow(t, named(at(theirs, "containers"), "accounts")["env"]), `[{"name":"MYSQL_ROOT_PASSWORD","value":"b"},{"name":"MYSQL_USER","value":"a"}]`)
-	for _, values := range []string{"{databases: ['a`b']}", "{databases: ['']}", "{users: [{name: root}]}", "{users: [{name: \"a'\"}]}", "{users: [{name: a, databases: ['%']}]}"} {
-		assert.Assert(t, schemaErrors(t, component.ChartMySQL, parsed(t, values)) != nil, values)
-	}
-}
-
-// server stands in for the mysql client: it answers the question whether the server serves with the text
-// of the file "state", and writes all other statements that it is given to a file of their own.
-const server = `#!/bin/sh
-for argument; do
-  case $argument in *hunter2*) echo "a password among the arguments" >&2; exit 1 ;; esac
-done
-[ "$MYSQL_PWD" = hunter2 ] || { echo "not root" >&2; exit 1; }
-[ "$1" = --no-defaults ] || exit 1
-statements=$(cat; echo .)
-case $statements in
-*skip_networking*) cat "$FAKE/state" ;;
-*) echo run >>"$FAKE/runs"; printf '%s' "${statements%.}" >"$FAKE/sql"; [ ! -e "$FAKE/broken" ] || { echo "ERROR 1045" >&2; exit 1; } ;;
-esac
-`
-
-func TestAccountsScript(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	file := func(name string) string { return filepath.Join(folder, name) }
-	write := func(name, text string) {
-		t.Helper()
-		assert.NilError(t, os.MkdirAll(filepath.Dir(file(name)), 0o700))
-		assert.NilError(t, os.WriteFile(file(name), []byte(text), 0o600))
-	}
-	read := func(name string) string {
-		data, _ := os.ReadFile(file(name))
-		return string(data)
-	}
-	is := func(what string, done func() bool) {
-		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
-			assert.Assert(t, time.Now().Before(end), "%s; it says:\n%s", what, read("stderr"))
-		}
-	}
-	ready := func() bool { _, err := os.Stat(file("ready")); return err == nil }
-	runs := func() int { return strings.Count(read("runs"), "run") }
-	says := func(text string) func() bool {
-		return func() bool { return !ready() && strings.Contains(read("stderr"), text) }
-	}
-
-	write("bin/mysql", server)
-	write("bin/sleep", "#!/bin/sh\nexec /bin/sleep 0.05\n")
-	assert.NilError(t, os.Chmod(file("bin/mysql"), 0o700))
-	assert.NilError(t, os.Chmod(file("bin/sleep"), 0o700))
-	write("ready", "of the last run")
-	write("list", "database a_b\nuser u a_b c\nuser v\n")
-	password := "it's \\ \"$(x)` \n two\n"
-	write("passwords/u", password)
-	stderr, err := os.Create(file("stderr"))
-	assert.NilError(t, err)
-	command := exec.CommandContext(t.Context(), "/bin/sh", "mysql/files/accounts.sh", file("list"), file("passwords"), "socket", file("ready"))
-	command.Env = []string{"PATH=" + file("bin") + ":" + os.Getenv("PATH"), "FAKE=" + folder, "MYSQL_ROOT_PASSWORD=hunter2", "MYSQL_USER=o'brien"}
-	command.Stderr = stderr
-	assert.NilError(t, command.Start())
-
-	is("a password is missing", says("user v: there is no password"))
-	write("passwords/v", "p")
-	write("state", "1\t1\n")
-	is("the server of a first start is not it", says("the server is being set up"))
-	write("state", "0\t0\n")
-	is("the account is not there yet", says("the account 'o'brien'@'%' does not exist"))
-	assert.Equal(t, runs(), 0)
-	write("state", "0\t1\n")
-	is("all is done", ready)
-	assert.Equal(t, runs(), 1)
-	quoted := `'it''s \\ "$(x)` + "` \n two\n'"
-	assert.Equal(t, read("sql"), "SET SESSION sql_mode = '';\n"+
-		"CREATE DATABASE IF NOT EXISTS `a_b` DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;\n"+
-		"GRANT ALL PRIVILEGES ON `a\\_b`.* TO 'o''brien'@'%';\n"+
-		"CREATE USER IF NOT EXISTS 'u'@'%' IDENTIFIED BY "+quoted+";\nALTER USER 'u'@'%' IDENTIFIED BY "+quoted+";\n"+
-		"GRANT ALL PRIVILEGES ON `a\\_b`.* TO 'u'@'%';\nGRANT ALL PRIVILEGES ON `c`.* TO 'u'@'%';\n"+
-		"CREATE USER IF NOT EXISTS 'v'@'%' IDENTIFIED BY 'p';\nALTER USER 'v'@'%' IDENTIFIED BY 'p';\n")
-	time.Sleep(300 * time.Millisecond)
-	assert.Equal(t, runs(), 1, "nothing changed")
-
-	write("broken", "")
-	write("passwords/v", "changed")
-	is("the server refuses", says("ERROR 1045"))
-	assert.NilError(t, os.Remove(file("broken")))
-	is("a new password is set", func() bool { return ready() && strings.Contains(read("sql"), "IDENTIFIED BY 'changed'") })
-	before := runs()
-	write("list", "database a_b\nuser o'brien a_b\n")
-	is("the services' account is not a user's", says("that account has its password from elsewhere"))
-	assert.Equal(t, runs(), before)
-	assert.Assert(t, !strings.Contains(read("stderr"), "changed") && !strings.Contains(read("stderr"), "hunter2"), "no password is printed")
-
-	assert.NilError(t, command.Process.Signal(syscall.SIGTERM))
-	assert.NilError(t, command.Wait(), "it ends on TERM")
 }

@@ -65,8 +65,6 @@ const (
 	ReasonRenderFailed = "RenderFailed"
 	// ReasonConflict: an object of that name exists and is not this DataService's.
 	ReasonConflict = "ObjectConflict"
-	// ReasonNotAdopted: an object of that name is this DataService's, and another operator made it.
-	ReasonNotAdopted = "NotAdopted"
 	// ReasonApplyFailed: the API server refused an object.
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonCredentialsFailed: credentials could not be read or written.

@@ -167,7 +167,7 @@ func TestDataAndPasswordsAreNeverReplaced(t *testing.T) {
 			live := parse(t, head+", annotations: {d3os-product.com.d3os/digest: old}}\nkind: "+test.kind)
 			live.SetOwnerReferences([]metav1.OwnerReference{{Kind: "DataService", Name: "platform", UID: owner.UID, Controller: ptr.To(true)}})
 			c := &rigid{}
-			_, err := New(c, nil, ownVersion).Apply(t.Context(), owner, planned, live)
+			_, err := New(c, nil, ownTypes, ownVersion).Apply(t.Context(), owner, planned, live)
 			assert.Equal(t, c.deleted, test.deleted)
 			if test.deleted > 0 {
 				assert.NilError(t, err)

@@ -27,15 +27,15 @@ import (
 func (e *env) account(name string, rules ...rbacv1.PolicyRule) string {
 	e.Helper()
 	token := e.newAccount(name)
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: e.namespace + "-" + name}, Rules: rules}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace + "-" + name}, Rules: rules}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   e.subject(name),
 	}
 	for _, object := range []client.Object{role, binding} {
-		e.must(api.Create(e.ctx, object))
-		e.Cleanup(func() { e.must(client.IgnoreNotFound(api.Delete(e.ctx, object))) })
+		e.Must(api.Create(e.Ctx, object))
+		e.Cleanup(func() { e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, object))) })
 	}
 	return token
 }
@@ -43,22 +43,22 @@ func (e *env) account(name string, rules ...rbacv1.PolicyRule) string {
 // newAccount creates a ServiceAccount and returns a token of it.
 func (e *env) newAccount(name string) string {
 	e.Helper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.namespace}}
-	e.must(api.Create(e.ctx, account))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.Namespace}}
+	e.Must(api.Create(e.Ctx, account))
 	token := &authenticationv1.TokenRequest{}
-	e.must(api.SubResource("token").Create(e.ctx, account, token))
+	e.Must(api.SubResource("token").Create(e.Ctx, account, token))
 	return token.Status.Token
 }
 
 func (e *env) subject(account string) []rbacv1.Subject {
-	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: e.namespace}}
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: e.Namespace}}
 }
 
 // role reads the rules of a role in config/rbac.
 func (e *env) role(file string) []rbacv1.PolicyRule {
 	e.Helper()
 	role := &rbacv1.ClusterRole{}
-	e.must(readYAML("config/rbac/"+file, role))
+	e.Must(readYAML("config/rbac/"+file, role))
 	if len(role.Rules) == 0 {
 		e.Fatalf("%s has no rules", file)
 	}
@@ -75,10 +75,10 @@ func as(cfg *rest.Config, token string) {
 func TestEndpoints(t *testing.T) {
 	e := parallel(t)
 	metrics, probes := freeAddress(t), freeAddress(t)
-	e.startOperator(func(_ *rest.Config, o *manager.Options) {
+	e.Start(func(_ *rest.Config, o *manager.Options) {
 		o.MetricsBindAddress, o.MetricsSecure, o.ProbeBindAddress = metrics, true, probes
 	})
-	e.createReady(small())
+	e.CreateReady(small())
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if code, body := fetch(t, "http://"+probes+path, ""); code != http.StatusOK {
 			t.Errorf("%s: %d %s", path, code, body)
@@ -97,7 +97,7 @@ func TestEndpoints(t *testing.T) {
 		"a reader":   {reader, []int{http.StatusOK}},
 	} {
 		var body string
-		err := e.within(10*time.Second, func() error { // the authorizer learns of a new role by a watch
+		err := e.Within(10*time.Second, func() error { // the authorizer learns of a new role by a watch
 			code, text := fetch(t, "https://"+metrics+"/metrics", c.token)
 			body = text
 			return unless(slices.Contains(c.codes, code), http.StatusText(code))
@@ -106,7 +106,7 @@ func TestEndpoints(t *testing.T) {
 			t.Errorf("metrics for %s: %v", who, err)
 		}
 		const series = `dataservice_phase{dataservice="dataservice-sample",namespace="`
-		if has := strings.Contains(body, series+e.namespace+`",phase="Running"} 1`); has != (who == "a reader") {
+		if has := strings.Contains(body, series+e.Namespace+`",phase="Running"} 1`); has != (who == "a reader") {
 			t.Errorf("%s sees the metrics: %v", who, has)
 		}
 	}

@@ -11,13 +11,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // A change of the spec is written to the objects that it touches, once, and to no others.
 func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 	e := parallel(t)
-	op := e.startOperator()
-	name := e.createReady(sample())
+	op := e.Start()
+	name := e.CreateReady(sample())
 	const port, nodePort = 9194, 31917
 	const unusual = "a\x7fb\u0085c\u2028d\ufeffe\uffff: # f" // JSON has it as it is, YAML does not
 	for _, c := range []struct {
@@ -27,9 +29,9 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 		holds   func() bool
 	}{
 		{"scale", fields{"auth": fields{"replica": 2}}, []string{"Deployment/auth", "PodDisruptionBudget/auth"},
-			func() bool { return lookup[*appsv1.Deployment](e.journal, "auth").Status.ReadyReplicas == 2 }},
+			func() bool { return harness.Lookup[*appsv1.Deployment](e.Journal, "auth").Status.ReadyReplicas == 2 }},
 		{"scale to nothing", fields{"es-adapter": fields{"replica": 0}}, []string{"Deployment/es-adapter"},
-			func() bool { return lookup[*appsv1.Deployment](e.journal, "es-adapter").Status.Replicas == 0 }},
+			func() bool { return harness.Lookup[*appsv1.Deployment](e.Journal, "es-adapter").Status.Replicas == 0 }},
 		{"image", fields{"auth": fields{"image": "registry.example/auth:v2"}}, []string{"Deployment/auth"},
 			func() bool { return e.runs("auth", "registry.example/auth:v2") }},
 		{"image of mysql", fields{"mysql": fields{"image": "registry.example/mysql:v2"}}, []string{"StatefulSet/mysql-dataservice"},
@@ -37,7 +39,7 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 		{"env", fields{"api-manager": fields{"env": fields{"writer": nil, "reader": "x", "TZ": "UTC"}}}, []string{"Deployment/api-manager"},
 			func() bool {
 				env := map[string]string{}
-				for _, v := range pod(lookup[*appsv1.Deployment](e.journal, "api-manager")).Containers[0].Env {
+				for _, v := range pod(harness.Lookup[*appsv1.Deployment](e.Journal, "api-manager")).Containers[0].Env {
 					env[v.Name] = v.Value
 				}
 				_, stays := env["writer"]
@@ -45,36 +47,38 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 			}},
 		{"env of unusual characters", fields{"api-manager": fields{"env": fields{"reader": unusual}}}, []string{"Deployment/api-manager"},
 			func() bool {
-				return slices.Contains(pod(lookup[*appsv1.Deployment](e.journal, "api-manager")).Containers[0].Env,
+				return slices.Contains(pod(harness.Lookup[*appsv1.Deployment](e.Journal, "api-manager")).Containers[0].Env,
 					corev1.EnvVar{Name: "reader", Value: unusual})
 			}},
 		{"annotation of unusual characters", fields{"eureka": fields{"serviceAnnotations": fields{"note": unusual}}}, []string{"Service/eureka"},
-			func() bool { return lookup[*corev1.Service](e.journal, "eureka").Annotations["note"] == unusual }},
+			func() bool {
+				return harness.Lookup[*corev1.Service](e.Journal, "eureka").Annotations["note"] == unusual
+			}},
 		{"resources", fields{"ds-adapter": fields{"resources": fields{"requests": fields{"memory": "2000Mi"}}}}, []string{"Deployment/ds-adapter"},
 			func() bool {
-				r := pod(lookup[*appsv1.Deployment](e.journal, "ds-adapter")).Containers[0].Resources
+				r := pod(harness.Lookup[*appsv1.Deployment](e.Journal, "ds-adapter")).Containers[0].Resources
 				return r.Requests.Memory().String() == "2000Mi" && r.Limits == nil && r.Requests.Cpu().IsZero()
 			}},
 		{"resources unset", fields{"ds-adapter": fields{"resources": nil}}, []string{"Deployment/ds-adapter"},
 			func() bool {
-				r := pod(lookup[*appsv1.Deployment](e.journal, "ds-adapter")).Containers[0].Resources
+				r := pod(harness.Lookup[*appsv1.Deployment](e.Journal, "ds-adapter")).Containers[0].Resources
 				return r.Requests.Memory().String() == "1000Mi" && r.Limits.Cpu().String() == "200m"
 			}},
 		{"node port", fields{"auth": fields{"nodePort": nodePort}}, []string{"Service/auth"},
 			func() bool {
-				s := lookup[*corev1.Service](e.journal, "auth").Spec
+				s := harness.Lookup[*corev1.Service](e.Journal, "auth").Spec
 				return s.Type == corev1.ServiceTypeNodePort && s.Ports[0].NodePort == nodePort
 			}},
 		{"node port unset", fields{"auth": fields{"nodePort": 0}}, []string{"Service/auth"},
 			func() bool {
-				s := lookup[*corev1.Service](e.journal, "auth").Spec
+				s := harness.Lookup[*corev1.Service](e.Journal, "auth").Spec
 				return s.Type == corev1.ServiceTypeClusterIP && s.Ports[0].NodePort == 0
 			}},
 		{"url of uuc", fields{"uuc": fields{"thirdParty": fields{"url": "https://login.example.org/uuc/"}}},
 			[]string{"Service/uuc", "Deployment/uuc-probe", "ConfigMap/auth", "Deployment/auth", "ConfigMap/web", "Deployment/web"},
 			func() bool {
-				return strings.Contains(lookup[*corev1.ConfigMap](e.journal, "auth").Data["application.properties"], "https://login.example.org/uuc/") &&
-					lookup[*corev1.Service](e.journal, "uuc").Spec.ExternalName == "login.example.org"
+				return strings.Contains(harness.Lookup[*corev1.ConfigMap](e.Journal, "auth").Data["application.properties"], "https://login.example.org/uuc/") &&
+					harness.Lookup[*corev1.Service](e.Journal, "uuc").Spec.ExternalName == "login.example.org"
 			}},
 		{"check of uuc", fields{"uuc": fields{"thirdParty": fields{"checkCMD": "true"}}}, []string{"Deployment/uuc-probe"}, nil},
 		{"rollout order", fields{"rollout": fields{"order": "Sequential"}}, nil, nil},
@@ -82,19 +86,19 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 		{"port of proxy", fields{"proxy": fields{"port": port}},
 			[]string{"ConfigMap/proxy", "Service/proxy", "Deployment/proxy", "ConfigMap/web-template", "Deployment/web"},
 			func() bool {
-				return strings.Contains(lookup[*corev1.ConfigMap](e.journal, "web-template").Data["default.conf.template"], "proxy."+e.namespace+".svc:9194") &&
-					lookup[*corev1.Service](e.journal, "proxy").Spec.Ports[0].Port == port
+				return strings.Contains(harness.Lookup[*corev1.ConfigMap](e.Journal, "web-template").Data["default.conf.template"], "proxy."+e.Namespace+".svc:9194") &&
+					harness.Lookup[*corev1.Service](e.Journal, "proxy").Spec.Ports[0].Port == port
 			}},
 		{"url of eureka", fields{"eureka": fields{"port": 8762}},
 			append([]string{"Service/eureka", "Deployment/eureka"}, configAndDeployment(backEnds)...), nil},
 	} {
 		before := versions(e.made())
-		mark := op.mark()
-		e.changeReady(name, c.change)
-		writes := op.since(mark, request.WritesObject)
-		e.equal(c.what+": objects written", objects(writes), c.reaches)
-		if len(writes) != len(objects(writes)) {
-			t.Errorf("%s: %d writes for %d objects: %v", c.what, len(writes), len(objects(writes)), writes)
+		mark := op.Mark()
+		e.ChangeReady(name, c.change)
+		writes := op.Since(mark, harness.Sent.WritesObject)
+		e.equal(c.what+": objects written", harness.Objects(writes), c.reaches)
+		if len(writes) != len(harness.Objects(writes)) {
+			t.Errorf("%s: %d writes for %d objects: %v", c.what, len(writes), len(harness.Objects(writes)), writes)
 		}
 		after := versions(e.made())
 		for _, id := range c.reaches {
@@ -109,7 +113,7 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 			}
 		}
 		if c.holds != nil {
-			e.until(c.what, func() error { return unless(c.holds(), "it is not what runs") })
+			e.Until(c.what, func() error { return unless(c.holds(), "it is not what runs") })
 		}
 	}
 }
@@ -136,7 +140,7 @@ func (e *env) runs(component, image string) bool {
 // pods returns the pods of a component that are not being deleted.
 func (e *env) pods(component string) []*corev1.Pod {
 	var found []*corev1.Pod
-	for _, p := range every[*corev1.Pod](e.journal) {
+	for _, p := range harness.Every[*corev1.Pod](e.Journal) {
 		if p.Labels["app.kubernetes.io/name"] == component && p.DeletionTimestamp == nil {
 			found = append(found, p)
 		}
@@ -149,9 +153,9 @@ func (e *env) pods(component string) []*corev1.Pod {
 func versions(objects []client.Object) map[string]any {
 	found := map[string]any{}
 	for _, object := range objects {
-		found[idOf(object)] = object.GetResourceVersion()
+		found[harness.IDOf(object)] = object.GetResourceVersion()
 		if object.GetGeneration() > 0 {
-			found[idOf(object)] = object.GetGeneration()
+			found[harness.IDOf(object)] = object.GetGeneration()
 		}
 	}
 	return found

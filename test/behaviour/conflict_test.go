@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // second returns another DataService, whose objects have a prefix.
@@ -30,22 +31,22 @@ func second(prefix string) *unstructured.Unstructured {
 // Two DataServices live in one namespace when their components have names of their own.
 func TestTwoInOneNamespace(t *testing.T) {
 	e := parallel(t)
-	e.startOperator()
-	first := e.createReady(small())
+	e.Start()
+	first := e.CreateReady(small())
 	before := versions(e.owned(first))
-	other := e.createReady(second("b-"))
+	other := e.CreateReady(second("b-"))
 	if a, b := len(e.owned(first)), len(e.owned(other)); a != b {
 		t.Errorf("the first has %d objects, the second %d", a, b)
 	}
-	web := lookup[*corev1.ConfigMap](e.journal, "b-web-template").Data["default.conf.template"]
-	if err := mentions(web, "b-proxy."+e.namespace+".svc"); err != nil {
+	web := harness.Lookup[*corev1.ConfigMap](e.Journal, "b-web-template").Data["default.conf.template"]
+	if err := harness.Mentions(web, "b-proxy."+e.Namespace+".svc"); err != nil {
 		t.Error(err)
 	}
-	if a, b := secretOf(lookup[*appsv1.Deployment](e.journal, "auth"), "JWT_SECRET"), secretOf(lookup[*appsv1.Deployment](e.journal, "b-auth"), "JWT_SECRET"); a == b {
+	if a, b := secretOf(harness.Lookup[*appsv1.Deployment](e.Journal, "auth"), "JWT_SECRET"), secretOf(harness.Lookup[*appsv1.Deployment](e.Journal, "b-auth"), "JWT_SECRET"); a == b {
 		t.Errorf("both use Secret %s", a)
 	}
 	e.remove(other)
-	e.ready(first)
+	e.Ready(first)
 	for id, version := range versions(e.owned(first)) {
 		if before[id] != version {
 			t.Errorf("%s has changed", id)
@@ -56,12 +57,12 @@ func TestTwoInOneNamespace(t *testing.T) {
 // A DataService whose objects would have the names of another's gets none of them, and says so.
 func TestSameNamesConflict(t *testing.T) {
 	e := parallel(t)
-	op := e.startOperator()
-	first := e.createReady(small())
-	before, mark := versions(e.made()), op.mark()
+	op := e.Start()
+	first := e.CreateReady(small())
+	before, mark := versions(e.made()), op.Mark()
 	other := small()
 	other.SetName("second")
-	name := e.create(other)
+	name := e.Create(other)
 	e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonConflict, "Secret mysql-dataservice-credentials")
 	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonConflict)
 	e.never("the first was touched", func() bool {
@@ -74,13 +75,13 @@ func TestSameNamesConflict(t *testing.T) {
 		}
 		return false
 	})
-	e.ready(first)
-	if n := len(op.since(mark, request.WritesObject)); n > 60 {
+	e.Ready(first)
+	if n := len(op.Since(mark, harness.Sent.WritesObject)); n > 60 {
 		t.Errorf("%d attempts to write", n)
 	}
-	e.must(api.Delete(e.ctx, e.dataService(name).DeepCopy()))
-	e.until("the second goes", func() error { return unless(e.dataService(name) == nil, "it is still there") })
-	e.ready(first)
+	e.Must(api.Delete(e.Ctx, e.DataService(name).DeepCopy()))
+	e.Until("the second goes", func() error { return unless(e.DataService(name) == nil, "it is still there") })
+	e.Ready(first)
 }
 
 // An object of somebody else's is left alone and named; when it goes, its place is taken.
@@ -99,23 +100,23 @@ func TestForeignObject(t *testing.T) {
 		}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mysql-dataservice-credentials"}, StringData: map[string]string{"password": "mine"}},
 	} {
-		t.Run(kindOf(object), func(t *testing.T) {
+		t.Run(harness.KindOf(object), func(t *testing.T) {
 			e := parallel(t)
-			e.startOperator()
+			e.Start()
 			if object.GetName() == "" {
 				object.SetName("auth")
 			}
-			object.SetNamespace(e.namespace)
-			e.must(api.Create(e.ctx, object))
+			object.SetNamespace(e.Namespace)
+			e.Must(api.Create(e.Ctx, object))
 			before := declared(object)
-			name := e.create(small())
-			e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonConflict, kindOf(object)+" "+object.GetName())
+			name := e.Create(small())
+			e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonConflict, harness.KindOf(object)+" "+object.GetName())
 			e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonConflict)
-			e.never("it was touched", func() bool { return declared(e.object(idOf(object))) != before })
-			e.must(api.Delete(e.ctx, object))
-			e.ready(name)
-			if now := e.object(idOf(object)); now.GetUID() == object.GetUID() || !controlledBy(now, e.dataService(name)) && kindOf(object) != "Secret" {
-				t.Errorf("%s is not the operator's: %v", idOf(object), now.GetOwnerReferences())
+			e.never("it was touched", func() bool { return declared(e.Object(harness.IDOf(object))) != before })
+			e.Must(api.Delete(e.Ctx, object))
+			e.Ready(name)
+			if now := e.Object(harness.IDOf(object)); now.GetUID() == object.GetUID() || !metav1.IsControlledBy(now, e.DataService(name)) && harness.KindOf(object) != "Secret" {
+				t.Errorf("%s is not the operator's: %v", harness.IDOf(object), now.GetOwnerReferences())
 			}
 		})
 	}

@@ -12,45 +12,46 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // costs tells whether a request is one that an idle operator must not send.
-func costs(r request) bool { return r.Verb != "watch" && r.Resource != "leases" }
+func costs(r harness.Sent) bool { return r.Verb != "watch" && r.Resource != "leases" }
 
 // An operator that starts over healthy DataServices, and one that looks at all of them again,
 // sends nothing.
 func TestHealthyDataServicesCostNothing(t *testing.T) {
 	e := alone(t)
-	op := e.startOperator()
+	op := e.Start()
 	const others = 19
-	name := e.createReady(sample())
+	name := e.CreateReady(sample())
 	for i := range others {
 		ds := small(fields{"mysql": nil, "uuc": nil, "auth": nil, "proxy": nil, "web": nil,
 			"eureka": fields{"name": fmt.Sprintf("eureka-%d", i)}})
 		ds.SetName(fmt.Sprintf("other-%d", i))
-		e.create(ds)
+		e.Create(ds)
 	}
 	for i := range others {
-		e.ready(fmt.Sprintf("other-%d", i))
+		e.Ready(fmt.Sprintf("other-%d", i))
 	}
-	op.stop()
+	op.Stop()
 
 	seen := e.reconciled()
-	op = e.startOperator(func(_ *rest.Config, o *manager.Options) { o.ResyncPeriod = 1200 * time.Millisecond })
-	e.until("all are looked at", func() error { return e.reconciledSince(seen, others+1) })
-	e.equal("writes after a restart", asText(op.since(0, func(r request) bool { return costs(r) && !r.Reads() })), nil)
-	started := op.mark()
+	op = e.Start(func(_ *rest.Config, o *manager.Options) { o.ResyncPeriod = 1200 * time.Millisecond })
+	e.Until("all are looked at", func() error { return e.reconciledSince(seen, others+1) })
+	e.equal("writes after a restart", asText(op.Since(0, func(r harness.Sent) bool { return costs(r) && !r.Reads() })), nil)
+	started := op.Mark()
 	for range 2 {
 		seen = e.reconciled()
-		if err := e.within(10*time.Second, func() error { return e.reconciledSince(seen, others+1) }); err != nil {
+		if err := e.Within(10*time.Second, func() error { return e.reconciledSince(seen, others+1) }); err != nil {
 			t.Errorf("all are looked at again: %v", err)
 		}
 	}
-	e.equal("requests while nothing happens", asText(op.since(started, costs)), nil)
-	e.ready(name)
+	e.equal("requests while nothing happens", asText(op.Since(started, costs)), nil)
+	e.Ready(name)
 }
 
-func asText(requests []request) []string {
+func asText(requests []harness.Sent) []string {
 	var found []string
 	for _, r := range requests {
 		found = append(found, r.String())
@@ -62,7 +63,7 @@ func asText(requests []request) []string {
 func (e *env) reconciled() float64 {
 	e.Helper()
 	families, err := ctrlmetrics.Registry.Gather()
-	e.must(err)
+	e.Must(err)
 	sum := 0.0
 	for _, family := range families {
 		if family.GetName() == "controller_runtime_reconcile_total" {
@@ -95,19 +96,19 @@ func TestChangeCosts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := parallel(t)
-			op := e.startOperator()
-			name := e.createReady(small(fields{"auth": fields{"env": fields{"ONE": "1", "TWO": "2"}}, "proxy": fields{"replica": 2}}))
-			mark := op.mark()
-			e.changeReady(name, c.change)
-			e.never("more is written than needed", func() bool { return len(op.since(mark, request.WritesObject)) > c.writes })
-			if n := len(op.since(mark, request.WritesObject)); n != c.writes {
+			op := e.Start()
+			name := e.CreateReady(small(fields{"auth": fields{"env": fields{"ONE": "1", "TWO": "2"}}, "proxy": fields{"replica": 2}}))
+			mark := op.Mark()
+			e.ChangeReady(name, c.change)
+			e.never("more is written than needed", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > c.writes })
+			if n := len(op.Since(mark, harness.Sent.WritesObject)); n != c.writes {
 				t.Errorf("%d object writes", n)
 			}
-			if writes := op.since(mark, request.WritesStatus); len(writes) > 3 {
+			if writes := op.Since(mark, harness.Sent.WritesStatus); len(writes) > 3 {
 				t.Errorf("%d status writes", len(writes))
 			}
-			e.equal("reads", asText(op.since(mark, request.Reads)), nil)
-			e.ready(name)
+			e.equal("reads", asText(op.Since(mark, harness.Sent.Reads)), nil)
+			e.Ready(name)
 		})
 	}
 }

@@ -11,22 +11,25 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // Deleting a DataService needs no operator. The database's volume and password stay, and the
 // next DataService of that name takes them up.
 func TestDataOutlivesTheDataService(t *testing.T) {
 	e := parallel(t)
-	op := e.startOperator()
-	name := e.createReady(small())
+	op := e.Start()
+	name := e.CreateReady(small())
 	claim, password := e.claim(), e.password()
-	op.stop()
+	op.Stop()
 	e.remove(name)
-	e.until("pods go", func() error { return unless(len(every[*corev1.Pod](e.journal)) == 0, "some are still there") })
+	e.Until("pods go", func() error { return unless(len(harness.Every[*corev1.Pod](e.Journal)) == 0, "some are still there") })
 	e.equal("what is left", e.left(), []string{"PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"})
-	e.startOperator()
-	e.createReady(small())
+	e.Start()
+	e.CreateReady(small())
 	e.sameData(claim, password)
 }
 
@@ -36,12 +39,12 @@ func TestDataGoesWhenToldSo(t *testing.T) {
 	for _, kind := range []string{"StatefulSet", "Deployment"} {
 		t.Run(kind, func(t *testing.T) {
 			e := parallel(t)
-			op := e.startOperator()
-			name := e.createReady(small(fields{"mysql": fields{"kind": kind, "storage": fields{"retention": "Delete"}}}))
+			op := e.Start()
+			name := e.CreateReady(small(fields{"mysql": fields{"kind": kind, "storage": fields{"retention": "Delete"}}}))
 			e.claim()
-			op.stop()
+			op.Stop()
 			e.remove(name)
-			e.until("nothing is left", func() error { return saying(difference(e.left(), nil)) })
+			e.Until("nothing is left", func() error { return saying(harness.Difference(e.left(), nil)) })
 		})
 	}
 }
@@ -55,19 +58,19 @@ func TestRetentionChanges(t *testing.T) {
 	} {
 		t.Run(c.kind+"/"+c.from+" to "+c.to, func(t *testing.T) {
 			e := parallel(t)
-			op := e.startOperator()
-			name := e.createReady(small(fields{"mysql": fields{"kind": c.kind, "storage": fields{"retention": c.from}}}))
-			e.changeReady(name, fields{"mysql": fields{"storage": fields{"retention": c.to}}})
+			op := e.Start()
+			name := e.CreateReady(small(fields{"mysql": fields{"kind": c.kind, "storage": fields{"retention": c.from}}}))
+			e.ChangeReady(name, fields{"mysql": fields{"storage": fields{"retention": c.to}}})
 			e.claim()
 			e.password()
-			op.stop()
+			op.Stop()
 			e.remove(name)
 			var want []string
 			if c.to == "Retain" {
 				want = []string{"PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"}
-				e.until("pods go", func() error { return unless(len(every[*corev1.Pod](e.journal)) == 0, "some are still there") })
+				e.Until("pods go", func() error { return unless(len(harness.Every[*corev1.Pod](e.Journal)) == 0, "some are still there") })
 			}
-			e.until("what is left", func() error { return saying(difference(e.left(), want)) })
+			e.Until("what is left", func() error { return saying(harness.Difference(e.left(), want)) })
 		})
 	}
 }
@@ -75,7 +78,7 @@ func TestRetentionChanges(t *testing.T) {
 // left returns what is in the namespace but for what every namespace has.
 func (e *env) left() []string {
 	var found []string
-	for _, id := range ids(e.all()) {
+	for _, id := range harness.IDs(e.All()) {
 		if id != "ConfigMap/kube-root-ca.crt" && !strings.HasPrefix(id, "Event/") {
 			found = append(found, id)
 		}
@@ -86,35 +89,35 @@ func (e *env) left() []string {
 // A volume grows in place: the claim asks for more and the database's pod never stops.
 func TestVolumeGrows(t *testing.T) {
 	e := parallel(t)
-	op := e.startOperator()
-	name := e.createReady(small())
+	op := e.Start()
+	name := e.CreateReady(small())
 	claim, password := e.claim(), e.password()
-	set := lookup[*appsv1.StatefulSet](e.journal, "mysql-dataservice")
+	set := harness.Lookup[*appsv1.StatefulSet](e.Journal, "mysql-dataservice")
 	before := e.pods("mysql")[0]
-	mark, requests := e.mark(), op.mark()
-	e.changeReady(name, fields{"mysql": fields{"storage": fields{"size": "20Gi"}}})
-	e.until("the claim grows", func() error {
+	mark, requests := e.Mark(), op.Mark()
+	e.ChangeReady(name, fields{"mysql": fields{"storage": fields{"size": "20Gi"}}})
+	e.Until("the claim grows", func() error {
 		size := e.claim().Spec.Resources.Requests.Storage().String()
 		capacity := e.claim().Status.Capacity.Storage().String()
 		return unless(size == "20Gi" && capacity == "20Gi", fmt.Sprintf("it asks for %s and has %s", size, capacity))
 	})
-	grown := lookup[*appsv1.StatefulSet](e.journal, "mysql-dataservice")
+	grown := harness.Lookup[*appsv1.StatefulSet](e.Journal, "mysql-dataservice")
 	if grown == nil || grown.UID == set.UID || grown.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() != "20Gi" {
 		t.Errorf("the StatefulSet was not replaced: %v", grown)
 	}
-	e.equal("objects written", objects(op.since(requests, request.WritesObject)),
+	e.equal("objects written", harness.Objects(op.Since(requests, harness.Sent.WritesObject)),
 		[]string{"PersistentVolumeClaim/data-mysql-dataservice-0", "StatefulSet/mysql-dataservice"})
-	if writes := op.since(requests, request.WritesObject); len(writes) > 4 { // claim, refused change, deletion, creation
+	if writes := op.Since(requests, harness.Sent.WritesObject); len(writes) > 4 { // claim, refused change, deletion, creation
 		t.Errorf("%d writes: %v", len(writes), writes)
 	}
 	e.sameData(claim, password)
-	for _, c := range e.since(mark) {
-		p, ok := c.object.(*corev1.Pod)
+	for _, c := range e.Since(mark) {
+		p, ok := c.Object.(*corev1.Pod)
 		if !ok || p.Labels["app.kubernetes.io/name"] != "mysql" {
 			continue
 		}
-		if p.UID != before.UID || c.event != watch.Modified || p.DeletionTimestamp != nil {
-			t.Errorf("pod %s (%s): %s; it was %s", p.Name, p.UID, c.event, before.UID)
+		if p.UID != before.UID || c.Event != watch.Modified || p.DeletionTimestamp != nil {
+			t.Errorf("pod %s (%s): %s; it was %s", p.Name, p.UID, c.Event, before.UID)
 		}
 		for _, container := range p.Status.ContainerStatuses {
 			if container.RestartCount != 0 || !container.Ready {
@@ -122,14 +125,14 @@ func TestVolumeGrows(t *testing.T) {
 			}
 		}
 	}
-	e.until("the new StatefulSet adopts the pod", func() error {
+	e.Until("the new StatefulSet adopts the pod", func() error {
 		pods := e.pods("mysql")
 		if len(pods) != 1 || pods[0].UID != before.UID {
 			return errors.New("it is another pod")
 		}
-		return unless(controlledBy(pods[0], grown), "the pod has another controller")
+		return unless(metav1.IsControlledBy(pods[0], grown), "the pod has another controller")
 	})
-	if after := lookup[*appsv1.StatefulSet](e.journal, "mysql-dataservice"); after.Status.CurrentRevision != set.Status.CurrentRevision {
+	if after := harness.Lookup[*appsv1.StatefulSet](e.Journal, "mysql-dataservice"); after.Status.CurrentRevision != set.Status.CurrentRevision {
 		t.Errorf("the revision of the pod has changed from %s to %s", set.Status.CurrentRevision, after.Status.CurrentRevision)
 	}
 }

@@ -9,65 +9,55 @@ package behaviour_test
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
+
+// patience is how long anything may take that has no promise of its own; the machine may be busy.
+const patience = 40 * time.Second
 
 // What all tests share.
 var (
+	suite = &stage.Suite{
+		Patience: func() time.Duration { return patience },
+		Lists: []client.ObjectList{
+			&dsv1.DataServiceList{},
+			&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{},
+			&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
+			&batchv1.CronJobList{}, &autoscalingv2.HorizontalPodAutoscalerList{}, &policyv1.PodDisruptionBudgetList{},
+			&networkingv1.IngressList{}, &networkingv1.NetworkPolicyList{},
+			&corev1.PodList{}, &eventsv1.EventList{},
+		},
+	}
 	config *rest.Config
 	api    client.WithWatch // as the cluster's administrator
 	own    bool             // nobody else uses the cluster
 	audit  string           // the API server's audit log; empty when the cluster is not ours
-	logs   = &harness.LogBuffer{}
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	flag.Parse()
-	if !parallelGiven() {
-		_ = flag.Set("test.parallel", "8") // tests mostly wait
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	ctrl.SetLogger(zap.New(zap.WriteTo(logs), zap.UseDevMode(true)))
-	c, err := cluster.Start(ctx, cluster.Options{Name: "behaviour", Nodes: 40, Audit: filepath.Join(cluster.Root(), "hack", "cluster", "audit.yaml")})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := c.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the cluster:", err)
-		}
-	}()
-	config, own, audit = c.Config, c.Own, c.AuditLog
-	if api, err = harness.Connect(ctx, config, "behaviour"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
-
-func parallelGiven() bool {
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	return given
+	policy := filepath.Join(cluster.Root(), "hack", "cluster", "audit.yaml")
+	os.Exit(suite.Main(m, cluster.Options{Name: "behaviour", Nodes: 40, Audit: policy}, func(context.Context) error {
+		config, api, own, audit = suite.Config, suite.API, suite.Own, suite.AuditLog
+		return nil
+	}))
 }
 
 // readYAML reads a file of the repository.

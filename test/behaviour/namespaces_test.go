@@ -15,6 +15,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // rights are what OLM grants the operator, in the target namespaces and in its own.
@@ -31,7 +32,7 @@ func (e *env) rights() []rbacv1.PolicyRule {
 			} `json:"install"`
 		} `json:"spec"`
 	}
-	e.must(readYAML("bundle/manifests/d3os-operator.clusterserviceversion.yaml", &csv))
+	e.Must(readYAML("bundle/manifests/d3os-operator.clusterserviceversion.yaml", &csv))
 	var rules []rbacv1.PolicyRule
 	for _, permission := range csv.Spec.Install.Spec.Permissions {
 		rules = append(rules, permission.Rules...)
@@ -45,9 +46,9 @@ func (e *env) rights() []rbacv1.PolicyRule {
 // grant gives an account of another namespace rights in this one.
 func (e *env) grant(rules []rbacv1.PolicyRule, to []rbacv1.Subject) {
 	e.Helper()
-	name := metav1.ObjectMeta{Name: "operator", Namespace: e.namespace}
-	e.must(api.Create(e.ctx, &rbacv1.Role{ObjectMeta: name, Rules: rules}))
-	e.must(api.Create(e.ctx, &rbacv1.RoleBinding{
+	name := metav1.ObjectMeta{Name: "operator", Namespace: e.Namespace}
+	e.Must(api.Create(e.Ctx, &rbacv1.Role{ObjectMeta: name, Rules: rules}))
+	e.Must(api.Create(e.Ctx, &rbacv1.RoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name}, Subjects: to,
 	}))
 }
@@ -73,26 +74,26 @@ func TestSomeNamespaces(t *testing.T) {
 			}
 			var watched []string
 			for _, target := range targets {
-				watched = append(watched, target.namespace)
+				watched = append(watched, target.Namespace)
 			}
-			op := home.startOperator(func(cfg *rest.Config, o *manager.Options) {
+			op := home.Start(func(cfg *rest.Config, o *manager.Options) {
 				as(cfg, token)
 				o.WatchNamespaces = watched
-				o.LeaderElection, o.LeaderElectionNamespace = true, home.namespace
+				o.LeaderElection, o.LeaderElectionNamespace = true, home.Namespace
 				o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 10*time.Second, 500*time.Millisecond
 			})
-			ignored := stranger.create(small())
+			ignored := stranger.Create(small())
 			for _, target := range targets {
-				ds := target.createReady(small())
-				target.changeReady(ds, fields{"web": nil})
+				ds := target.CreateReady(small())
+				target.ChangeReady(ds, fields{"web": nil})
 			}
 			if left := get(stranger, &dsv1.DataService{}, ignored); left.Status.Phase != "" {
 				t.Errorf("a DataService elsewhere is %s", left.Status.Phase)
 			}
-			home.equal("refused", asText(op.since(0, func(r request) bool { return r.code == http.StatusForbidden || r.code == http.StatusUnauthorized })), nil)
-			home.equal("outside", asText(op.since(0, func(r request) bool {
+			home.equal("refused", asText(op.Since(0, func(r harness.Sent) bool { return r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized })), nil)
+			home.equal("outside", asText(op.Since(0, func(r harness.Sent) bool {
 				discovery := r.Namespace == "" && r.Name == "" && r.Resource != "" && r.Resource[0] == '/'
-				election := r.Namespace == home.namespace && (r.Resource == "leases" || r.Resource == "events")
+				election := r.Namespace == home.Namespace && (r.Resource == "leases" || r.Resource == "events")
 				return !discovery && !election && !slices.Contains(watched, r.Namespace)
 			})), nil)
 		})

@@ -16,14 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // What others add and the DataService does not declare stays: labels, annotations, a sidecar,
 // a volume, a toleration.
 func TestAdditionsOfOthersStay(t *testing.T) {
 	e := parallel(t)
-	op := e.startOperator()
-	name := e.createReady(small())
+	op := e.Start()
+	name := e.CreateReady(small())
 	live := get(e, &appsv1.Deployment{}, "auth")
 	metav1.SetMetaDataAnnotation(&live.ObjectMeta, "example.org/note", "mine")
 	metav1.SetMetaDataLabel(&live.ObjectMeta, "example.org/team", "mine")
@@ -35,43 +36,43 @@ func TestAdditionsOfOthersStay(t *testing.T) {
 	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: "example.org/x", Operator: corev1.TolerationOpExists})
 	service := get(e, &corev1.Service{}, "auth")
 	metav1.SetMetaDataAnnotation(&service.ObjectMeta, "example.org/note", "mine")
-	mark := op.mark()
-	e.must(api.Update(e.ctx, live))
-	e.must(api.Update(e.ctx, service))
+	mark := op.Mark()
+	e.Must(api.Update(e.Ctx, live))
+	e.Must(api.Update(e.Ctx, service))
 	intact := func() error {
-		d, s := lookup[*appsv1.Deployment](e.journal, "auth"), lookup[*corev1.Service](e.journal, "auth")
+		d, s := harness.Lookup[*appsv1.Deployment](e.Journal, "auth"), harness.Lookup[*corev1.Service](e.Journal, "auth")
 		return unless(d.Annotations["example.org/note"] == "mine" && d.Labels["example.org/team"] == "mine" &&
 			d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] == "now" && len(pod(d).Containers) == 2 &&
 			len(pod(d).InitContainers) == 1 && len(pod(d).Tolerations) == 1 && s.Annotations["example.org/note"] == "mine", "additions are missing")
 	}
-	e.until("the additions are seen", intact)
-	e.until("they are rolled out", func() error {
+	e.Until("the additions are seen", intact)
+	e.Until("they are rolled out", func() error {
 		pods := e.pods("auth")
 		return unless(len(pods) == 1 && len(pods[0].Spec.Containers) == 2, "they are not")
 	})
-	e.ready(name)
-	e.never("something is written", func() bool { return len(op.since(mark, request.WritesObject)) > 0 })
+	e.Ready(name)
+	e.never("something is written", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > 0 })
 
-	e.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
-	e.until("the additions outlive a change", intact)
-	e.equal("objects written", objects(op.since(mark, request.WritesObject)), []string{"Deployment/auth"})
+	e.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
+	e.Until("the additions outlive a change", intact)
+	e.equal("objects written", harness.Objects(op.Since(mark, harness.Sent.WritesObject)), []string{"Deployment/auth"})
 }
 
 // Another writer that keeps changing what the DataService declares is named, and not fought at
 // full speed; when it gives up, the declared value is back.
 func TestContestedField(t *testing.T) {
 	e := parallel(t)
-	op := e.startOperator()
-	name := e.createReady(small())
-	mark := op.mark()
-	ctx, giveUp := context.WithCancel(e.ctx)
+	op := e.Start()
+	name := e.CreateReady(small())
+	mark := op.Mark()
+	ctx, giveUp := context.WithCancel(e.Ctx)
 	var flipper sync.WaitGroup
 	defer flipper.Wait()
 	defer giveUp()
 	flipper.Go(func() {
 		for ctx.Err() == nil {
-			moved := e.next()
-			if live := lookup[*appsv1.Deployment](e.journal, "auth"); *live.Spec.Replicas == 1 {
+			moved := e.Next()
+			if live := harness.Lookup[*appsv1.Deployment](e.Journal, "auth"); *live.Spec.Replicas == 1 {
 				// It may have been changed meanwhile; the next event brings the next attempt.
 				_ = api.Patch(ctx, live.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`)), client.FieldOwner("autoscaler"))
 			}
@@ -82,19 +83,19 @@ func TestContestedField(t *testing.T) {
 		}
 	})
 	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonContested, "Deployment auth", "another writer")
-	fought := len(op.since(mark, request.WritesObject))
+	fought := len(op.Since(mark, harness.Sent.WritesObject))
 	if fought > 12 {
 		t.Errorf("%d corrections before it was noticed", fought)
 	}
-	contested := op.mark()
-	e.never("it is fought at full speed", func() bool { return len(op.since(contested, request.WritesObject)) > 1 })
+	contested := op.Mark()
+	e.never("it is fought at full speed", func() bool { return len(op.Since(contested, harness.Sent.WritesObject)) > 1 })
 	giveUp()
 	flipper.Wait()
-	e.until("the declared value is back", func() error {
-		return unless(ptr.Deref(lookup[*appsv1.Deployment](e.journal, "auth").Spec.Replicas, 0) == 1, "it is not")
+	e.Until("the declared value is back", func() error {
+		return unless(ptr.Deref(harness.Lookup[*appsv1.Deployment](e.Journal, "auth").Spec.Replicas, 0) == 1, "it is not")
 	})
-	e.ready(name)
-	if n := len(op.since(contested, request.WritesObject)); n > 4 {
+	e.Ready(name)
+	if n := len(op.Since(contested, harness.Sent.WritesObject)); n > 4 {
 		t.Errorf("%d corrections after it was noticed", n)
 	}
 }

@@ -15,49 +15,50 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // While the database is down a service's new revision waits; what runs is healed and scaled.
 func TestNewRevisionWaitsForMiddleware(t *testing.T) {
 	e := parallel(t)
-	op := e.startOperator()
-	name := e.createReady(small())
+	op := e.Start()
+	name := e.CreateReady(small())
 	e.setPodReady(e.pods("mysql")[0], false)
-	e.until("mysql is not ready", func() error { return e.component(name, "mysql", dsv1.PhaseDegraded) })
+	e.Until("mysql is not ready", func() error { return e.component(name, "mysql", dsv1.PhaseDegraded) })
 
-	mark := op.mark()
-	e.change(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
-	e.until("auth waits", func() error {
+	mark := op.Mark()
+	e.Change(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
+	e.Until("auth waits", func() error {
 		if err := e.component(name, "auth", dsv1.PhasePending); err != nil {
 			return err
 		}
-		return mentions(e.componentStatus(name, "auth").Message, "keeps running", "waits for mysql")
+		return harness.Mentions(e.componentStatus(name, "auth").Message, "keeps running", "waits for mysql")
 	})
-	e.equal("written while mysql is down", objects(op.since(mark, request.WritesObject)), nil)
+	e.equal("written while mysql is down", harness.Objects(op.Since(mark, harness.Sent.WritesObject)), nil)
 
-	web := lookup[*appsv1.Deployment](e.journal, "web")
-	e.must(api.Delete(e.ctx, web.DeepCopy()))
-	e.until("web is healed", func() error {
-		now := lookup[*appsv1.Deployment](e.journal, "web")
+	web := harness.Lookup[*appsv1.Deployment](e.Journal, "web")
+	e.Must(api.Delete(e.Ctx, web.DeepCopy()))
+	e.Until("web is healed", func() error {
+		now := harness.Lookup[*appsv1.Deployment](e.Journal, "web")
 		return unless(now != nil && now.UID != web.UID && now.Status.ReadyReplicas == 1, "it is not back")
 	})
-	service := lookup[*corev1.Service](e.journal, "auth")
-	e.must(api.Delete(e.ctx, service.DeepCopy()))
-	e.until("a Service of the component that waits is healed", func() error {
-		now := lookup[*corev1.Service](e.journal, "auth")
+	service := harness.Lookup[*corev1.Service](e.Journal, "auth")
+	e.Must(api.Delete(e.Ctx, service.DeepCopy()))
+	e.Until("a Service of the component that waits is healed", func() error {
+		now := harness.Lookup[*corev1.Service](e.Journal, "auth")
 		return unless(now != nil && now.UID != service.UID, "it is not back")
 	})
-	e.change(name, fields{"proxy": fields{"replica": 3}})
-	e.until("proxy is scaled", func() error {
-		return unless(lookup[*appsv1.Deployment](e.journal, "proxy").Status.ReadyReplicas == 3, "it is not")
+	e.Change(name, fields{"proxy": fields{"replica": 3}})
+	e.Until("proxy is scaled", func() error {
+		return unless(harness.Lookup[*appsv1.Deployment](e.Journal, "proxy").Status.ReadyReplicas == 3, "it is not")
 	})
 	if e.runs("auth", "registry.example/auth:v2") {
 		t.Error("auth runs its new revision though mysql is down")
 	}
 
 	e.setPodReady(e.pods("mysql")[0], true)
-	e.ready(name)
-	e.until("auth is updated", func() error { return unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
+	e.Ready(name)
+	e.Until("auth is updated", func() error { return unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
 }
 
 // setPodReady makes a pod ready or not, as the kubelet would.
@@ -68,11 +69,11 @@ func (e *env) setPodReady(p *corev1.Pod, ready bool) {
 		status = `"True"`
 	}
 	patch := `{"status":{"conditions":[{"type":"Ready","status":` + status + `},{"type":"ContainersReady","status":` + status + `}]}}`
-	e.must(api.Status().Patch(e.ctx, p.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch))))
+	e.Must(api.Status().Patch(e.Ctx, p.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch))))
 }
 
 func (e *env) componentStatus(name, component string) dsv1.ComponentStatus {
-	for _, c := range e.dataService(name).Status.Components {
+	for _, c := range e.DataService(name).Status.Components {
 		if c.Name == component {
 			return c
 		}
@@ -89,12 +90,12 @@ func (e *env) component(name, component string, phase dsv1.Phase) error {
 // Sequential creates one component after the other.
 func TestSequentialOrder(t *testing.T) {
 	e := parallel(t)
-	e.startOperator()
-	e.createReady(small(fields{"rollout": fields{"order": "Sequential"}}))
+	e.Start()
+	e.CreateReady(small(fields{"rollout": fields{"order": "Sequential"}}))
 	created, ready := map[string]time.Time{}, map[string]time.Time{}
-	for _, c := range e.since(0) {
+	for _, c := range e.Since(0) {
 		var pods int32
-		switch workload := c.object.(type) {
+		switch workload := c.Object.(type) {
 		case *appsv1.StatefulSet:
 			pods = workload.Status.ReadyReplicas
 		case *appsv1.Deployment:
@@ -102,12 +103,12 @@ func TestSequentialOrder(t *testing.T) {
 		default:
 			continue
 		}
-		name := c.object.GetName()
-		if c.event == watch.Added {
-			created[name] = c.at
+		name := c.Object.GetName()
+		if c.Event == watch.Added {
+			created[name] = c.At
 		}
 		if pods == 1 && ready[name].IsZero() {
-			ready[name] = c.at
+			ready[name] = c.At
 		}
 	}
 	before := ""
@@ -122,19 +123,19 @@ func TestSequentialOrder(t *testing.T) {
 // A dependency of the user's is waited for like those of the platform.
 func TestDependsOn(t *testing.T) {
 	e := parallel(t)
-	e.startOperator()
-	name := e.create(small(fields{
+	e.Start()
+	name := e.Create(small(fields{
 		"auth":  fields{"dependsOn": []string{"proxy"}},
 		"proxy": fields{"image": "registry.example/proxy:never-ready"},
 	}))
-	e.until("auth waits for proxy", func() error {
-		if e.dataService(name) == nil || e.componentStatus(name, "proxy").Phase != dsv1.PhaseCreating {
+	e.Until("auth waits for proxy", func() error {
+		if e.DataService(name) == nil || e.componentStatus(name, "proxy").Phase != dsv1.PhaseCreating {
 			return unless(false, "proxy is not being created")
 		}
-		return mentions(e.componentStatus(name, "auth").Message, "waits for proxy")
+		return harness.Mentions(e.componentStatus(name, "auth").Message, "waits for proxy")
 	})
-	e.never("auth was created before proxy was ready", func() bool { return lookup[*appsv1.Deployment](e.journal, "auth") != nil })
-	e.changeReady(name, fields{"proxy": fields{"image": nil}})
+	e.never("auth was created before proxy was ready", func() bool { return harness.Lookup[*appsv1.Deployment](e.Journal, "auth") != nil })
+	e.ChangeReady(name, fields{"proxy": fields{"image": nil}})
 }
 
 // A spec that contradicts itself is named, changes nothing, and what ran keeps running.
@@ -160,18 +161,18 @@ func TestContradictionChangesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := parallel(t)
-			op := e.startOperator()
-			name := e.createReady(small())
-			before, mark := versions(e.made()), op.mark()
+			op := e.Start()
+			name := e.CreateReady(small())
+			before, mark := versions(e.made()), op.Mark()
 			merge(c.change, fields{"web": fields{"image": "registry.example/web:v2"}})
-			e.change(name, c.change)
+			e.Change(name, c.change)
 			e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonInvalidSpec, c.says...)
 			e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonInvalidSpec, c.says...)
-			if ds := e.dataService(name); ds.Status.Phase != dsv1.PhaseFailed || ds.Status.ObservedGeneration != ds.Generation {
+			if ds := e.DataService(name); ds.Status.Phase != dsv1.PhaseFailed || ds.Status.ObservedGeneration != ds.Generation {
 				t.Errorf("phase %s, observed generation %d of %d", ds.Status.Phase, ds.Status.ObservedGeneration, ds.Generation)
 			}
-			e.never("something was written", func() bool { return len(op.since(mark, request.WritesObject)) > 0 })
-			if n := len(op.since(mark, request.WritesStatus)); n > 1 {
+			e.never("something was written", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > 0 })
+			if n := len(op.Since(mark, harness.Sent.WritesStatus)); n > 1 {
 				t.Errorf("%d status writes", n)
 			}
 			after := versions(e.made())
@@ -180,8 +181,8 @@ func TestContradictionChangesNothing(t *testing.T) {
 					t.Errorf("%s has changed", id)
 				}
 			}
-			e.changeReady(name, c.undo)
-			e.until("the rest of the change is carried out", func() error { return unless(e.runs("web", "registry.example/web:v2"), "it is not") })
+			e.ChangeReady(name, c.undo)
+			e.Until("the rest of the change is carried out", func() error { return unless(e.runs("web", "registry.example/web:v2"), "it is not") })
 		})
 	}
 }
@@ -189,26 +190,28 @@ func TestContradictionChangesNothing(t *testing.T) {
 // While paused nothing is written but the status; then all is caught up with.
 func TestPaused(t *testing.T) {
 	e := parallel(t)
-	op := e.startOperator()
-	name := e.createReady(small())
-	e.change(name, fields{"paused": true})
+	op := e.Start()
+	name := e.CreateReady(small())
+	e.Change(name, fields{"paused": true})
 	e.condition(name, dsv1.ConditionPaused, metav1.ConditionTrue, dsv1.ReasonPaused)
-	mark := op.mark()
-	e.must(api.Delete(e.ctx, lookup[*corev1.Service](e.journal, "auth").DeepCopy()))
-	e.must(api.Delete(e.ctx, lookup[*appsv1.Deployment](e.journal, "proxy").DeepCopy()))
-	e.change(name, fields{"auth": fields{"image": "registry.example/auth:v2"}, "web": nil})
-	e.until("the change is seen", func() error {
-		ds := e.dataService(name)
+	mark := op.Mark()
+	e.Must(api.Delete(e.Ctx, harness.Lookup[*corev1.Service](e.Journal, "auth").DeepCopy()))
+	e.Must(api.Delete(e.Ctx, harness.Lookup[*appsv1.Deployment](e.Journal, "proxy").DeepCopy()))
+	e.Change(name, fields{"auth": fields{"image": "registry.example/auth:v2"}, "web": nil})
+	e.Until("the change is seen", func() error {
+		ds := e.DataService(name)
 		return unless(ds.Status.ObservedGeneration == ds.Generation && ds.Status.Phase == dsv1.PhasePaused, "phase "+string(ds.Status.Phase))
 	})
-	e.never("something was written while paused", func() bool { return len(op.since(mark, request.WritesObject)) > 0 })
-	if err := e.isReady(name, 0); err == nil {
+	e.never("something was written while paused", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > 0 })
+	if err := e.IsReady(name, 0); err == nil {
 		t.Error("ready, though a Deployment is missing")
 	}
-	e.changeReady(name, fields{"paused": false})
-	e.until("auth is updated", func() error { return unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
-	if lookup[*corev1.Service](e.journal, "auth") == nil || lookup[*appsv1.Deployment](e.journal, "proxy") == nil {
+	e.ChangeReady(name, fields{"paused": false})
+	e.Until("auth is updated", func() error { return unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
+	if harness.Lookup[*corev1.Service](e.Journal, "auth") == nil || harness.Lookup[*appsv1.Deployment](e.Journal, "proxy") == nil {
 		t.Error("what was deleted is not back")
 	}
-	e.until("web goes", func() error { return unless(lookup[*appsv1.Deployment](e.journal, "web") == nil, "it is still there") })
+	e.Until("web goes", func() error {
+		return unless(harness.Lookup[*appsv1.Deployment](e.Journal, "web") == nil, "it is still there")
+	})
 }

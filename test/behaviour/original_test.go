@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // originalComponent is what the original operator made of one component: a workload, a Service and
@@ -76,16 +77,16 @@ func (e *env) original(ds *dsv1.DataService) []client.Object {
 	var made []client.Object
 	for _, c := range originalComponents {
 		for _, object := range c.objects(ds) {
-			e.must(api.Create(e.ctx, object))
+			e.Must(api.Create(e.Ctx, object))
 			made = append(made, object)
 		}
 	}
-	e.until("the original's pods run", func() error {
+	e.Until("the original's pods run", func() error {
 		for _, c := range originalComponents {
 			ready := int32(0)
-			if set := lookup[*appsv1.StatefulSet](e.journal, c.name); set != nil {
+			if set := harness.Lookup[*appsv1.StatefulSet](e.Journal, c.name); set != nil {
 				ready = set.Status.AvailableReplicas
-			} else if deployment := lookup[*appsv1.Deployment](e.journal, c.name); deployment != nil {
+			} else if deployment := harness.Lookup[*appsv1.Deployment](e.Journal, c.name); deployment != nil {
 				ready = deployment.Status.AvailableReplicas
 			}
 			if ready != 1 {
@@ -100,11 +101,11 @@ func (e *env) original(ds *dsv1.DataService) []client.Object {
 // contents returns the version of every object of the namespace but the DataService and events.
 func (e *env) contents() map[string]string {
 	found := map[string]string{}
-	for _, object := range e.all() {
+	for _, object := range e.Journal.All() {
 		switch object.(type) {
 		case *dsv1.DataService:
 		default:
-			if id := idOf(object); !strings.HasPrefix(id, "Event/") && id != "ConfigMap/kube-root-ca.crt" {
+			if id := harness.IDOf(object); !strings.HasPrefix(id, "Event/") && id != "ConfigMap/kube-root-ca.crt" {
 				found[id] = string(object.GetUID()) + "/" + object.GetResourceVersion()
 			}
 		}
@@ -116,25 +117,25 @@ func (e *env) contents() map[string]string {
 // as it is, nothing is put beside it, and the status says so. Once it is gone, ours comes up.
 func TestTheOriginalsObjectsAreLeftAlone(t *testing.T) {
 	e := parallel(t)
-	name := e.create(sample())
-	e.until("the DataService is seen", func() error { return unless(e.dataService(name) != nil, "it is not") })
-	made := e.original(e.dataService(name))
+	name := e.Create(sample())
+	e.Until("the DataService is seen", func() error { return unless(e.DataService(name) != nil, "it is not") })
+	made := e.original(e.DataService(name))
 	before := e.contents()
 
-	op := e.startOperator()
+	op := e.Start()
 	for _, condition := range []struct {
 		kind   string
 		status metav1.ConditionStatus
 	}{{dsv1.ConditionReady, metav1.ConditionFalse}, {dsv1.ConditionDegraded, metav1.ConditionTrue}, {dsv1.ConditionStalled, metav1.ConditionTrue}} {
 		e.condition(name, condition.kind, condition.status, dsv1.ReasonNotAdopted, " mysql-dataservice", "nothing is written", "delete")
 	}
-	e.never("something is written", func() bool { return len(op.since(0, request.WritesObject)) > 0 })
+	e.never("something is written", func() bool { return len(op.Since(0, harness.Sent.WritesObject)) > 0 })
 	e.equal("objects that are not as they were", changed(before, e.contents()), nil)
 
 	for _, object := range made {
-		e.must(api.Delete(e.ctx, object, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+		e.Must(api.Delete(e.Ctx, object, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	}
-	e.ready(name)
+	e.Ready(name)
 }
 
 // changed returns what two states differ in.

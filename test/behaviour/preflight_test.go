@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // Pods that the API server would refuse are found before anything is written, also of other
@@ -29,20 +30,20 @@ func TestPodsThatCannotBeChangeNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := parallel(t)
-			op := e.startOperator()
-			ds := e.createReady(small())
-			mark := op.mark()
-			e.change(ds, fields{"auth": mistake.auth, "web": fields{"image": "registry.example/web:v2"}})
+			op := e.Start()
+			ds := e.CreateReady(small())
+			mark := op.Mark()
+			e.Change(ds, fields{"auth": mistake.auth, "web": fields{"image": "registry.example/web:v2"}})
 			e.condition(ds, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonInvalidSpec, "spec.auth", mistake.message)
-			e.never("something is written", func() bool { return len(op.since(mark, request.WritesObject)) > 0 })
-			e.equal("objects written", objects(op.since(mark, request.WritesObject)), nil)
+			e.never("something is written", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > 0 })
+			e.equal("objects written", harness.Objects(op.Since(mark, harness.Sent.WritesObject)), nil)
 
 			undo := fields{}
 			for field := range mistake.auth {
 				undo[field] = nil
 			}
-			e.changeReady(ds, fields{"auth": undo})
-			e.equal("objects written", objects(op.since(mark, request.WritesObject)), []string{"Deployment/web"})
+			e.ChangeReady(ds, fields{"auth": undo})
+			e.equal("objects written", harness.Objects(op.Since(mark, harness.Sent.WritesObject)), []string{"Deployment/web"})
 		})
 	}
 }

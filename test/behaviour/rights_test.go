@@ -4,12 +4,10 @@
 package behaviour_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -41,20 +39,20 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	inNamespace := append(e.role("role.yaml"), e.role("leader_election_role.yaml")...)
 	e.grant(inNamespace, e.subject("operator"))
 	metrics := freeAddress(t)
-	op := e.startOperator(func(cfg *rest.Config, o *manager.Options) {
+	op := e.Start(func(cfg *rest.Config, o *manager.Options) {
 		as(cfg, token)
 		cfg.Wrap(withoutStreams)
-		o.LeaderElection, o.LeaderElectionNamespace = true, e.namespace
+		o.LeaderElection, o.LeaderElectionNamespace = true, e.Namespace
 		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 10*time.Second, 500*time.Millisecond
 		o.MetricsBindAddress, o.MetricsSecure = metrics, true
 	})
 	e.liveThroughEverything()
 	reader := e.account("reader", e.role("metrics_reader_role.yaml")...)
-	e.until("metrics are served", func() error { // the authorizer learns of a new role by a watch
+	e.Until("metrics are served", func() error { // the authorizer learns of a new role by a watch
 		code, body := fetch(t, "https://"+metrics+"/metrics", reader)
 		return unless(code == http.StatusOK, body)
 	})
-	op.stop()
+	op.Stop()
 
 	used, refused := e.used(op, "operator")
 	used[right{dsv1.GroupVersion.Group, "dataservices/finalizers", "update"}] = true // see TestOwnersNeedARight
@@ -88,7 +86,7 @@ func (e *env) liveThroughEverything() {
 	storage := func(size string) fields {
 		return fields{"storage": fields{"size": size, "retention": "Delete"}}
 	}
-	name := e.createReady(small(
+	name := e.CreateReady(small(
 		fields{"mysql": fields{"kind": "Deployment"}}, fields{"mysql": storage("5Gi")},
 		fields{
 			"networkPolicy":      fields{"enabled": true},
@@ -116,16 +114,16 @@ func (e *env) liveThroughEverything() {
 		return err != nil || strings.Contains(string(text), `"name":"more"`) || strings.Contains(string(text), `"more":`)
 	})
 
-	e.changeReady(name, fields{"mysql": storage("6Gi")})
-	e.changeReady(name, fields{"mysql": fields{"kind": "StatefulSet"}, "eureka": fields{"kind": "Deployment"}})
-	e.changeReady(name, fields{
+	e.ChangeReady(name, fields{"mysql": storage("6Gi")})
+	e.ChangeReady(name, fields{"mysql": fields{"kind": "StatefulSet"}, "eureka": fields{"kind": "Deployment"}})
+	e.ChangeReady(name, fields{
 		"networkPolicy": nil, "mysql": nil, "uuc": nil, "eureka": nil, "auth": nil, "proxy": nil, "web": nil, "cronJobs": nil,
 		"additionalServices": []any{fields{"name": "last", "image": "registry.example/last:v1", "port": 80}},
 	})
-	e.until("all else goes", func() error {
+	e.Until("all else goes", func() error {
 		for _, object := range e.owned(name) {
 			if object.GetLabels()["app.kubernetes.io/name"] != "last" {
-				return fmt.Errorf("%s is still there", idOf(object))
+				return fmt.Errorf("%s is still there", harness.IDOf(object))
 			}
 		}
 		return nil
@@ -142,19 +140,19 @@ func (e *env) edit(name string, change, has func(client.Object) bool) {
 	for _, before := range e.owned(name) {
 		after := before.DeepCopyObject().(client.Object)
 		if change(after) {
-			e.must(api.Patch(e.ctx, after, client.MergeFrom(before)))
-			edited[idOf(after)] = after.GetResourceVersion()
+			e.Must(api.Patch(e.Ctx, after, client.MergeFrom(before)))
+			edited[harness.IDOf(after)] = after.GetResourceVersion()
 		}
 	}
-	e.until("it is as declared", func() error {
+	e.Until("it is as declared", func() error {
 		for id, version := range edited {
-			if now := e.object(id); now == nil || now.GetResourceVersion() == version || has(now) {
+			if now := e.Object(id); now == nil || now.GetResourceVersion() == version || has(now) {
 				return fmt.Errorf("%s is not", id)
 			}
 		}
 		return nil
 	})
-	e.ready(name)
+	e.Ready(name)
 }
 
 // addMore adds what is the plan's alone to an object that can have such a thing.
@@ -212,85 +210,11 @@ func rightsOf(rule rbacv1.PolicyRule) []right {
 	return found
 }
 
-// used returns the rights that an operator's requests needed, and the requests that were refused:
-// from the audit log, or from what was recorded of them where the cluster is not the test's own.
-func (e *env) used(op *operator, account string) (used map[right]bool, refused []string) {
-	e.Helper()
-	requests := op.since(0, func(request) bool { return true })
-	if audit != "" {
-		requests = e.audited(account)
-	}
-	used = map[right]bool{}
-	for _, r := range requests {
-		if r.Resource == "" || r.Resource[0] == '/' {
-			continue // discovery, which is everyone's
-		}
-		switch r.Verb {
-		case "apply", "try":
-			r.Verb = "patch"
-		}
-		used[right{r.Group, r.Resource, r.Verb}] = true
-		if r.Verb == "patch" && r.code == http.StatusCreated { // the API server asks for both
-			used[right{r.Group, r.Resource, "create"}] = true
-		}
-		if r.code == http.StatusForbidden || r.code == http.StatusUnauthorized {
-			refused = append(refused, r.String())
-		}
-	}
-	return used, refused
-}
-
-// audited reads what an account of the namespace asked for in the API server's audit log.
-func (e *env) audited(account string) []request {
-	e.Helper()
-	file, err := os.Open(audit)
-	e.must(err)
-	defer func() { _ = file.Close() }()
-	var found []request
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var event struct {
-			Verb string `json:"verb"`
-			User struct {
-				Username string `json:"username"`
-			} `json:"user"`
-			Object struct {
-				APIGroup    string `json:"apiGroup"`
-				Resource    string `json:"resource"`
-				Subresource string `json:"subresource"`
-				Namespace   string `json:"namespace"`
-				Name        string `json:"name"`
-			} `json:"objectRef"`
-			Response struct {
-				Code int `json:"code"`
-			} `json:"responseStatus"`
-		}
-		e.must(json.Unmarshal(lines.Bytes(), &event))
-		if event.User.Username != "system:serviceaccount:"+e.namespace+":"+account || event.Object.Resource == "" {
-			continue
-		}
-		o := event.Object
-		if o.Subresource != "" {
-			o.Resource += "/" + o.Subresource
-		}
-		found = append(found, request{
-			Request: harness.Request{Verb: event.Verb, Group: o.APIGroup, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name},
-			code:    event.Response.Code,
-		})
-	}
-	e.must(lines.Err())
-	if len(found) == 0 {
-		e.Fatalf("%s has nothing of account %s", audit, account)
-	}
-	return found
-}
-
 // Where the API server checks who may set an owner that blocks deletion, as on OpenShift, one right
 // is needed that no request shows: to update the owner's finalizers.
 func TestOwnersNeedARight(t *testing.T) {
 	e := parallel(t)
-	ds := e.create(small(fields{"paused": true}))
+	ds := e.Create(small(fields{"paused": true}))
 	rules := e.role("role.yaml")
 	without := slices.DeleteFunc(slices.Clone(rules), func(rule rbacv1.PolicyRule) bool {
 		return slices.Contains(rule.Resources, "dataservices/finalizers")
@@ -298,15 +222,15 @@ func TestOwnersNeedARight(t *testing.T) {
 	if len(without) != len(rules)-1 {
 		t.Fatal("the operator's role says nothing of dataservices/finalizers")
 	}
-	e.until("the DataService is seen", func() error { return unless(e.dataService(ds) != nil, "it is not") })
+	e.Until("the DataService is seen", func() error { return unless(e.DataService(ds) != nil, "it is not") })
 	try := func(account string, rules []rbacv1.PolicyRule) error {
 		owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Namespace: e.namespace, Name: account,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(e.dataService(ds), dsv1.GroupVersion.WithKind(dsv1.Kind))},
+			Namespace: e.Namespace, Name: account,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(e.DataService(ds), dsv1.GroupVersion.WithKind(dsv1.Kind))},
 		}}
-		return e.client(account, rules...).Create(e.ctx, owned)
+		return e.client(account, rules...).Create(e.Ctx, owned)
 	}
-	e.must(try("with", rules))
+	e.Must(try("with", rules))
 	if err := try("without", without); own && !apierrors.IsForbidden(err) {
 		t.Errorf("an owner was set without that right: %v", err)
 	}

@@ -4,6 +4,7 @@
 package behaviour_test
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,6 +19,9 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/live"
 )
 
 var (
@@ -29,17 +33,17 @@ var (
 // object written once, under the product's names.
 func TestSample(t *testing.T) {
 	e := alone(t)
-	op := e.startOperator(func(_ *rest.Config, o *manager.Options) {
+	op := e.Start(func(_ *rest.Config, o *manager.Options) {
 		if own {
 			o.WatchNamespaces = nil // as it is deployed
 		}
 	})
 	ds := &unstructured.Unstructured{}
-	e.must(readYAML(sampleFile, &ds.Object))
-	mark := op.mark()
-	name := e.createReady(ds)
+	e.Must(readYAML(sampleFile, &ds.Object))
+	mark := op.Mark()
+	name := e.CreateReady(ds)
 
-	status := e.dataService(name).Status
+	status := e.DataService(name).Status
 	if status.Ready != "12/12" {
 		t.Errorf("READY is %s", status.Ready)
 	}
@@ -49,40 +53,93 @@ func TestSample(t *testing.T) {
 	e.equal("ConfigMaps", names[*corev1.ConfigMap](e),
 		append([]string{"mysql-dataservice", "mysql-dataservice-init", "trd-adapter-py", "web-template"}, services...))
 	e.equal("Secrets", names[*corev1.Secret](e), []string{"mysql-dataservice-credentials", "dataservice-sample-platform"})
-	if web := lookup[*corev1.Service](e.journal, "web"); web.Spec.Type != corev1.ServiceTypeNodePort || web.Spec.Ports[0].NodePort != 30180 {
+	if web := harness.Lookup[*corev1.Service](e.Journal, "web"); web.Spec.Type != corev1.ServiceTypeNodePort || web.Spec.Ports[0].NodePort != 30180 {
 		t.Errorf("web is a Service of type %s with node port %d", web.Spec.Type, web.Spec.Ports[0].NodePort)
 	}
 	for _, object := range e.owned(name) {
 		if workload, ok := object.(*appsv1.Deployment); ok && workload.Status.ReadyReplicas != 1 {
-			t.Errorf("ready, but %s has %d ready pods", idOf(object), workload.Status.ReadyReplicas)
+			t.Errorf("ready, but %s has %d ready pods", harness.IDOf(object), workload.Status.ReadyReplicas)
 		}
 	}
 
-	here := func(is func(request) bool) []request {
-		return op.since(mark, func(r request) bool { return is(r) && (r.Namespace == e.namespace || r.Namespace == "") })
+	here := func(is func(harness.Sent) bool) []harness.Sent {
+		return op.Since(mark, func(r harness.Sent) bool { return is(r) && (r.Namespace == e.Namespace || r.Namespace == "") })
 	}
 	const all = 1 + 11 + 12 + 13 + 2
-	e.equal("objects written", objects(here(request.WritesObject)), ids(e.made()))
-	if n := len(here(request.WritesObject)); n != all {
-		t.Errorf("%d writes for %d objects: %v", n, all, here(request.WritesObject))
+	e.equal("objects written", harness.Objects(here(harness.Sent.WritesObject)), harness.IDs(e.made()))
+	if n := len(here(harness.Sent.WritesObject)); n != all {
+		t.Errorf("%d writes for %d objects: %v", n, all, here(harness.Sent.WritesObject))
 	}
-	if writes := here(request.WritesStatus); len(writes) > 15 {
+	if writes := here(harness.Sent.WritesStatus); len(writes) > 15 {
 		t.Errorf("%d status writes: %v", len(writes), writes)
 	}
-	if reads := here(request.Reads); len(reads) > 8 {
+	if reads := here(harness.Sent.Reads); len(reads) > 8 {
 		t.Errorf("%d reads: %v", len(reads), reads)
 	}
-	t.Logf("%d object writes, %d status writes, %d reads", len(here(request.WritesObject)),
-		len(here(request.WritesStatus)), len(here(request.Reads)))
+	t.Logf("%d object writes, %d status writes, %d reads", len(here(harness.Sent.WritesObject)),
+		len(here(harness.Sent.WritesStatus)), len(here(harness.Sent.Reads)))
 	e.middlewareFirst(services)
 	e.arrowsMoved(name)
 	e.remove(name) // its node port is one for the whole cluster
 }
 
+// Every sample comes up as it is. No other test runs meanwhile: node ports are one for the whole
+// cluster.
+func TestSamples(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/samples/*.yaml"))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("the samples are missing: %v", err)
+	}
+	for _, file := range files {
+		file := filepath.Base(file)
+		if file == "kustomization.yaml" {
+			continue
+		}
+		t.Run(file, func(t *testing.T) {
+			e := parallel(t)
+			e.Start()
+			e.prerequisites()
+			ds := &unstructured.Unstructured{}
+			e.Must(readYAML("config/samples/"+file, &ds.Object))
+			ds.SetNamespace(e.Namespace)
+			e.Must(api.Apply(e.Ctx, client.ApplyConfigurationFromUnstructured(ds), client.FieldOwner("kubectl")))
+			e.Ready(ds.GetName())
+			e.Until("all is as planned", func() error { return e.asPlanned(ds.GetName()) })
+			if !own {
+				e.remove(ds.GetName()) // its node ports are those of the whole cluster
+			}
+		})
+	}
+}
+
+// prerequisites creates what the samples say that they need.
+func (e *env) prerequisites() {
+	e.Helper()
+	e.Must(harness.Prerequisites(e.Ctx, api, e.Namespace))
+}
+
+// asPlanned returns how what is there differs from the plan of a DataService, or nil.
+func (e *env) asPlanned(name string) error {
+	planner, err := live.NewPlanner(config)
+	if err != nil {
+		return err
+	}
+	space := &live.Namespace{API: api, Planner: planner, Name: e.Namespace}
+	planned, err := space.Planned(e.Ctx, get(e, &dsv1.DataService{}, name))
+	if err != nil {
+		return err
+	}
+	objects, err := space.Objects(e.Ctx)
+	if err != nil {
+		return err
+	}
+	return space.Holds(e.Ctx, planned, planned, objects)
+}
+
 // made returns what the operator made: all that it manages but pods and claims.
 func (e *env) made() []client.Object {
 	var found []client.Object
-	for _, object := range e.all() {
+	for _, object := range e.All() {
 		switch object.(type) {
 		case *corev1.Pod, *corev1.PersistentVolumeClaim:
 			continue
@@ -99,28 +156,28 @@ func (e *env) made() []client.Object {
 func (e *env) middlewareFirst(services []string) {
 	e.Helper()
 	ready := map[string]time.Time{}
-	for _, c := range e.since(0) {
+	for _, c := range e.Since(0) {
 		up := false
-		switch workload := c.object.(type) {
+		switch workload := c.Object.(type) {
 		case *appsv1.StatefulSet:
 			up = workload.Status.ReadyReplicas == 1
 		case *appsv1.Deployment:
 			up = workload.Status.ReadyReplicas == 1
 		}
-		if up && ready[c.object.GetName()].IsZero() {
-			ready[c.object.GetName()] = c.at
+		if up && ready[c.Object.GetName()].IsZero() {
+			ready[c.Object.GetName()] = c.At
 		}
 	}
 	for _, service := range services {
-		created := e.first(0, "Deployment/"+service, func(c change) bool { return c.event == watch.Added })
+		created := e.First(0, "Deployment/"+service, func(c harness.Change) bool { return c.Event == watch.Added })
 		if created == nil {
 			e.Errorf("%s was never created", service)
 			continue
 		}
 		for _, middleware := range []string{"mysql-dataservice", "eureka", "uuc-probe"} {
 			// The two come over different watches, which are not exactly in step.
-			if at, ok := ready[middleware]; !ok || created.at.Before(at.Add(-100*time.Millisecond)) {
-				e.Errorf("%s was created at %s, %s was ready at %s", service, created.at, middleware, at)
+			if at, ok := ready[middleware]; !ok || created.At.Before(at.Add(-100*time.Millisecond)) {
+				e.Errorf("%s was created at %s, %s was ready at %s", service, created.At, middleware, at)
 			}
 		}
 	}
@@ -132,8 +189,8 @@ func (e *env) arrowsMoved(name string) {
 	brackets := regexp.MustCompile(`\[[a-z-]+\]`)
 	var messages []string
 	bracketed := map[string]bool{}
-	for _, c := range e.since(0) {
-		ds, ok := c.object.(*dsv1.DataService)
+	for _, c := range e.Since(0) {
+		ds, ok := c.Object.(*dsv1.DataService)
 		if !ok || ds.Name != name || ds.Status.Message == "" {
 			continue
 		}

@@ -12,29 +12,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // A password reaches pods through a Secret and is to be read nowhere else: no other object,
 // no status, no event, no log.
 func TestPasswordsStayInSecrets(t *testing.T) {
 	e := parallel(t)
-	e.startOperator()
-	inline := "plain-" + e.namespace
-	name := e.createReady(small(fields{"mysql": fields{"kind": "ThirdParty", "thirdParty": fields{
+	e.Start()
+	inline := "plain-" + e.Namespace
+	name := e.CreateReady(small(fields{"mysql": fields{"kind": "ThirdParty", "thirdParty": fields{
 		"url": "mysql://db.example.org:3306", "username": "app", "password": inline,
 	}}}))
-	changed := "other-" + e.namespace
-	e.changeReady(name, fields{"mysql": fields{"thirdParty": fields{"password": changed}}})
-	e.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}, "proxy": nil})
-	secret := lookup[*corev1.Secret](e.journal, "mysql-dataservice-third-party")
+	changed := "other-" + e.Namespace
+	e.ChangeReady(name, fields{"mysql": fields{"thirdParty": fields{"password": changed}}})
+	e.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}, "proxy": nil})
+	secret := harness.Lookup[*corev1.Secret](e.Journal, "mysql-dataservice-third-party")
 	if string(secret.Data["password"]) != changed {
 		t.Error("the password is not in its Secret")
 	}
 	e.secret(inline, changed)
 
-	e.changeReady(name, fields{"mysql": fields{"kind": "StatefulSet", "thirdParty": nil}})
-	credentials := lookup[*corev1.Secret](e.journal, "mysql-dataservice-credentials")
-	platform := lookup[*corev1.Secret](e.journal, "dataservice-sample-platform")
+	e.ChangeReady(name, fields{"mysql": fields{"kind": "StatefulSet", "thirdParty": nil}})
+	credentials := harness.Lookup[*corev1.Secret](e.Journal, "mysql-dataservice-credentials")
+	platform := harness.Lookup[*corev1.Secret](e.Journal, "dataservice-sample-platform")
 	e.secret(string(credentials.Data["password"]), string(credentials.Data["root-password"]),
 		string(platform.Data["jwt-secret"]), string(platform.Data["gateway-password"]))
 }
@@ -43,25 +44,25 @@ func TestPasswordsStayInSecrets(t *testing.T) {
 func (e *env) secret(passwords ...string) {
 	e.Helper()
 	looked := map[string]bool{}
-	for _, c := range e.since(0) {
-		var look any = c.object
-		switch obj := c.object.(type) {
+	for _, c := range e.Since(0) {
+		var look any = c.Object
+		switch obj := c.Object.(type) {
 		case *corev1.Secret:
 			continue
 		case *dsv1.DataService:
 			look = []any{obj.Status, obj.Annotations}
 		}
-		looked[kindOf(c.object)] = true
+		looked[harness.KindOf(c.Object)] = true
 		text, err := json.Marshal(look)
-		e.must(err)
-		e.lacks(c.id, string(text), passwords)
+		e.Must(err)
+		e.lacks(c.ID, string(text), passwords)
 	}
 	for _, kind := range []string{"ConfigMap", "Deployment", "Pod", "DataService", "Service", "Event"} {
 		if !looked[kind] {
 			e.Errorf("there was no %s to look at", kind)
 		}
 	}
-	e.lacks("the log", logs.String(), passwords)
+	e.lacks("the log", suite.Logs.String(), passwords)
 }
 
 func (e *env) lacks(where, text string, passwords []string) {

@@ -18,18 +18,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
-	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -40,7 +36,7 @@ import (
 func TestThreatCommandsAndAddresses(t *testing.T) {
 	e := parallel(t)
 	trap, err := net.Listen("tcp", "127.0.0.1:0")
-	e.must(err)
+	e.Must(err)
 	defer func() { _ = trap.Close() }()
 	var calls atomic.Int32
 	go func() {
@@ -56,9 +52,9 @@ func TestThreatCommandsAndAddresses(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "command")
 	run := "touch " + mark + " $(touch " + mark + ")"
 	server, err := url.Parse(config.Host)
-	e.must(err)
+	e.Must(err)
 	var hosts sync.Map
-	e.startOperator(func(cfg *rest.Config, _ *manager.Options) {
+	e.Start(func(cfg *rest.Config, _ *manager.Options) {
 		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return harness.Transport(func(r *http.Request) (*http.Response, error) {
 				hosts.Store(r.URL.Host, true)
@@ -66,13 +62,13 @@ func TestThreatCommandsAndAddresses(t *testing.T) {
 			})
 		})
 	})
-	e.createReady(small(fields{
+	e.CreateReady(small(fields{
 		"uuc":    fields{"kind": "ThirdParty", "thirdParty": fields{"url": "http://" + trap.Addr().String(), "checkCMD": run}},
 		"eureka": fields{"kind": "ThirdParty", "thirdParty": fields{"url": "http://" + trap.Addr().String()}},
 		"mysql":  fields{"kind": "ThirdParty", "thirdParty": fields{"url": "mysql://" + trap.Addr().String(), "checkCMD": run}},
 		"auth":   fields{"podTemplate": fields{"spec": fields{"containers": []any{fields{"name": "auth", "command": []any{"sh", "-c", run}}}}}},
 	}))
-	probe := lookup[*appsv1.Deployment](e.journal, "uuc-probe")
+	probe := harness.Lookup[*appsv1.Deployment](e.Journal, "uuc-probe")
 	if text := fmt.Sprint(pod(probe)); !strings.Contains(text, mark) {
 		t.Error("the command has not even reached the pod")
 	}
@@ -94,53 +90,53 @@ func TestThreatCommandsAndAddresses(t *testing.T) {
 // namespaces and has all rights; forged owners, labels and digests of another namespace mean nothing.
 func TestThreatOtherNamespaces(t *testing.T) {
 	e, victim := parallel(t), alone(t)
-	mine := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: victim.namespace, Name: name} }
+	mine := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: victim.Namespace, Name: name} }
 	secret := &corev1.Secret{ObjectMeta: mine("account"), StringData: map[string]string{"username": "u", "password": "victim-password"}}
-	victim.must(api.Create(e.ctx, secret))
+	victim.Must(api.Create(e.Ctx, secret))
 	forged := &corev1.ConfigMap{ObjectMeta: mine("auth"), Data: map[string]string{"mine": "yes"}}
 	forged.Labels = map[string]string{"app.kubernetes.io/instance": sampleName, managedBy: "d3os-operator", "app.kubernetes.io/name": "auth"}
 	forged.Annotations = map[string]string{"d3os-product.com.d3os/digest": "x"}
-	victim.must(api.Create(e.ctx, forged))
-	op := e.startOperator(func(_ *rest.Config, o *manager.Options) { o.WatchNamespaces = []string{e.namespace, victim.namespace} })
-	victim.until("the objects are seen", func() error {
-		return unless(victim.object("ConfigMap/auth") != nil && victim.object("Secret/account") != nil, "not yet")
+	victim.Must(api.Create(e.Ctx, forged))
+	op := e.Start(func(_ *rest.Config, o *manager.Options) { o.WatchNamespaces = []string{e.Namespace, victim.Namespace} })
+	victim.Until("the objects are seen", func() error {
+		return unless(victim.Object("ConfigMap/auth") != nil && victim.Object("Secret/account") != nil, "not yet")
 	})
-	before := versions(victim.all())
+	before := versions(victim.All())
 
-	elsewhere := fields{"namespace": victim.namespace, "ownerReferences": []any{fields{
+	elsewhere := fields{"namespace": victim.Namespace, "ownerReferences": []any{fields{
 		"apiVersion": "v1", "kind": "ConfigMap", "name": "auth", "uid": string(forged.UID),
 	}}}
-	name := e.createReady(small(fields{
+	name := e.CreateReady(small(fields{
 		"auth":  fields{"podTemplate": fields{"metadata": elsewhere}},
 		"proxy": fields{"podTemplate": fields{"metadata": elsewhere}},
 		"mysql": fields{"kind": "ThirdParty", "thirdParty": fields{
-			"url": "mysql://mysql." + victim.namespace + ".svc:3306", "secretRef": fields{"name": "account"},
+			"url": "mysql://mysql." + victim.Namespace + ".svc:3306", "secretRef": fields{"name": "account"},
 		}},
 	}))
-	e.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
+	e.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
 	e.remove(name)
 	victim.never("something of the other namespace was touched", func() bool {
-		return fmt.Sprint(versions(victim.all())) != fmt.Sprint(before)
+		return fmt.Sprint(versions(victim.All())) != fmt.Sprint(before)
 	})
-	e.equal("requests about the other namespace", asText(op.since(0, func(r request) bool {
-		return r.Namespace == victim.namespace && r.Verb != "list" && r.Verb != "watch"
+	e.equal("requests about the other namespace", asText(op.Since(0, func(r harness.Sent) bool {
+		return r.Namespace == victim.Namespace && r.Verb != "list" && r.Verb != "watch"
 	})), nil)
 
 	// No field could name it: references are to the resource's own namespace.
 	for _, part := range []fields{
-		{"mysql": fields{"kind": "ThirdParty", "thirdParty": fields{"url": "mysql://a:1", "secretRef": fields{"name": "account", "namespace": victim.namespace}}}},
-		{"mysql": fields{"credentialsSecret": victim.namespace + "/account"}},
+		{"mysql": fields{"kind": "ThirdParty", "thirdParty": fields{"url": "mysql://a:1", "secretRef": fields{"name": "account", "namespace": victim.Namespace}}}},
+		{"mysql": fields{"credentialsSecret": victim.Namespace + "/account"}},
 		{"mysql": fields{"initScripts": []any{fields{"name": "../account"}}}},
 		{"auth": fields{"configFiles": []any{fields{"path": "/a/../../etc/passwd", "secret": "account"}}}},
 	} {
 		ds := small(part)
-		ds.SetNamespace(e.namespace)
+		ds.SetNamespace(e.Namespace)
 		ds.SetName("refused")
-		if err := client.WithFieldValidation(api, metav1.FieldValidationStrict).Create(e.ctx, ds); !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
-			e.must(err)
+		if err := client.WithFieldValidation(api, metav1.FieldValidationStrict).Create(e.Ctx, ds); !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+			e.Must(err)
 			e.condition("refused", dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonInvalidSpec)
-			e.must(api.Delete(e.ctx, ds))
-			e.until("it goes", func() error { return unless(e.dataService("refused") == nil, "it does not") })
+			e.Must(api.Delete(e.Ctx, ds))
+			e.Until("it goes", func() error { return unless(e.DataService("refused") == nil, "it does not") })
 		}
 	}
 }
@@ -149,14 +145,14 @@ func TestThreatOtherNamespaces(t *testing.T) {
 // write. One of somebody else's that a resource names is neither read nor copied, nor told of.
 func TestThreatForeignSecrets(t *testing.T) {
 	e := parallel(t)
-	content := "foreign-" + e.namespace
+	content := "foreign-" + e.Namespace
 	for _, name := range []string{"foreign", "mysql-dataservice-third-party"} {
-		e.must(api.Create(e.ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: name}, StringData: map[string]string{"username": content, "password": content, "root-password": content},
+		e.Must(api.Create(e.Ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}, StringData: map[string]string{"username": content, "password": content, "root-password": content},
 		}))
 	}
 	var unlabelled sync.Map
-	op := e.startOperator(func(cfg *rest.Config, _ *manager.Options) {
+	op := e.Start(func(cfg *rest.Config, _ *manager.Options) {
 		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return harness.Transport(func(r *http.Request) (*http.Response, error) {
 				if strings.HasSuffix(r.URL.Path, "/secrets") && r.URL.Query().Get("labelSelector") != managedBy+"=d3os-operator" {
@@ -166,19 +162,19 @@ func TestThreatForeignSecrets(t *testing.T) {
 			})
 		})
 	})
-	name := e.createReady(small(fields{
+	name := e.CreateReady(small(fields{
 		"mysql": fields{"credentialsSecret": "foreign"},
 		"auth":  fields{"configFiles": []any{fields{"path": "/etc/foreign", "secret": "foreign"}}, "envFrom": []any{fields{"secretRef": fields{"name": "foreign"}}}},
 	}))
-	e.equal("requests for it", asText(op.since(0, func(r request) bool { return r.Resource == "secrets" && r.Name == "foreign" })), nil)
+	e.equal("requests for it", asText(op.Since(0, func(r harness.Sent) bool { return r.Resource == "secrets" && r.Name == "foreign" })), nil)
 
 	// One in the place of the operator's own is looked at, to say whose it is, and left alone.
-	e.change(name, fields{"mysql": fields{"kind": "ThirdParty", "credentialsSecret": nil, "thirdParty": fields{
-		"url": "mysql://db.example.org:3306", "username": "app", "password": "other-" + e.namespace,
+	e.Change(name, fields{"mysql": fields{"kind": "ThirdParty", "credentialsSecret": nil, "thirdParty": fields{
+		"url": "mysql://db.example.org:3306", "username": "app", "password": "other-" + e.Namespace,
 	}}})
 	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonConflict, "Secret mysql-dataservice-third-party")
 	e.secret(content)
-	for _, secret := range every[*corev1.Secret](e.journal) {
+	for _, secret := range harness.Every[*corev1.Secret](e.Journal) {
 		own := secret.Name == "foreign" || secret.Name == "mysql-dataservice-third-party"
 		moved := false
 		for _, value := range secret.Data {
@@ -198,21 +194,21 @@ func TestThreatForeignSecrets(t *testing.T) {
 // them: the platform comes up under "restricted", and a pod that breaks out of it does not exist.
 func TestThreatPrivilegedPods(t *testing.T) {
 	e := parallel(t)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}
-	e.must(api.Patch(e.ctx, namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))))
-	e.startOperator()
-	name := e.createReady(sample())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}}
+	e.Must(api.Patch(e.Ctx, namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))))
+	e.Start()
+	name := e.CreateReady(sample())
 	for what, spec := range map[string]fields{
 		"privileged":  {"containers": []any{fields{"name": "auth", "securityContext": fields{"privileged": true, "allowPrivilegeEscalation": true}}}},
 		"hostPath":    {"volumes": []any{fields{"name": "node", "hostPath": fields{"path": "/"}}}},
 		"hostNetwork": {"hostNetwork": true, "hostPID": true},
 	} {
-		e.change(name, fields{"auth": fields{"podTemplate": fields{"spec": spec}}})
+		e.Change(name, fields{"auth": fields{"podTemplate": fields{"spec": spec}}})
 		e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonComponentFailing, "auth", "violates PodSecurity", what)
-		e.changeReady(name, fields{"auth": fields{"podTemplate": nil}})
+		e.ChangeReady(name, fields{"auth": fields{"podTemplate": nil}})
 	}
-	for _, c := range e.since(0) {
-		p, ok := c.object.(*corev1.Pod)
+	for _, c := range e.Since(0) {
+		p, ok := c.Object.(*corev1.Pod)
 		if !ok {
 			continue
 		}
@@ -223,87 +219,4 @@ func TestThreatPrivilegedPods(t *testing.T) {
 			t.Errorf("Pod %s exists", p.Name)
 		}
 	}
-}
-
-// T8. With the policy of config/admission, who may write DataServices and no pods may write none, and
-// who may create what a DataService consists of, may. What else writes to a DataService goes on.
-func TestThreatAuthorWithoutRights(t *testing.T) {
-	e := alone(t) // the policy is the whole cluster's
-	for _, object := range manifests(e, "config/admission/authors.yaml") {
-		e.must(api.Create(e.ctx, object))
-		e.Cleanup(func() { e.must(client.IgnoreNotFound(api.Delete(e.ctx, object))) })
-	}
-	editor := e.role("dataservice_editor_role.yaml")
-	create := func(group string, resources ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"create"}}
-	}
-	makes := []rbacv1.PolicyRule{
-		create("", "pods", "secrets", "services", "persistentvolumeclaims"),
-		create("networking.k8s.io", "ingresses", "networkpolicies"),
-	}
-	someone := e.client("someone", slices.Concat(editor, makes)...)
-	nobody := e.client("nobody", editor...)
-	escape := func() *unstructured.Unstructured {
-		ds := small(fields{"auth": fields{"serviceAccountName": "admin", "podTemplate": fields{"spec": fields{"hostPID": true}}}})
-		ds.SetNamespace(e.namespace)
-		return ds
-	}
-	e.until("the policy is in force", func() error {
-		err := nobody.Create(e.ctx, escape(), client.DryRunAll)
-		return unless(apierrors.IsForbidden(err) && strings.Contains(err.Error(), "create pods"), fmt.Sprint(err))
-	})
-	// Each of the rights is needed.
-	for i, rule := range makes {
-		for j, resource := range rule.Resources {
-			less := slices.Clone(makes)
-			less[i] = create(rule.APIGroups[0], slices.Delete(slices.Clone(rule.Resources), j, j+1)...)
-			err := e.client(fmt.Sprintf("without-%d-%d", i, j), slices.Concat(editor, less)...).Create(e.ctx, escape(), client.DryRunAll)
-			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "create "+resource) {
-				t.Errorf("without the right to create %s: %v", resource, err)
-			}
-		}
-	}
-	ds := escape()
-	e.must(api.Create(e.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "admin"}}))
-	e.must(someone.Create(e.ctx, ds))
-	e.startOperator(func(cfg *rest.Config, _ *manager.Options) { // its writes of the status are nobody's business
-		as(cfg, e.account("operator", e.role("role.yaml")...))
-	})
-	e.ready(ds.GetName())
-	change := func(c client.Client, patch string) error {
-		return c.Patch(e.ctx, ds.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
-	}
-	if err := change(nobody, `{"spec":{"auth":{"podTemplate":null}}}`); !apierrors.IsForbidden(err) {
-		t.Errorf("the spec was changed: %v", err)
-	}
-	e.must(change(nobody, `{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/mine"]}}`))
-	e.must(change(someone, `{"spec":{"auth":{"podTemplate":null}}}`))
-	e.must(nobody.Delete(e.ctx, ds.DeepCopy()))
-	e.must(change(nobody, `{"metadata":{"finalizers":null}}`))
-	e.until("it goes", func() error { return unless(e.dataService(ds.GetName()) == nil, "it does not") })
-}
-
-// client is the API as an account with these rights sees it, once it has them.
-func (e *env) client(account string, rules ...rbacv1.PolicyRule) client.Client {
-	e.Helper()
-	cfg := rest.CopyConfig(config)
-	as(cfg, e.account(account, rules...))
-	c, err := client.New(cfg, client.Options{Scheme: api.Scheme()})
-	e.must(err)
-	e.until(account+" has its rights", func() error { return c.List(e.ctx, &dsv1.DataServiceList{}, client.InNamespace(e.namespace)) })
-	return c
-}
-
-// manifests reads the objects of a file of the repository.
-func manifests(e *env, file string) []*unstructured.Unstructured {
-	e.Helper()
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), file))
-	e.must(err)
-	var found []*unstructured.Unstructured
-	for text := range strings.SplitSeq(string(data), "\n---\n") {
-		object := &unstructured.Unstructured{}
-		e.must(yaml.Unmarshal([]byte(text), &object.Object))
-		found = append(found, object)
-	}
-	return found
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // What does not come up is named: component, pod and reason. The right value heals it, without
@@ -38,19 +39,19 @@ func TestTroubleIsNamedAndPasses(t *testing.T) {
 		wrong, right := fields{c.component: c.wrong}, fields{c.component: c.right}
 		t.Run(c.name+"/later", func(t *testing.T) {
 			e := parallel(t)
-			e.startOperator()
-			name := e.createReady(small())
-			e.change(name, wrong)
+			e.Start()
+			name := e.CreateReady(small())
+			e.Change(name, wrong)
 			e.troubled(name, c.component, c.says)
-			e.changeReady(name, right)
+			e.ChangeReady(name, right)
 			e.untroubled(name)
 		})
 		t.Run(c.name+"/from the start", func(t *testing.T) {
 			e := parallel(t)
-			e.startOperator()
-			name := e.create(small(wrong))
+			e.Start()
+			name := e.Create(small(wrong))
 			e.troubled(name, c.component, c.says)
-			e.changeReady(name, right)
+			e.ChangeReady(name, right)
 			e.untroubled(name)
 		})
 	}
@@ -61,8 +62,8 @@ func (e *env) troubled(name, component string, says []string) {
 	e.Helper()
 	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonComponentFailing, says...)
 	e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonComponentFailing, says...)
-	ds := e.dataService(name)
-	if err := mentions(ds.Status.Message, says...); err != nil {
+	ds := e.DataService(name)
+	if err := harness.Mentions(ds.Status.Message, says...); err != nil {
 		e.Errorf("status.message: %v", err)
 	}
 	if ds.Status.Phase != dsv1.PhaseDegraded {
@@ -71,7 +72,7 @@ func (e *env) troubled(name, component string, says []string) {
 	for _, c := range ds.Status.Components {
 		switch {
 		case c.Name == component:
-			if err := mentions(c.Message, says[1:]...); err != nil || c.Phase != dsv1.PhaseDegraded {
+			if err := harness.Mentions(c.Message, says[1:]...); err != nil || c.Phase != dsv1.PhaseDegraded {
 				e.Errorf("status of %s: phase %s, %v", component, c.Phase, err)
 			}
 		case c.Phase == dsv1.PhaseDegraded || c.Phase == dsv1.PhaseFailed:
@@ -83,8 +84,8 @@ func (e *env) troubled(name, component string, says []string) {
 // untroubled expects no word of a problem in the status.
 func (e *env) untroubled(name string) {
 	e.Helper()
-	ds := e.dataService(name)
-	if err := hasCondition(ds, dsv1.ConditionDegraded, metav1.ConditionFalse, dsv1.ReasonHealthy); err != nil {
+	ds := e.DataService(name)
+	if err := harness.HasCondition(ds, dsv1.ConditionDegraded, metav1.ConditionFalse, dsv1.ReasonHealthy); err != nil {
 		e.Error(err)
 	}
 	for _, c := range ds.Status.Components {

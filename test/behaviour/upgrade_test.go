@@ -16,6 +16,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // ofVersion makes an operator one of that version.
@@ -37,7 +38,7 @@ func (e *env) unchanged(before map[string]any) {
 // identities are what a restart would change: the pods there are, by their UIDs.
 func (e *env) identities() []string {
 	var found []string
-	for _, pod := range every[*corev1.Pod](e.journal) {
+	for _, pod := range harness.Every[*corev1.Pod](e.Journal) {
 		found = append(found, string(pod.UID))
 	}
 	return found
@@ -56,19 +57,19 @@ func (e *env) writers() []string {
 // An upgrade of the operator, and its way back, write nothing where the charts did not change.
 func TestUpgradeOfTheOperatorWritesNothing(t *testing.T) {
 	e := alone(t)
-	op := e.startOperator(ofVersion("0.3.0"))
-	name := e.createReady(sample())
+	op := e.Start(ofVersion("0.3.0"))
+	name := e.CreateReady(sample())
 	e.equal("written by", e.writers(), []string{"0.3.0"})
-	e.until("every pod is seen", func() error { return unless(len(e.identities()) == 12, "some are not") })
+	e.Until("every pod is seen", func() error { return unless(len(e.identities()) == 12, "some are not") })
 	before, pods := versions(e.made()), e.identities()
 	for _, next := range []string{"0.3.1", "0.4.0-rc.1", "0.4.0", "1.0.0", "0.0.0-dev", "0.3.0"} {
-		op.stop()
+		op.Stop()
 		seen := e.reconciled()
-		op = e.startOperator(ofVersion(next))
-		e.until("everything is looked at", func() error { return e.reconciledSince(seen, 1) })
-		e.equal("writes of "+next, asText(op.since(0, func(r request) bool { return costs(r) && !r.Reads() })), nil)
+		op = e.Start(ofVersion(next))
+		e.Until("everything is looked at", func() error { return e.reconciledSince(seen, 1) })
+		e.equal("writes of "+next, asText(op.Since(0, func(r harness.Sent) bool { return costs(r) && !r.Reads() })), nil)
 	}
-	e.changeReady(name, fields{"auth": fields{"replica": 2}}) // all before it has been worked off
+	e.ChangeReady(name, fields{"auth": fields{"replica": 2}}) // all before it has been worked off
 	delete(before, "Deployment/auth")
 	e.unchanged(before)
 	for _, uid := range pods {
@@ -83,66 +84,66 @@ func TestUpgradeOfTheOperatorWritesNothing(t *testing.T) {
 func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	e := parallel(t)
 	const older, newer = "1.1.7", "1.1.8"
-	op := e.startOperator(ofVersion(older))
-	name := e.createReady(small())
-	neighbour := e.createReady(second("b-"))
-	op.stop()
-	op = e.startOperator(ofVersion(newer))
-	e.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
+	op := e.Start(ofVersion(older))
+	name := e.CreateReady(small())
+	neighbour := e.CreateReady(second("b-"))
+	op.Stop()
+	op = e.Start(ofVersion(newer))
+	e.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
 	e.equal("written by", e.writers(), []string{older, newer})
-	op.stop()
+	op.Stop()
 
-	op = e.startOperator(ofVersion(older))
+	op = e.Start(ofVersion(older))
 	says := []string{"Deployment auth", newer, older}
 	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonNewerOperator, says...)
 	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonNewerOperator, says...)
 	e.condition(name, dsv1.ConditionProgressing, metav1.ConditionFalse, "")
-	if err := mentions(e.dataService(name).Status.Message, says...); err != nil {
+	if err := harness.Mentions(e.DataService(name).Status.Message, says...); err != nil {
 		t.Errorf("status.message: %v", err)
 	}
 	before := versions(e.made())
-	generation := e.change(name, fields{"proxy": fields{"replica": 3}, "web": nil})
-	e.must(api.Delete(e.ctx, lookup[*corev1.ConfigMap](e.journal, "proxy").DeepCopy()))
-	e.changeReady(neighbour, fields{"auth": fields{"replica": 2}}) // which it may
-	e.until("the change is seen", func() error {
-		return unless(e.dataService(name).Status.ObservedGeneration == generation, "it is not")
+	generation := e.Change(name, fields{"proxy": fields{"replica": 3}, "web": nil})
+	e.Must(api.Delete(e.Ctx, harness.Lookup[*corev1.ConfigMap](e.Journal, "proxy").DeepCopy()))
+	e.ChangeReady(neighbour, fields{"auth": fields{"replica": 2}}) // which it may
+	e.Until("the change is seen", func() error {
+		return unless(e.DataService(name).Status.ObservedGeneration == generation, "it is not")
 	})
 	e.never("it changed something", func() bool {
-		return slices.ContainsFunc(op.since(0, request.WritesObject), func(r request) bool { return r.Name != "b-auth" })
+		return slices.ContainsFunc(op.Since(0, harness.Sent.WritesObject), func(r harness.Sent) bool { return r.Name != "b-auth" })
 	})
 	delete(before, "ConfigMap/proxy")
 	delete(before, "Deployment/b-auth")
 	e.unchanged(before)
-	if status := e.dataService(name).Status; len(status.Components) != 6 || status.Ready != "6/6" {
+	if status := e.DataService(name).Status; len(status.Components) != 6 || status.Ready != "6/6" {
 		t.Errorf("the components are forgotten: %s of %v", status.Ready, status.Components)
 	}
-	op.stop()
+	op.Stop()
 
-	e.startOperator(ofVersion(newer))
-	e.until("ready after the change", func() error { return e.isReady(name, generation) })
-	e.until("what was left is made up for", func() error {
-		proxy := lookup[*appsv1.Deployment](e.journal, "proxy")
-		return unless(e.object("ConfigMap/proxy") != nil && e.object("Deployment/web") == nil && proxy.Status.ReadyReplicas == 3, "it is not")
+	e.Start(ofVersion(newer))
+	e.Until("ready after the change", func() error { return e.IsReady(name, generation) })
+	e.Until("what was left is made up for", func() error {
+		proxy := harness.Lookup[*appsv1.Deployment](e.Journal, "proxy")
+		return unless(e.Object("ConfigMap/proxy") != nil && e.Object("Deployment/web") == nil && proxy.Status.ReadyReplicas == 3, "it is not")
 	})
 }
 
 // Who wants the older operator in spite of that says so on the objects.
 func TestTakingObjectsBackFromANewerOperator(t *testing.T) {
 	e := parallel(t)
-	op := e.startOperator(ofVersion("1.1.0"))
-	name := e.createReady(small())
-	op.stop()
-	op = e.startOperator(ofVersion("1.0.0"))
+	op := e.Start(ofVersion("1.1.0"))
+	name := e.CreateReady(small())
+	op.Stop()
+	op = e.Start(ofVersion("1.0.0"))
 	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonNewerOperator)
 	for _, obj := range e.made() {
 		obj := obj.DeepCopyObject().(client.Object)
-		e.must(api.Patch(e.ctx, obj, client.RawPatch("application/merge-patch+json",
+		e.Must(api.Patch(e.Ctx, obj, client.RawPatch("application/merge-patch+json",
 			[]byte(`{"metadata":{"annotations":{"`+object.AnnotationWriter+`":null}}}`))))
 	}
-	e.ready(name)
-	e.equal("object writes", asText(op.since(0, request.WritesObject)), nil)
-	e.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
-	if writer := lookup[*appsv1.Deployment](e.journal, "auth").Annotations[object.AnnotationWriter]; writer != "1.0.0" {
+	e.Ready(name)
+	e.equal("object writes", asText(op.Since(0, harness.Sent.WritesObject)), nil)
+	e.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
+	if writer := harness.Lookup[*appsv1.Deployment](e.Journal, "auth").Annotations[object.AnnotationWriter]; writer != "1.0.0" {
 		t.Errorf("auth was written by %q", writer)
 	}
 }

@@ -23,6 +23,8 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // readNamespace is how operator-lib learns the operator's namespace: from a file that only pods have.
@@ -46,13 +48,13 @@ func underOLM(e *env) *olm {
 	e.Helper()
 	e.Setenv("OPERATOR_CONDITION_NAME", installed)
 	was := readNamespace
-	readNamespace = func() (string, error) { return e.namespace, nil }
+	readNamespace = func() (string, error) { return e.Namespace, nil }
 	e.Cleanup(func() { readNamespace = was })
 
 	scheme := runtime.NewScheme()
-	e.must(errors.Join(apiv2.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)))
+	e.Must(errors.Join(apiv2.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)))
 	c, err := client.New(config, client.Options{Scheme: scheme})
-	e.must(err)
+	e.Must(err)
 	return &olm{env: e, client: c, token: e.account("operator", append(append(e.role("role.yaml"), e.role("leader_election_role.yaml")...),
 		rbacv1.PolicyRule{
 			APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorconditions"},
@@ -64,32 +66,32 @@ func underOLM(e *env) *olm {
 func (o *olm) install() {
 	o.Helper()
 	crd := crds.OperatorCondition()
-	switch err := o.client.Create(o.ctx, crd); {
+	switch err := o.client.Create(o.Ctx, crd); {
 	case err == nil:
 		o.Cleanup(func() {
-			o.must(o.client.Delete(o.ctx, crd))
-			o.until("OperatorConditions are gone", func() error { // until then there can be no new ones
-				err := o.client.Get(o.ctx, client.ObjectKeyFromObject(crd), crd)
+			o.Must(o.client.Delete(o.Ctx, crd))
+			o.Until("OperatorConditions are gone", func() error { // until then there can be no new ones
+				err := o.client.Get(o.Ctx, client.ObjectKeyFromObject(crd), crd)
 				return unless(apierrors.IsNotFound(err), "they are not")
 			})
 		})
 	case !apierrors.IsAlreadyExists(err):
 		o.Fatal(err)
 	}
-	o.until("OperatorConditions are served", func() error {
-		return o.client.List(o.ctx, &apiv2.OperatorConditionList{}, client.InNamespace(o.namespace))
+	o.Until("OperatorConditions are served", func() error {
+		return o.client.List(o.Ctx, &apiv2.OperatorConditionList{}, client.InNamespace(o.Namespace))
 	})
 }
 
 func (o *olm) createCondition() {
 	o.Helper()
-	o.must(o.client.Create(o.ctx, &apiv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: installed}}))
+	o.Must(o.client.Create(o.Ctx, &apiv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: installed}}))
 }
 
 // run starts an operator with the rights that it has when OLM runs it.
-func (o *olm) run() *operator {
+func (o *olm) run() *stage.Operator {
 	o.Helper()
-	return o.startOperator(func(cfg *rest.Config, _ *manager.Options) {
+	return o.Start(func(cfg *rest.Config, _ *manager.Options) {
 		*cfg = *rest.AnonymousClientConfig(cfg)
 		cfg.BearerToken = o.token
 	})
@@ -98,22 +100,22 @@ func (o *olm) run() *operator {
 // says waits until the condition is as asked for.
 func (o *olm) says(status metav1.ConditionStatus, reason string, parts ...string) {
 	o.Helper()
-	o.until("Upgradeable is "+string(status), func() error {
+	o.Until("Upgradeable is "+string(status), func() error {
 		live := &apiv2.OperatorCondition{}
-		if err := o.client.Get(o.ctx, client.ObjectKey{Namespace: o.namespace, Name: installed}, live); err != nil {
+		if err := o.client.Get(o.Ctx, client.ObjectKey{Namespace: o.Namespace, Name: installed}, live); err != nil {
 			return err
 		}
 		c := meta.FindStatusCondition(live.Spec.Conditions, apiv2.Upgradeable)
 		if c == nil || c.Status != status || c.Reason != reason {
 			return fmt.Errorf("the condition is %v", c)
 		}
-		return mentions(c.Message, parts...)
+		return harness.Mentions(c.Message, parts...)
 	})
 }
 
-func aboutUpgrades(r request) bool { return r.Resource == "operatorconditions" }
+func aboutUpgrades(r harness.Sent) bool { return r.Resource == "operatorconditions" }
 
-func aboutUpgradesWritten(r request) bool { return aboutUpgrades(r) && r.Writes() }
+func aboutUpgradesWritten(r harness.Sent) bool { return aboutUpgrades(r) && r.Writes() }
 
 // OLM is told not to upgrade the operator while a DataService is being rolled out, in a few writes.
 func TestUpgradesWaitForRollouts(t *testing.T) {
@@ -122,19 +124,19 @@ func TestUpgradesWaitForRollouts(t *testing.T) {
 	o.createCondition()
 	op := o.run()
 	o.says(metav1.ConditionTrue, "NoRollout")
-	mark := op.mark()
-	name := o.create(small())
-	o.says(metav1.ConditionFalse, "RolloutInProgress", "1 DataService", o.namespace+"/"+name)
-	o.ready(name)
+	mark := op.Mark()
+	name := o.Create(small())
+	o.says(metav1.ConditionFalse, "RolloutInProgress", "1 DataService", o.Namespace+"/"+name)
+	o.Ready(name)
 	o.says(metav1.ConditionTrue, "NoRollout")
-	o.changeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
+	o.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
 	o.says(metav1.ConditionTrue, "NoRollout")
-	if writes := op.since(mark, aboutUpgradesWritten); len(writes) < 2 || len(writes) > 4 {
+	if writes := op.Since(mark, aboutUpgradesWritten); len(writes) < 2 || len(writes) > 4 {
 		t.Errorf("two rollouts made %d writes: %v", len(writes), writes)
 	}
 
 	// What does not come up holds nothing back: a newer operator may be the cure.
-	o.change(name, fields{
+	o.Change(name, fields{
 		"mysql": fields{"image": "registry.example/mysql:does-not-exist"}, "auth": fields{"image": "registry.example/auth:v3"},
 	})
 	o.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonComponentFailing, "mysql")
@@ -142,37 +144,37 @@ func TestUpgradesWaitForRollouts(t *testing.T) {
 	o.says(metav1.ConditionTrue, "NoRollout")
 
 	// Nor does a change that is not to be carried out yet.
-	mark = op.mark()
-	o.change(name, fields{"paused": true, "mysql": fields{"image": nil}})
+	mark = op.Mark()
+	o.Change(name, fields{"paused": true, "mysql": fields{"image": nil}})
 	o.condition(name, dsv1.ConditionPaused, metav1.ConditionTrue, "")
-	o.never("a paused DataService holds back an upgrade", func() bool { return len(op.since(mark, aboutUpgradesWritten)) > 0 })
+	o.never("a paused DataService holds back an upgrade", func() bool { return len(op.Since(mark, aboutUpgradesWritten)) > 0 })
 
 	// Nor does one that is deleted in the middle of it.
-	other := o.create(second("b-"))
-	o.says(metav1.ConditionFalse, "RolloutInProgress", o.namespace+"/"+other)
+	other := o.Create(second("b-"))
+	o.says(metav1.ConditionFalse, "RolloutInProgress", o.Namespace+"/"+other)
 	o.remove(other)
 	o.says(metav1.ConditionTrue, "NoRollout")
 
 	// At rest and after a restart there is nothing to write.
-	mark = op.mark()
-	o.never("it goes on writing", func() bool { return len(op.since(mark, aboutUpgrades)) > 0 })
-	op.stop()
+	mark = op.Mark()
+	o.never("it goes on writing", func() bool { return len(op.Since(mark, aboutUpgrades)) > 0 })
+	op.Stop()
 	op = o.run()
-	o.until("it has looked", func() error { return unless(len(op.since(0, aboutUpgrades)) > 0, "it has not") })
-	o.never("it writes after a restart", func() bool { return len(op.since(0, aboutUpgradesWritten)) > 0 })
-	o.equal("refused", asText(op.since(0, func(r request) bool { return r.code == http.StatusForbidden })), nil)
+	o.Until("it has looked", func() error { return unless(len(op.Since(0, aboutUpgrades)) > 0, "it has not") })
+	o.never("it writes after a restart", func() bool { return len(op.Since(0, aboutUpgradesWritten)) > 0 })
+	o.equal("refused", asText(op.Since(0, func(r harness.Sent) bool { return r.Code == http.StatusForbidden })), nil)
 }
 
 // Without the OperatorCondition, and without the API, the operator works; it tells OLM when it can.
 func TestOLMIsNotThereYet(t *testing.T) {
 	o := underOLM(alone(t))
 	op := o.run()
-	name := o.createReady(small())
+	name := o.CreateReady(small())
 	o.install()
-	o.until("it has asked for the OperatorCondition", func() error {
-		return unless(len(op.since(0, func(r request) bool { return aboutUpgrades(r) && r.code == http.StatusNotFound })) > 0, "it has not")
+	o.Until("it has asked for the OperatorCondition", func() error {
+		return unless(len(op.Since(0, func(r harness.Sent) bool { return aboutUpgrades(r) && r.Code == http.StatusNotFound })) > 0, "it has not")
 	})
-	o.changeReady(name, fields{"auth": fields{"replica": 2}})
+	o.ChangeReady(name, fields{"auth": fields{"replica": 2}})
 	o.createCondition()
 	o.says(metav1.ConditionTrue, "NoRollout")
 }
@@ -184,6 +186,6 @@ func TestWithoutOLM(t *testing.T) {
 	o.createCondition()
 	o.Setenv("OPERATOR_CONDITION_NAME", "")
 	op := o.run()
-	o.createReady(small())
-	o.equal("requests", asText(op.since(0, aboutUpgrades)), nil)
+	o.CreateReady(small())
+	o.equal("requests", asText(op.Since(0, aboutUpgrades)), nil)
 }

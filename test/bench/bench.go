@@ -6,7 +6,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -30,6 +29,7 @@ import (
 	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/internal/version"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // bench is what all sections share.
@@ -49,7 +49,6 @@ type bench struct {
 	spaces   *tracker // the benchmark's namespaces
 	accounts *tracker // every namespace's default service account, which pods need
 	fleet    []*dsv1.DataService
-	ownCRD   bool
 }
 
 // newBench connects to the cluster and installs the CRD.
@@ -63,7 +62,7 @@ func newBench(ctx context.Context, fail context.CancelCauseFunc, c *cluster.Clus
 	if b.sample, err = readSample(); err != nil {
 		return nil, err
 	}
-	if b.client, err = client.New(b.config(), client.Options{Scheme: b.scheme}); err != nil {
+	if b.client, err = harness.Connect(ctx, b.config(), "bench"); err != nil {
 		return nil, err
 	}
 	asked, err := discovery.NewDiscoveryClientForConfig(b.config())
@@ -80,14 +79,11 @@ func newBench(ctx context.Context, fail context.CancelCauseFunc, c *cluster.Clus
 		return nil, err
 	}
 	b.objects = len(objects)
-	if err := b.installCRD(ctx); err != nil {
-		return nil, err
-	}
 	return b, b.watch(ctx)
 }
 
 func readSample() (*dsv1.DataService, error) {
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), "config", "samples", "d3os-product.com_v1_dataservice.yaml"))
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), harness.SampleFile))
 	if err != nil {
 		return nil, err
 	}
@@ -136,13 +132,13 @@ func (b *bench) config() *rest.Config {
 	return config
 }
 
-// cleanUp leaves a cluster of the user's as it was.
+// cleanUp leaves a cluster of the user's as it was, but for the CRD.
 func (b *bench) cleanUp(ctx context.Context) error {
 	if b.cluster.Own {
 		return nil
 	}
 	// The trackers have ended with the run.
-	return errors.Join(b.deleteNamespaces(ctx), b.uninstallCRD(ctx))
+	return b.deleteNamespaces(ctx)
 }
 
 func (b *bench) printFacts() {

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -18,6 +17,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 const (
@@ -79,8 +79,7 @@ func (b *bench) awaitReady(ctx context.Context, services ...*dsv1.DataService) e
 		var left []*dsv1.DataService
 		for _, ds := range waiting {
 			live, ok := objects[key(dsv1.Kind, ds.Namespace, ds.Name)].(*dsv1.DataService)
-			if !ok || live.UID != ds.UID || live.Generation < ds.Generation || live.Status.ObservedGeneration < live.Generation ||
-				!meta.IsStatusConditionTrue(live.Status.Conditions, dsv1.ConditionReady) {
+			if !ok || live.UID != ds.UID || harness.IsReady(live, max(ds.Generation, live.Generation)) != nil {
 				left = append(left, ds)
 			}
 		}

@@ -10,12 +10,14 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // journal reads the operator's log instead of printing it: the log tells of every
 // reconciliation, also of those that send no request.
 type journal struct {
-	news    news
+	news    harness.News
 	mu      sync.Mutex
 	started bool
 	looks   map[string]int // reconciliations by namespace/name
@@ -44,7 +46,7 @@ func (j *journal) counts() (looks int, errors []string) {
 
 // awaitStart waits until the operator's cache is synced and its workers start.
 func (j *journal) awaitStart(ctx context.Context) error {
-	return j.news.await(ctx, func() string {
+	return await(ctx, &j.news, func() string {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		if j.started {
@@ -56,7 +58,7 @@ func (j *journal) awaitStart(ctx context.Context) error {
 
 // awaitLooks waits until that many DataServices have been reconciled.
 func (j *journal) awaitLooks(ctx context.Context, n int) error {
-	return j.news.await(ctx, func() string {
+	return await(ctx, &j.news, func() string {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		if len(j.looks) >= n {
@@ -121,5 +123,5 @@ func (j *journal) add(change func(*journal)) {
 	j.mu.Lock()
 	change(j)
 	j.mu.Unlock()
-	j.news.raise()
+	j.news.Raise()
 }

@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 const (
@@ -91,8 +91,8 @@ func longest(values []time.Duration) time.Duration {
 }
 
 // written tells whether a request writes the victim's Deployment.
-func written(r request) bool {
-	return r.verb == http.MethodPatch && r.resource == "deployments" && r.name == victim && r.child == ""
+func written(r harness.Sent) bool {
+	return r.WritesObject() && r.Resource == "deployments" && r.Name == victim
 }
 
 // heal deletes a Deployment and takes the time until the request that creates it is sent, and
@@ -125,7 +125,7 @@ func (latency) heal(ctx context.Context, o *operator, owned *tracker, ds *dsv1.D
 	if err != nil {
 		return 0, 0, err
 	}
-	return max(0, patch.start.Sub(start)), toBack, o.bench.awaitReady(ctx, ds)
+	return max(0, patch.At.Sub(start)), toBack, o.bench.awaitReady(ctx, ds)
 }
 
 // change changes an image and takes the time until the request is sent, and until all is Ready.
@@ -145,5 +145,5 @@ func (latency) change(ctx context.Context, o *operator, ds *dsv1.DataService, ta
 	if err := o.bench.awaitReady(ctx, ds); err != nil {
 		return 0, 0, err
 	}
-	return max(0, patch.start.Sub(start)), time.Since(start), nil
+	return max(0, patch.At.Sub(start)), time.Since(start), nil
 }

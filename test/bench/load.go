@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
@@ -138,8 +136,8 @@ func (b *bench) bringUp(ctx context.Context, ds *dsv1.DataService) (first, ready
 	go func() { // as long as others come up its turn may come
 		for ctx.Err() == nil {
 			select {
-			case <-b.services.news.next():
-				seen.news.raise()
+			case <-b.services.news.Next():
+				seen.news.Raise()
 			case <-ctx.Done():
 			}
 		}
@@ -268,35 +266,6 @@ func (p *process) measure(ctx context.Context, services, objects int, do func() 
 	s.used, err = p.usage(ctx)
 	s.used = s.used.since(before)
 	return s, err
-}
-
-// settle is measure, and waits until nothing is sent any more.
-func (p *process) settle(ctx context.Context, services int, do func() error) (step, error) {
-	var took time.Duration
-	s, err := p.measure(ctx, services, 0, func() error {
-		begun := time.Now()
-		err := do()
-		took = time.Since(begun)
-		return errors.Join(err, p.quiet(ctx))
-	})
-	s.took = took
-	return s, err
-}
-
-// quiet waits until there was no request and no reconciliation for a while.
-func (p *process) quiet(ctx context.Context) error {
-	last, since := -1.0, time.Now()
-	return wait.PollUntilContextTimeout(ctx, settled/5, waitAtMost, true, func(ctx context.Context) (bool, error) {
-		metrics, err := scrape(ctx, "http://"+p.metrics+"/metrics", " ")
-		now := reconciles(metrics)
-		for _, n := range requestsOf(metrics) {
-			now += n
-		}
-		if now != last {
-			last, since = now, time.Now()
-		}
-		return time.Since(since) >= settled, err
-	})
 }
 
 // requestsOf picks the requests of a process by HTTP method out of its metrics.

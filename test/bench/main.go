@@ -30,12 +30,11 @@ import (
 const servicesPerNode = 15
 
 type flags struct {
-	scale int
-	runs  int
-	only  []string
-	// Numbers of DataServices of two sections, ascending.
-	sizes, versus []int
-	strict        bool
+	scale  int
+	runs   int
+	only   []string
+	sizes  []int // numbers of DataServices of the section load, ascending
+	strict bool
 }
 
 // most is how many DataServices there are at most.
@@ -45,12 +44,6 @@ func (f flags) most() int {
 		switch name {
 		case "load":
 			most = max(most, f.sizes[len(f.sizes)-1])
-		case "versus":
-			sum := 0 // they are created beside one another
-			for _, n := range f.versus {
-				sum += n
-			}
-			most = max(most, sum)
 		default:
 			most = max(most, f.scale)
 		}
@@ -74,7 +67,6 @@ var sections = []section{
 	{"throughput", "Throughput, many DataServices at once", throughput{}.run, false},
 	{"scale", "Requests for many DataServices", scale{}.run, false},
 	{"memory", "Memory and CPU of the operator as a process of its own", memory{}.run, false},
-	{"versus", "Beside the Helm operator of the Operator SDK", versus{}.run, true},
 	{"load", "Load: create, change, restart beside, delete", load{}.run, true},
 }
 
@@ -103,9 +95,8 @@ func parseFlags(args []string) (flags, error) {
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)
 	set.IntVar(&f.scale, "scale", 200, "how many DataServices are many")
 	set.IntVar(&f.runs, "runs", 3, "how often what concerns one DataService is repeated")
-	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but load and versus)")
+	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but load)")
 	sizes := set.String("sizes", "100", "comma-separated numbers of DataServices of the section load")
-	versus := set.String("versus", "1,10,100", "comma-separated numbers of DataServices of the section versus")
 	set.BoolVar(&f.strict, "strict", false, "fail when a number lies outside its bound")
 	if err := set.Parse(args); err != nil {
 		return f, err
@@ -117,10 +108,7 @@ func parseFlags(args []string) (flags, error) {
 		return f, errors.New("-scale and -runs must be at least 1")
 	}
 	var err error
-	if f.sizes, err = parseSizes(*sizes, 2); err != nil { // one is hot, the others are not
-		return f, err
-	}
-	if f.versus, err = parseSizes(*versus, 1); err != nil {
+	if f.sizes, err = parseSizes(*sizes); err != nil {
 		return f, err
 	}
 	f.only = usual
@@ -135,7 +123,8 @@ func parseFlags(args []string) (flags, error) {
 	return f, nil
 }
 
-func parseSizes(list string, least int) (sizes []int, err error) {
+func parseSizes(list string) (sizes []int, err error) {
+	const least = 2 // one is hot, the others are not
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < least {

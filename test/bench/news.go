@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
+
+	"d3os.com/d3os-operator/test/harness"
 )
 
 const (
@@ -18,37 +19,12 @@ const (
 	standstill = 5 * time.Minute
 )
 
-// news wakes everybody who waits for news.
-type news struct {
-	mu sync.Mutex
-	ch chan struct{}
-}
-
-// next is closed at the next raise.
-func (n *news) next() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ch == nil {
-		n.ch = make(chan struct{})
-	}
-	return n.ch
-}
-
-func (n *news) raise() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ch != nil {
-		close(n.ch)
-		n.ch = nil
-	}
-}
-
 // await waits until nothing is missing. It asks again whenever there is news.
-func (n *news) await(ctx context.Context, missing func() string) error {
+func await(ctx context.Context, n *harness.News, missing func() string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, waitAtMost, fmt.Errorf("gave up after %s", waitAtMost))
 	defer cancel()
 	for {
-		next := n.next()
+		next := n.Next()
 		lacks := missing()
 		if lacks == "" {
 			return nil

@@ -9,9 +9,8 @@ import (
 	"fmt"
 	"time"
 
-	ctrl "sigs.k8s.io/controller-runtime"
-
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // settled is how long nothing must be asked of the API server for an effect to be over. The
@@ -20,13 +19,11 @@ const settled = time.Second
 
 // operator is the operator, run in this process.
 type operator struct {
+	*harness.Operator
+
 	bench   *bench
-	manager ctrl.Manager
-	options manager.Options
 	traffic *traffic
 	synced  time.Duration // from its start until its workers started
-	cancel  context.CancelFunc
-	done    chan error
 }
 
 // startOperator starts the operator with the options of its command line's defaults, and
@@ -41,22 +38,18 @@ func (b *bench) startOperator(ctx context.Context, change func(*manager.Options)
 	if change != nil {
 		change(&options)
 	}
-	o := &operator{bench: b, options: options, traffic: &traffic{}, done: make(chan error, 1)}
+	o := &operator{bench: b, traffic: &traffic{}}
 	b.journal.reset()
 	config := b.config()
-	config.Wrap(o.traffic.wrap)
-	ctx, o.cancel = context.WithCancel(ctx)
+	config.Wrap(o.traffic.Before)
 	start := time.Now()
-	if o.manager, err = manager.New(ctx, config, options); err != nil {
-		o.cancel()
+	if o.Operator, err = harness.Start(ctx, config, options); err != nil {
 		return nil, err
 	}
 	go func() {
-		err := o.manager.Start(ctx)
-		if err != nil {
+		if err := o.Wait(); err != nil {
 			b.fail(fmt.Errorf("the operator ended: %w", err)) // nobody need wait for it
 		}
-		o.done <- err
 	}()
 	if err := b.journal.awaitStart(ctx); err != nil {
 		return nil, errors.Join(err, o.stop())
@@ -66,12 +59,7 @@ func (b *bench) startOperator(ctx context.Context, change func(*manager.Options)
 }
 
 // stop ends the operator; it may be called more than once.
-func (o *operator) stop() error {
-	o.cancel()
-	err := <-o.done
-	o.done <- err
-	return err
-}
+func (o *operator) stop() error { return o.Stop(waitAtMost) }
 
 // count counts what the operator does from a call of do until all is quiet again.
 func (o *operator) count(ctx context.Context, do func() error) (tally, error) {

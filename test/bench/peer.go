@@ -20,6 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // componentsAtOnce is how many components of one DataService the plain client applies at
@@ -36,8 +37,8 @@ type peer struct {
 	stop    context.CancelFunc
 
 	mu      sync.Mutex
-	settled map[string]bool  // by kind/namespace/name
-	heard   map[string]*news // by namespace
+	settled map[string]bool          // by kind/namespace/name
+	heard   map[string]*harness.News // by namespace
 }
 
 // job is all the plain client needs for one DataService.
@@ -61,11 +62,11 @@ func (b *bench) prepare(renderer *render.Renderer, ds *dsv1.DataService) (*job, 
 func (b *bench) startPeer(ctx context.Context, concurrency int) (*peer, error) {
 	p := &peer{
 		traffic: &traffic{}, slots: make(chan struct{}, concurrency*componentsAtOnce),
-		settled: map[string]bool{}, heard: map[string]*news{},
+		settled: map[string]bool{}, heard: map[string]*harness.News{},
 	}
 	ctx, p.stop = context.WithCancel(ctx)
 	config := b.config()
-	config.Wrap(p.traffic.wrap)
+	config.Wrap(p.traffic.Before)
 	var err error
 	if p.client, err = client.New(config, client.Options{Scheme: b.scheme}); err != nil {
 		p.stop()
@@ -100,15 +101,15 @@ func (p *peer) saw(kind string, obj client.Object, gone bool) {
 	s := p.newsOf(obj.GetNamespace())
 	p.mu.Unlock()
 	if is != was {
-		s.raise()
+		s.Raise()
 	}
 }
 
 // newsOf is that of a namespace; the caller holds the lock.
-func (p *peer) newsOf(namespace string) *news {
+func (p *peer) newsOf(namespace string) *harness.News {
 	s, ok := p.heard[namespace]
 	if !ok {
-		s = &news{}
+		s = &harness.News{}
 		p.heard[namespace] = s
 	}
 	return s
@@ -140,7 +141,7 @@ func (p *peer) install(ctx context.Context, j *job) error {
 	for i := range j.plan.Components {
 		c := &j.plan.Components[i]
 		group.Go(func() error {
-			if err := heard.await(ctx, func() string { return waitsFor(j.plan, c, ready) }); err != nil {
+			if err := await(ctx, heard, func() string { return waitsFor(j.plan, c, ready) }); err != nil {
 				return fmt.Errorf("%s/%s: %w", j.namespace, c.Name, err)
 			}
 			own <- struct{}{}
@@ -154,8 +155,8 @@ func (p *peer) install(ctx context.Context, j *job) error {
 			p.mu.Lock()
 			applied[i] = true
 			p.mu.Unlock()
-			heard.raise()
-			return heard.await(ctx, func() string {
+			heard.Raise()
+			return await(ctx, heard, func() string {
 				if ready(i) {
 					return ""
 				}

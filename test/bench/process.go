@@ -57,34 +57,21 @@ func (u usage) since(before usage) usage {
 // startProcess builds the operator, starts it with more variables of its environment, and waits
 // until its workers start.
 func (b *bench) startProcess(ctx context.Context, environ ...string) (*process, error) {
-	return b.launch(ctx, program{
-		source: cluster.Root(), build: []string{"-trimpath", "-ldflags", "-s -w"}, // as it is released
-		args: []string{"--metrics-secure=false", "--health-probe-bind-address=0"}, environ: environ,
-	})
-}
-
-// program is what a process runs: the command in a folder of source.
-type program struct {
-	source               string
-	build, args, environ []string
-}
-
-func (b *bench) launch(ctx context.Context, what program) (*process, error) {
 	dir, err := os.MkdirTemp("", "d3os-bench-")
 	if err != nil {
 		return nil, err
 	}
 	p := &process{dir: dir, done: make(chan error, 1)}
-	if err := p.start(ctx, b, what); err != nil {
+	if err := p.start(ctx, b, environ); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
 }
 
-func (p *process) start(ctx context.Context, b *bench, what program) error {
+func (p *process) start(ctx context.Context, b *bench, environ []string) error {
 	binary := filepath.Join(p.dir, "manager")
-	build := exec.CommandContext(ctx, "go", append(append([]string{"build"}, what.build...), "-o", binary, ".")...)
-	build.Dir = what.source
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, ".") // as it is released
+	build.Dir = cluster.Root()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the operator: %w\n%s", err, out)
@@ -94,8 +81,9 @@ func (p *process) start(ctx context.Context, b *bench, what program) error {
 		return err
 	}
 	p.metrics, p.profile = addresses[0], addresses[1]
-	command := exec.Command(binary, append(what.args, "--metrics-bind-address="+p.metrics, "--pprof-bind-address="+p.profile)...)
-	command.Env = append(append(os.Environ(), "KUBECONFIG="+b.cluster.Kubeconfig), what.environ...)
+	command := exec.Command(binary, "--metrics-secure=false", "--health-probe-bind-address=0",
+		"--metrics-bind-address="+p.metrics, "--pprof-bind-address="+p.profile)
+	command.Env = append(append(os.Environ(), "KUBECONFIG="+b.cluster.Kubeconfig), environ...)
 	log, err := command.StderrPipe()
 	if err != nil {
 		return err

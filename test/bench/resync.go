@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // resyncRounds is how many resyncs of every DataService are waited for: the first is over for
@@ -21,12 +22,12 @@ const resyncRounds = 3
 // awaitResyncs waits until the operator's cache has announced every DataService that often
 // though it had not changed.
 func (o *operator) awaitResyncs(ctx context.Context) error {
-	informer, err := o.manager.GetCache().GetInformer(ctx, &dsv1.DataService{})
+	informer, err := o.Manager.GetCache().GetInformer(ctx, &dsv1.DataService{})
 	if err != nil {
 		return err
 	}
 	var mu sync.Mutex
-	var heard news
+	var heard harness.News
 	rounds := map[string]int{}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { // those that are there
@@ -42,14 +43,14 @@ func (o *operator) awaitResyncs(ctx context.Context) error {
 			mu.Lock()
 			rounds[client.ObjectKeyFromObject(is).String()]++
 			mu.Unlock()
-			heard.raise()
+			heard.Raise()
 		},
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = informer.RemoveEventHandler(registration) }() // the informer ends with the operator anyway
-	return heard.await(ctx, func() string {
+	return await(ctx, &heard, func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(rounds) == 0 {

@@ -12,11 +12,13 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // tracker knows, by watches, what is in the cluster.
 type tracker struct {
-	news    news
+	news    harness.News
 	mu      sync.Mutex
 	objects map[string]client.Object // by kind/namespace/name
 }
@@ -37,7 +39,7 @@ func startTracker(ctx context.Context, config *rest.Config, options cache.Option
 			t.objects[k] = object
 		}
 		t.mu.Unlock()
-		t.news.raise()
+		t.news.Raise()
 	})
 	return t, err
 }
@@ -82,7 +84,7 @@ func inform(ctx context.Context, config *rest.Config, options cache.Options, kin
 
 // await waits until nothing is missing from the objects, which it must not keep or change.
 func (t *tracker) await(ctx context.Context, missing func(objects map[string]client.Object) string) error {
-	return t.news.await(ctx, func() string {
+	return await(ctx, &t.news, func() string {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		return missing(t.objects)

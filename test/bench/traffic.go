@@ -7,11 +7,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
-	"strings"
-	"sync"
 	"time"
+
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // class is what a request is for.
@@ -29,102 +28,38 @@ const (
 	classes // how many there are
 )
 
-// request is one request to the API server.
-type request struct {
-	class                                  class
-	verb, resource, namespace, name, child string
-	code                                   int // 0 when there was no response
-	start, end                             time.Time
-}
-
-func (r request) String() string {
-	resource := r.resource
-	if r.child != "" {
-		resource += "/" + r.child
-	}
-	return fmt.Sprintf("%s %s: %d", r.verb, resource, r.code)
-}
-
-// traffic records every request of one client at its transport.
-type traffic struct {
-	news     news
-	mu       sync.Mutex
-	requests []request
-	last     time.Time // end of the latest
-}
-
-func (t *traffic) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		seen := classify(r)
-		seen.start = time.Now()
-		response, err := next.RoundTrip(r)
-		seen.end = time.Now()
-		if response != nil {
-			seen.code = response.StatusCode
-		}
-		t.mu.Lock()
-		t.requests = append(t.requests, seen)
-		t.last = seen.end
-		t.mu.Unlock()
-		t.news.raise()
-		return response, err
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func classify(r *http.Request) request {
-	seen := request{verb: r.Method, resource: strings.Trim(r.URL.Path, "/"), class: discover}
-	parts := strings.Split(seen.resource, "/")
-	skip := map[string]int{"api": 2, "apis": 3}[parts[0]]
-	if skip == 0 || len(parts) <= skip {
-		return seen
-	}
-	parts = parts[skip:]
-	if parts[0] == "namespaces" && len(parts) > 2 {
-		seen.namespace, parts = parts[1], parts[2:]
-	}
-	parts = append(parts, "", "")
-	seen.resource, seen.name, seen.child = parts[0], parts[1], parts[2]
-	seen.class = seen.classOf(r)
-	return seen
-}
-
-func (r request) classOf(raw *http.Request) class {
-	query := raw.URL.Query()
+func classOf(r harness.Sent) class {
 	switch {
-	case r.resource == "events":
+	case r.Resource == "" || r.Resource[0] == '/':
+		return discover
+	case r.Resource == "events":
 		return event
-	case r.resource == "leases":
+	case r.Resource == "leases":
 		return lease
-	case query.Get("sendInitialEvents") == "true":
+	case r.Initial:
 		return cacheList
-	case query.Get("watch") == "true" || query.Get("watch") == "1":
+	case r.Verb == "watch":
 		return watch
-	case r.verb == http.MethodGet && r.name == "" && query.Has("resourceVersion"):
-		return cacheList
-	case r.verb == http.MethodGet:
+	case r.Reads():
 		return read
-	case r.child == "status":
+	case r.WritesStatus():
 		return statusWrite
 	default:
 		return objectWrite
 	}
 }
 
-// reset forgets what was recorded.
-func (t *traffic) reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.requests = nil
+// traffic is what one client sent since the last reset.
+type traffic struct {
+	harness.Record
+	from int // in the record
 }
 
-func (t *traffic) all() []request {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.requests)
+// reset forgets what was recorded.
+func (t *traffic) reset() { t.from = t.Mark() }
+
+func (t *traffic) all() []harness.Sent {
+	return t.Since(t.from, func(harness.Sent) bool { return true })
 }
 
 // counts is how many requests there were of each class.
@@ -133,18 +68,16 @@ type counts [classes]int
 func (t *traffic) counts() counts {
 	var c counts
 	for _, r := range t.all() {
-		c[r.class]++
+		c[classOf(r)]++
 	}
 	return c
 }
 
 // first returns the first request that matches, when it has come.
-func (t *traffic) first(ctx context.Context, what string, match func(request) bool) (request, error) {
-	var found request
-	err := t.news.await(ctx, func() string {
-		all := t.all()
-		if i := slices.IndexFunc(all, match); i >= 0 {
-			found = all[i]
+func (t *traffic) first(ctx context.Context, what string, match func(harness.Sent) bool) (found harness.Sent, err error) {
+	err = await(ctx, &t.News, func() string {
+		if all := t.Since(t.from, match); len(all) > 0 {
+			found = all[0]
 			return ""
 		}
 		return what + " was not sent"
@@ -157,7 +90,7 @@ func (t *traffic) quiet(ctx context.Context, while time.Duration) error {
 	timer := time.NewTimer(while)
 	defer timer.Stop()
 	for {
-		next := t.news.next()
+		next := t.Next()
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -171,10 +104,7 @@ func (t *traffic) quiet(ctx context.Context, while time.Duration) error {
 
 // rested waits like quiet, but counts the time in which there was no request before.
 func (t *traffic) rested(ctx context.Context, while time.Duration) error {
-	t.mu.Lock()
-	last := t.last
-	t.mu.Unlock()
-	if time.Since(last) >= while {
+	if time.Since(t.Last()) >= while {
 		return nil
 	}
 	return t.quiet(ctx, while)
@@ -184,12 +114,13 @@ func (t *traffic) rested(ctx context.Context, while time.Duration) error {
 func (t *traffic) evidence() []string {
 	lines, written := map[string]int{}, map[string]int{}
 	for _, r := range t.all() {
-		if r.class > read {
+		c := classOf(r)
+		if c > read {
 			continue
 		}
-		lines[r.String()]++
-		if r.class == objectWrite {
-			written[fmt.Sprintf("%s %s/%s", r.resource, r.namespace, r.name)]++
+		lines[fmt.Sprintf("%s %s: %d", r.Verb, r.Resource, r.Code)]++
+		if c == objectWrite {
+			written[fmt.Sprintf("%s %s/%s", r.Resource, r.Namespace, r.Name)]++
 		}
 	}
 	var result []string

@@ -58,7 +58,7 @@ func (p point) rule(do fault.Action) *fault.Rule {
 }
 
 // points returns every write of a run.
-func points(requests []fault.Request) []point {
+func points(requests []harness.Sent) []point {
 	var found []point
 	seen := map[point]int{}
 	for _, r := range requests {
@@ -142,9 +142,9 @@ func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p point) {
 	op := s.start()
 	sc.prepare(s)
 	rule := p.rule(m.do)
-	op.Add(rule)
+	op.Rule(rule)
 	sc.act(s)
-	s.until("the write, or the end", func() error {
+	s.Until("the write, or the end", func() error {
 		if op.Hits(rule) > 0 {
 			return nil
 		}

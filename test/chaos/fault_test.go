@@ -7,17 +7,11 @@ package chaos_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"d3os.com/d3os-operator/test/chaos/fault"
@@ -28,7 +22,7 @@ import (
 type disturbance struct {
 	name   string
 	rules  func() []*fault.Rule
-	during func(*stage, *operator) // runs when the scenario has begun; what it leaves must end by itself
+	during func(*scene, *operator) // runs when the scenario has begun; what it leaves must end by itself
 	least  int                     // how many requests must have met it
 	role   bool                    // the operator has its role's rights, and not the administrator's
 }
@@ -93,12 +87,12 @@ var disturbances = []disturbance{
 }
 
 // breakAll closes all watches several times while the operator works.
-func breakAll(s *stage, op *operator) {
+func breakAll(s *scene, op *operator) {
 	for range 5 {
 		mark := op.Mark()
 		op.Break("")
-		_ = s.within(5*time.Second, func() error { // the faster it is through the better
-			if len(op.Since(mark, func(r fault.Request) bool { return watches(r.Request) })) > 0 {
+		_ = s.Within(5*time.Second, func() error { // the faster it is through the better
+			if len(op.Since(mark, func(r harness.Sent) bool { return watches(r.Request) })) > 0 {
 				return nil
 			}
 			return errors.New("it does not watch again")
@@ -107,8 +101,8 @@ func breakAll(s *stage, op *operator) {
 }
 
 // hold keeps events back until the operator does no more, or waits for them.
-func hold(resources ...string) func(*stage, *operator) {
-	return func(s *stage, op *operator) {
+func hold(resources ...string) func(*scene, *operator) {
+	return func(s *scene, op *operator) {
 		op.Hold(resources...)
 		s.idle(op)
 		op.Release()
@@ -117,13 +111,13 @@ func hold(resources ...string) func(*stage, *operator) {
 
 // unseen keeps events back, and then has the operator list anew: what came and went meanwhile it
 // never sees.
-func unseen(resources ...string) func(*stage, *operator) {
-	return func(s *stage, op *operator) {
+func unseen(resources ...string) func(*scene, *operator) {
+	return func(s *scene, op *operator) {
 		op.Hold(resources...)
 		s.idle(op)
 		for _, resource := range resources {
 			is := func(r harness.Request) bool { return watches(r) && r.Resource == resource }
-			op.Add(&fault.Rule{When: is, Times: 1, Do: expired})
+			op.Rule(&fault.Rule{When: is, Times: 1, Do: expired})
 			op.Break(resource)
 		}
 		op.Release()
@@ -131,17 +125,17 @@ func unseen(resources ...string) func(*stage, *operator) {
 }
 
 // idle waits until an operator sends nothing for a while.
-func (s *stage) idle(op *operator) {
+func (s *scene) idle(op *operator) {
 	s.Helper()
-	s.until("the operator idles", func() error {
+	s.Until("the operator idles", func() error {
 		mark := op.Mark()
 		busy := func() error {
-			if len(op.Since(mark, func(r fault.Request) bool { return r.Writes() || r.Reads() })) > 0 {
+			if len(op.Since(mark, func(r harness.Sent) bool { return r.Writes() || r.Reads() })) > 0 {
 				return nil
 			}
 			return errors.New("it idles")
 		}
-		if s.within(glance, busy) == nil {
+		if s.Within(glance, busy) == nil {
 			return errors.New("it goes on")
 		}
 		return nil
@@ -173,7 +167,7 @@ func TestFaults(t *testing.T) {
 					var rules []*fault.Rule
 					if d.rules != nil {
 						rules = d.rules()
-						op.Add(rules...)
+						op.Rule(rules...)
 					}
 					sc.act(s)
 					if d.during != nil {
@@ -202,152 +196,4 @@ func TestFaults(t *testing.T) {
 // chooses, or in all with CHAOS=full.
 func due(i, turn, turns int) bool {
 	return full || (i+int(seed%uint64(turns)))%turns == turn
-}
-
-// A fresh operator that is shown the past, as by an API server whose cache lags, does no harm
-// with it, and does what is due when the present comes. So with a DataService that was deleted
-// and created again.
-func TestPast(t *testing.T) {
-	everything := []string{"dataservices", "secrets", "configmaps", "persistentvolumeclaims", "services",
-		"deployments", "statefulsets", "horizontalpodautoscalers", "pods"}
-	for i, name := range []string{"create", "image", "removed", "volume", "headless", "third-party", "users", "delete", "recreate"} {
-		sc := scenarioOf(name)
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			base := sc.without(t)
-			for turn, past := range []struct {
-				of    string
-				stale []string
-			}{
-				{"all", everything},
-				{"dataservices", everything[:1]},
-				{"objects", everything[1:]},
-				{"secrets", everything[1:2]},
-				{"workloads", []string{"deployments", "statefulsets"}},
-			} {
-				if turn > 0 && !due(i, turn-1, 4) {
-					continue
-				}
-				t.Run(past.of, func(t *testing.T) {
-					t.Parallel()
-					results.count(t, name, "past of "+past.of, false)
-					sc.past(t, base, past.stale)
-				})
-			}
-		})
-	}
-}
-
-func (sc *scenario) past(t *testing.T, base *baseline, stale []string) {
-	s := newStage(t)
-	op := s.start()
-	sc.prepare(s)
-	list := &corev1.ConfigMapList{}
-	s.must(api.List(s.ctx, list))
-	sc.act(s)
-	s.until("it is carried out", func() error { return sc.ended(s) })
-	op.Crash()
-	s.stop(op)
-
-	is := func(r harness.Request) bool {
-		for _, resource := range stale {
-			if r.Resource == resource && (r.Verb == "list" || r.Verb == "watch") {
-				return true
-			}
-		}
-		return false
-	}
-	next := fault.New()
-	next.Hold(stale...)
-	rule := &fault.Rule{When: is, Do: fault.Past(list.ResourceVersion)}
-	next.Add(rule)
-	op = s.run(next)
-	s.until("it has read the past", func() error {
-		for _, resource := range stale {
-			if op.Watching(resource) == 0 {
-				return fmt.Errorf("%s are not watched yet", resource)
-			}
-		}
-		return nil
-	})
-	// For a DataService that is gone it does not idle: what it creates has no owner and is collected, again and again.
-	if !sc.gone || !slices.Contains(stale, "dataservices") {
-		s.idle(op)
-	}
-	op.Clear()
-	op.Release()
-	// What the spec said in the past is carried out first, and what is created for a DataService
-	// that is gone goes again.
-	history := !slices.Contains(stale, "dataservices") && !sc.gone
-	if err := s.ends(op, without(base.end, history), history); err != nil {
-		s.Error(err)
-	}
-}
-
-// without leaves the history out of a state unless it is asked for.
-func without(state map[string]any, history bool) map[string]any {
-	kept := map[string]any{}
-	for id, object := range state {
-		if history || !strings.HasPrefix(id, "Lives/") {
-			kept[id] = object
-		}
-	}
-	return kept
-}
-
-// The rights of the operator's account are taken away in the middle and given back: a condition
-// does not say so (it may not even write that), but all ends as it should.
-func TestRightsWithdrawn(t *testing.T) {
-	for _, name := range []string{"create", "config"} {
-		sc := scenarioOf(name)
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			base := sc.without(t)
-			results.count(t, name, "rights-withdrawn", false)
-			s := newStage(t)
-			binding := s.account()
-			s.must(api.Create(s.ctx, binding.DeepCopy()))
-			t.Cleanup(func() { _ = api.Delete(s.ctx, binding.DeepCopy()) })
-			op := s.start()
-			sc.prepare(s)
-			s.until("the operator watches", func() error {
-				if op.Watching("deployments") == 0 {
-					return errors.New("it does not")
-				}
-				return nil
-			})
-			s.must(api.Delete(s.ctx, binding.DeepCopy()))
-			sc.act(s)
-			s.until("it is refused", func() error {
-				if len(op.Since(0, func(r fault.Request) bool { return r.Code == http.StatusForbidden })) < 3 {
-					return errors.New("it is not")
-				}
-				return nil
-			})
-			s.must(api.Create(s.ctx, binding.DeepCopy()))
-			if err := s.ends(op, base.end, true); err != nil {
-				s.Error(err)
-			}
-		})
-	}
-}
-
-// account makes the stage's operators use an account, and returns what gives it the operator's role.
-func (s *stage) account() *rbacv1.ClusterRoleBinding {
-	s.Helper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", Namespace: s.namespace}}
-	s.must(api.Create(s.ctx, account))
-	role := &rbacv1.ClusterRole{}
-	s.must(harness.ReadYAML("config/rbac/role.yaml", role))
-	role.Name = s.namespace
-	s.must(api.Create(s.ctx, role))
-	s.Cleanup(func() { s.must(api.Delete(s.ctx, role)) })
-	token := &authenticationv1.TokenRequest{}
-	s.must(api.SubResource("token").Create(s.ctx, account, token))
-	s.token = token.Status.Token
-	return &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.namespace},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "operator", Namespace: s.namespace}},
-	}
 }

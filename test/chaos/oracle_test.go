@@ -34,11 +34,11 @@ func TestOracleFinds(t *testing.T) {
 	}
 
 	// Somebody who always undoes what the operator does makes it write without end.
-	fight, give := context.WithCancel(s.ctx)
+	fight, give := context.WithCancel(s.Ctx)
 	var fighter sync.WaitGroup
 	fighter.Go(func() {
 		for fight.Err() == nil {
-			_ = api.Delete(fight, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.namespace}})
+			_ = api.Delete(fight, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.Namespace}})
 		}
 	})
 	if _, err := s.quiet(op, stare, true); err == nil || !strings.Contains(err.Error(), "goes on writing") {
@@ -46,16 +46,16 @@ func TestOracleFinds(t *testing.T) {
 	}
 	give()
 	fighter.Wait()
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.namespace}}
-	s.until("the last that was deleted is back", func() error {
-		return api.Get(s.ctx, client.ObjectKeyFromObject(config), config)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.Namespace}}
+	s.Until("the last that was deleted is back", func() error {
+		return api.Get(s.Ctx, client.ObjectKeyFromObject(config), config)
 	})
 
 	s.stop(op)
-	s.must(api.Patch(s.ctx, config, client.RawPatch(types.MergePatchType, []byte(`{"data":{"stray":"x"}}`))))
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mysql-dataservice-credentials", Namespace: s.namespace}}
-	s.must(api.Patch(s.ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"password":"b3RoZXI="}}`))))
-	s.until("the broken end state is found", func() error {
+	s.Must(api.Patch(s.Ctx, config, client.RawPatch(types.MergePatchType, []byte(`{"data":{"stray":"x"}}`))))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mysql-dataservice-credentials", Namespace: s.Namespace}}
+	s.Must(api.Patch(s.Ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"password":"b3RoZXI="}}`))))
+	s.Until("the broken end state is found", func() error {
 		diff := oracle.Diff(base.end, s.state(true))
 		for _, part := range []string{"ConfigMap/proxy", "stray", "a generated value was replaced"} {
 			if !strings.Contains(diff, part) {

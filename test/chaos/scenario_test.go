@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/chaos/oracle"
 	"d3os.com/d3os-operator/test/harness"
 )
@@ -40,8 +39,8 @@ func compact(changes ...fields) *unstructured.Unstructured {
 type scenario struct {
 	name   string
 	before *unstructured.Unstructured // the DataService that is there and ready; nil for none
-	then   func(*stage)               // what else happens before, with an operator
-	act    func(*stage)
+	then   func(*scene)               // what else happens before, with an operator
+	act    func(*scene)
 	gone   bool                     // in the end there is no DataService
 	check  func(oracle.State) error // whether the run without faults did what it should
 	full   bool                     // only with CHAOS=full
@@ -56,13 +55,13 @@ type scenario struct {
 // baseline is a run without faults.
 type baseline struct {
 	end    oracle.State
-	writes []fault.Request // of the act
+	writes []harness.Sent // of the act
 }
 
 // changes makes a scenario of a patch of a compact DataService's spec.
 func changes(name string, spec fields, has ...string) *scenario {
 	return &scenario{
-		name: name, before: compact(), act: func(s *stage) { s.change(spec) }, check: contains(has...),
+		name: name, before: compact(), act: func(s *scene) { s.change(spec) }, check: contains(has...),
 	}
 }
 
@@ -97,33 +96,33 @@ func leaves(ids ...string) func(oracle.State) error {
 
 var retained = []string{"PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"}
 
-func remove(s *stage) {
+func remove(s *scene) {
 	s.Helper()
-	s.must(api.Delete(s.ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}))
+	s.Must(api.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.name}}))
 }
 
-func removeForeground(s *stage) {
+func removeForeground(s *scene) {
 	s.Helper()
-	s.must(api.Delete(s.ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}},
+	s.Must(api.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.name}},
 		client.PropagationPolicy(metav1.DeletePropagationForeground)))
 }
 
 // drift changes what runs, in ways that take the operator several writes to undo.
-func drift(s *stage) {
+func drift(s *scene) {
 	s.Helper()
 	patch := func(object client.Object, name, body string) {
-		object.SetNamespace(s.namespace)
+		object.SetNamespace(s.Namespace)
 		object.SetName(name)
-		s.must(api.Patch(s.ctx, object, client.RawPatch(types.StrategicMergePatchType, []byte(body))))
+		s.Must(api.Patch(s.Ctx, object, client.RawPatch(types.StrategicMergePatchType, []byte(body))))
 	}
 	patch(&corev1.ConfigMap{}, "proxy", `{"data":{"stray":"x"}}`)
 	patch(&corev1.Service{}, "proxy", `{"spec":{"ports":[{"$patch":"replace"},{"name":"http","port":1234}]}}`)
 	patch(&appsv1.Deployment{}, "hello", `{"spec":{"template":{"spec":{"containers":[{"name":"hello","env":[{"name":"STRAY","value":"x"}]}]}}}}`)
-	s.must(api.Delete(s.ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hello"}}))
+	s.Must(api.Delete(s.Ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "hello"}}))
 }
 
 // undrifted waits until the operator has undone that.
-func undrifted(s *stage) error {
+func undrifted(s *scene) error {
 	state := fmt.Sprint(map[string]any(s.state(true)))
 	if strings.Contains(strings.ToLower(state), "stray") || strings.Contains(state, "1234") || !strings.Contains(state, "Lives/Service/hello:2") {
 		return fmt.Errorf("what others changed is still there")
@@ -137,7 +136,7 @@ var everyWrite = []string{"create", "image", "volume", "delete", "delete-data", 
 
 // scenarios is what the operator carries out while everything fails around it.
 var scenarios = []*scenario{
-	{name: "create", act: func(s *stage) { s.create(compact()) }, check: contains("Deployment/hello", "StatefulSet/mysql-dataservice", "4/4")},
+	{name: "create", act: func(s *scene) { s.create(compact()) }, check: contains("Deployment/hello", "StatefulSet/mysql-dataservice", "4/4")},
 	changes("image", fields{"proxy": fields{"image": "registry.example/proxy:v2"}}, "registry.example/proxy:v2"),
 	changes("config", fields{"eureka": fields{"port": 8762}, "defaults": fields{"timeZone": "Europe/Berlin"}}, "8762", "Europe/Berlin"),
 	changes("removed", fields{"additionalServices": nil, "proxy": nil}, "!Deployment/hello", "!Service/proxy", "Deployment/eureka"),
@@ -154,11 +153,11 @@ var scenarios = []*scenario{
 	{name: "delete", before: compact(), act: remove, gone: true, check: leaves(retained...)},
 	{name: "delete-data", before: compact(fields{"mysql": fields{"storage": fields{"retention": "Delete"}}}), act: remove, gone: true, check: leaves()},
 	{name: "delete-foreground", before: compact(), act: removeForeground, gone: true, check: leaves(retained...)},
-	{name: "recreate", before: compact(), act: func(s *stage) { s.create(compact()) },
-		then: func(s *stage) { remove(s); s.until("all goes", s.isGone) }, check: contains("Lives/Secret/mysql-dataservice-credentials:1", "Lives/PersistentVolumeClaim/data-mysql-dataservice-0:1")},
-	{name: "sample", act: func(s *stage) { s.create(harness.Sample()) }, check: contains("12/12")},
-	{name: "everything", full: true, act: func(s *stage) {
-		s.must(harness.Prerequisites(s.ctx, api, s.namespace))
+	{name: "recreate", before: compact(), act: func(s *scene) { s.create(compact()) },
+		then: func(s *scene) { remove(s); s.Until("all goes", s.isGone) }, check: contains("Lives/Secret/mysql-dataservice-credentials:1", "Lives/PersistentVolumeClaim/data-mysql-dataservice-0:1")},
+	{name: "sample", act: func(s *scene) { s.create(harness.Sample()) }, check: contains("12/12")},
+	{name: "everything", full: true, act: func(s *scene) {
+		s.Must(harness.Prerequisites(s.Ctx, api, s.Namespace))
 		s.create(everything())
 	}},
 }
@@ -193,11 +192,11 @@ func scenarioOf(name string) *scenario {
 }
 
 // prepare brings the stage to where the scenario begins, with an operator that lives.
-func (sc *scenario) prepare(s *stage) {
+func (sc *scenario) prepare(s *scene) {
 	s.Helper()
 	if sc.before != nil {
 		s.create(sc.before)
-		s.until("ready before anything happens", s.isReady)
+		s.Until("ready before anything happens", s.isReady)
 	}
 	if sc.then != nil {
 		sc.then(s)
@@ -205,7 +204,7 @@ func (sc *scenario) prepare(s *stage) {
 }
 
 // ended returns what the scenario still lacks, as far as that can be told without a comparison.
-func (sc *scenario) ended(s *stage) error {
+func (sc *scenario) ended(s *scene) error {
 	switch {
 	case sc.gone:
 		return s.isGone()
@@ -226,14 +225,14 @@ func (sc *scenario) without(t *testing.T) *baseline {
 		sc.prepare(s)
 		mark := op.Mark()
 		sc.act(s)
-		s.until("it is carried out", func() error { return sc.ended(s) })
+		s.Until("it is carried out", func() error { return sc.ended(s) })
 		var end oracle.State
-		s.until("it comes to rest", func() (err error) {
+		s.Until("it comes to rest", func() (err error) {
 			end, err = s.quiet(op, stare, true)
 			return err
 		})
 		if sc.check != nil {
-			s.must(sc.check(end))
+			s.Must(sc.check(end))
 		}
 		s.stop(op)
 		sc.base, sc.err = &baseline{end: end, writes: op.Since(mark, writes)}, nil

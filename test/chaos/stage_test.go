@@ -7,27 +7,22 @@ package chaos_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/chaos/oracle"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 const (
@@ -46,105 +41,49 @@ func patience() time.Duration {
 	return time.Minute
 }
 
-// stage is a namespace of a case.
-type stage struct {
-	*testing.T
-	ctx       context.Context
-	namespace string
-	name      string // of the DataService
-	token     string // of the operators' account; empty for the administrator
+// scene is a namespace of a case.
+type scene struct {
+	*stage.Stage
+
+	past  past
+	name  string // of the DataService
+	token string // of the operators' account; empty for the administrator
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t *testing.T) *scene {
 	t.Helper()
-	s := &stage{T: t, ctx: context.WithoutCancel(t.Context())}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "chaos-"}}
-	s.must(api.Create(s.ctx, namespace))
-	s.namespace = namespace.Name
+	s := &scene{Stage: suite.New(t), past: past{lives: map[string]map[types.UID]bool{}, secrets: map[string]*unstructured.Unstructured{}}}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the operators' log:\n%s\nreplay: make chaos ARGS='-run %s' CHAOS=full", s.excerpt(), t.Name())
-		}
-		if !own { // else it goes with the cluster
-			s.must(client.IgnoreNotFound(api.Delete(s.ctx, namespace)))
+			t.Logf("replay: make chaos ARGS='-run %s' CHAOS=full", t.Name())
 		}
 	})
 	return s
 }
 
-// excerpt is the end of the log about the namespace.
-func (s *stage) excerpt() string {
-	var lines []string
-	for line := range strings.Lines(logs.String()) {
-		if strings.Contains(line, s.namespace) {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines[max(0, len(lines)-12):], "")
-}
-
-func (s *stage) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
-// until waits until a condition holds; it returns what is missing, or nil.
-func (s *stage) until(what string, holds func() error) {
-	s.Helper()
-	if err := s.within(patience(), holds); err != nil {
-		s.Fatalf("%s: %v", what, err)
-	}
-}
-
-func (s *stage) within(limit time.Duration, holds func() error) error {
-	// Now and then for conditions that look at requests.
-	return harness.Within(limit, 100*time.Millisecond, func() <-chan struct{} { return sight.next(s.namespace) }, holds)
-}
-
-// state is the state of the namespace.
-func (s *stage) state(history bool) oracle.State {
-	state, err := sight.state(s.ctx, s.namespace, history)
-	if err != nil {
-		s.Error(err)
-	}
-	return state
-}
-
 // create creates the DataService.
-func (s *stage) create(ds *unstructured.Unstructured) {
+func (s *scene) create(ds *unstructured.Unstructured) {
 	s.Helper()
-	ds = ds.DeepCopy()
-	ds.SetNamespace(s.namespace)
-	s.name = ds.GetName()
-	s.must(api.Create(s.ctx, ds))
+	s.name = s.Create(ds)
 }
 
 // change patches the DataService's spec.
-func (s *stage) change(spec harness.Fields) {
+func (s *scene) change(spec harness.Fields) {
 	s.Helper()
-	patch, err := json.Marshal(harness.Fields{"spec": spec})
-	s.must(err)
-	ds := &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}
-	s.must(api.Patch(s.ctx, ds, client.RawPatch(types.MergePatchType, patch)))
+	s.Change(s.name, spec)
 }
 
 // isReady returns why the DataService is not ready in its latest generation, or nil.
-func (s *stage) isReady() error {
+func (s *scene) isReady() error {
 	ds := &dsv1.DataService{}
-	if err := api.Get(s.ctx, client.ObjectKey{Namespace: s.namespace, Name: s.name}, ds); err != nil {
+	if err := api.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.name}, ds); err != nil {
 		return err
 	}
-	if ds.Status.ObservedGeneration != ds.Generation || ds.Status.Phase != dsv1.PhaseRunning ||
-		!meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionReady) {
-		return fmt.Errorf("generation %d, observed %d, phase %s: %s", ds.Generation, ds.Status.ObservedGeneration, ds.Status.Phase, ds.Status.Message)
-	}
-	return nil
+	return harness.IsReady(ds, ds.Generation)
 }
 
 // isGone returns what is left of the DataService, or nil.
-func (s *stage) isGone() error {
+func (s *scene) isGone() error {
 	for id, object := range s.state(false) {
 		if strings.HasPrefix(id, "DataService/") || strings.HasPrefix(id, "Pods/") {
 			return fmt.Errorf("%s is still there", id)
@@ -159,19 +98,18 @@ func (s *stage) isGone() error {
 // operator is one that runs in this process, as a pod does: when it ends, it is started again.
 type operator struct {
 	*fault.Process
-	cancel   context.CancelFunc
-	stopped  chan struct{}
-	restarts atomic.Int32
+	cancel  context.CancelFunc
+	stopped chan struct{}
 }
 
 // start starts an operator for the namespace; it ends with the case, or when it crashes.
-func (s *stage) start() *operator {
+func (s *scene) start() *operator {
 	s.Helper()
 	return s.run(fault.New())
 }
 
 // run starts an operator as a process that something happens to.
-func (s *stage) run(process *fault.Process) *operator {
+func (s *scene) run(process *fault.Process) *operator {
 	s.Helper()
 	op := &operator{Process: process, stopped: make(chan struct{})}
 	cfg := rest.CopyConfig(config)
@@ -180,18 +118,17 @@ func (s *stage) run(process *fault.Process) *operator {
 		cfg.QPS, cfg.BearerToken = -1, s.token
 	}
 	cfg.Wrap(op.Wrap)
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(s.Ctx)
 	op.cancel = cancel
 	go func() {
 		defer close(op.stopped)
 		for ctx.Err() == nil {
-			mgr, err := manager.New(ctx, cfg, harness.ManagerOptions(s.namespace))
+			running, err := harness.Start(ctx, cfg, harness.ManagerOptions(s.Namespace))
 			if err == nil {
-				err = mgr.Start(ctx)
+				err = running.Wait()
 			}
-			op.restarts.Add(1)
 			if err != nil && ctx.Err() == nil {
-				fmt.Fprintf(logs, "%s: the operator ended: %v\n", s.namespace, err)
+				fmt.Fprintf(&suite.Logs, "%s: the operator ended: %v\n", s.Namespace, err)
 			}
 		}
 	}()
@@ -207,7 +144,7 @@ func (s *stage) run(process *fault.Process) *operator {
 }
 
 // stop ends an operator and waits until it has ended.
-func (s *stage) stop(op *operator) {
+func (s *scene) stop(op *operator) {
 	s.Helper()
 	op.Release()
 	op.cancel()
@@ -218,14 +155,14 @@ func (s *stage) stop(op *operator) {
 	}
 }
 
-func writes(r fault.Request) bool  { return r.Writes() }
-func objects(r fault.Request) bool { return r.WritesObject() }
+func writes(r harness.Sent) bool  { return r.Writes() }
+func objects(r harness.Sent) bool { return r.WritesObject() }
 
 // quiet returns whether an operator wrote nothing, and nothing changed, for a while.
-func (s *stage) quiet(op *operator, while time.Duration, history bool) (oracle.State, error) {
+func (s *scene) quiet(op *operator, while time.Duration, history bool) (oracle.State, error) {
 	mark, before := op.Mark(), s.state(history)
 	var err error
-	_ = s.within(while, func() error {
+	_ = s.Within(while, func() error {
 		if wrote := op.Since(mark, writes); len(wrote) > 0 {
 			err = fmt.Errorf("it goes on writing: %v", wrote)
 			return nil
@@ -244,10 +181,10 @@ func (s *stage) quiet(op *operator, while time.Duration, history bool) (oracle.S
 
 // ends is the oracle: the namespace gets into the state that is wanted, and stays in it without
 // a further write.
-func (s *stage) ends(op *operator, want oracle.State, history bool) error {
+func (s *scene) ends(op *operator, want oracle.State, history bool) error {
 	deadline := time.Now().Add(patience())
 	for {
-		err := s.within(time.Until(deadline), func() error {
+		err := s.Within(time.Until(deadline), func() error {
 			if diff := oracle.Diff(want, s.state(history)); diff != "" {
 				return fmt.Errorf("it is not as after a run without faults (-want +got):\n%s", diff)
 			}

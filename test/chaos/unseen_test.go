@@ -27,43 +27,43 @@ func TestADeletionIsUnseen(t *testing.T) {
 	s.useRole()
 	op := s.start()
 	s.create(compact())
-	s.until("ready", s.isReady)
+	s.Until("ready", s.isReady)
 
 	mark := op.Mark()
 	op.Hold("dataservices")
-	s.must(api.Delete(s.ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hello"}}))
-	s.until("the status is written", func() error {
-		if len(op.Since(mark, func(r fault.Request) bool { return r.WritesStatus() && r.Code == http.StatusOK })) == 0 {
+	s.Must(api.Delete(s.Ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "hello"}}))
+	s.Until("the status is written", func() error {
+		if len(op.Since(mark, func(r harness.Sent) bool { return r.WritesStatus() && r.Code == http.StatusOK })) == 0 {
 			return errors.New("it is not")
 		}
 		return nil
 	})
 	remove(s)
-	op.Add(&fault.Rule{When: func(r harness.Request) bool { return watches(r) && r.Resource == "dataservices" }, Times: 1, Do: expired})
+	op.Rule(&fault.Rule{When: func(r harness.Request) bool { return watches(r) && r.Resource == "dataservices" }, Times: 1, Do: expired})
 	op.Break("dataservices")
 	op.Release()
-	s.until("the operator asks for the DataService", func() error {
-		if len(op.Since(mark, func(r fault.Request) bool { return r.Verb == "get" && r.Resource == "dataservices" && r.Code != 0 })) == 0 {
+	s.Until("the operator asks for the DataService", func() error {
+		if len(op.Since(mark, func(r harness.Sent) bool { return r.Verb == "get" && r.Resource == "dataservices" && r.Code != 0 })) == 0 {
 			return errors.New("it does not")
 		}
 		return nil
 	})
-	s.until("everything goes", s.isGone)
+	s.Until("everything goes", s.isGone)
 	s.notRefused(op, mark)
 }
 
 // useRole gives the stage's operators the operator's role, and no more, for the whole case.
-func (s *stage) useRole() {
+func (s *scene) useRole() {
 	s.Helper()
 	binding := s.account()
-	s.must(api.Create(s.ctx, binding))
-	s.Cleanup(func() { s.must(api.Delete(s.ctx, binding)) })
-	s.until("the API server knows the role", func() error { // it learns of it by a watch
+	s.Must(api.Create(s.Ctx, binding))
+	s.Cleanup(func() { s.Must(api.Delete(s.Ctx, binding)) })
+	s.Until("the API server knows the role", func() error { // it learns of it by a watch
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + s.namespace + ":operator",
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.namespace, Verb: "patch", Group: "apps", Resource: "deployments"},
+			User:               "system:serviceaccount:" + s.Namespace + ":operator",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.Namespace, Verb: "patch", Group: "apps", Resource: "deployments"},
 		}}
-		if err := api.Create(s.ctx, review); err != nil || review.Status.Allowed {
+		if err := api.Create(s.Ctx, review); err != nil || review.Status.Allowed {
 			return err
 		}
 		return errors.New("it does not")
@@ -71,9 +71,9 @@ func (s *stage) useRole() {
 }
 
 // notRefused fails the case when a request of the operator's after a mark was beyond its rights.
-func (s *stage) notRefused(op *operator, mark int) {
+func (s *scene) notRefused(op *operator, mark int) {
 	s.Helper()
-	for _, r := range op.Since(mark, func(r fault.Request) bool { return r.Code == http.StatusForbidden }) {
+	for _, r := range op.Since(mark, func(r harness.Sent) bool { return r.Code == http.StatusForbidden }) {
 		s.Errorf("refused: %v", r)
 	}
 }

@@ -36,12 +36,6 @@ type Case struct {
 	Set map[string]any `json:"set"`
 	// Unchanged says why no manifest changes.
 	Unchanged string `json:"unchanged,omitempty"`
-	// Replaces: objects are deleted and created anew.
-	Replaces bool `json:"replaces,omitempty"`
-	// Refused is the API server's answer to the change, for what only a new DataService can say.
-	Refused string `json:"refused,omitempty"`
-	// Stays is why taking the change back, which the API server accepts, leaves the objects as they are.
-	Stays string `json:"stays,omitempty"`
 }
 
 // Name of the case and of its golden file.

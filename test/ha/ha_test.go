@@ -17,8 +17,8 @@ import (
 type takeOver struct {
 	name  string
 	limit time.Duration // until another one leads
-	away  func(*stage, *replica)
-	after func(*stage, *replica) // once another one works; the first must have ended then
+	away  func(*scene, *replica)
+	after func(*scene, *replica) // once another one works; the first must have ended then
 }
 
 // A standby takes over from a leader that is stopped, dies, is cut off or sleeps; the two never
@@ -31,8 +31,8 @@ func TestTakeOver(t *testing.T) {
 	for _, c := range []takeOver{
 		{
 			name: "stopped", limit: 2 * time.Second,
-			away: func(_ *stage, r *replica) { r.signal(syscall.SIGTERM) },
-			after: func(s *stage, r *replica) {
+			away: func(_ *scene, r *replica) { r.signal(syscall.SIGTERM) },
+			after: func(s *scene, r *replica) {
 				if err := r.end(); err != nil {
 					s.Errorf("%s was stopped and ended with %v", r.name, err)
 				}
@@ -40,13 +40,13 @@ func TestTakeOver(t *testing.T) {
 		},
 		{
 			name: "killed", limit: options.LeaseDuration,
-			away:  func(_ *stage, r *replica) { r.signal(syscall.SIGKILL) },
-			after: func(_ *stage, r *replica) { _ = r.end() },
+			away:  func(_ *scene, r *replica) { r.signal(syscall.SIGKILL) },
+			after: func(_ *scene, r *replica) { _ = r.end() },
 		},
 		{
 			name: "cut-off", limit: options.LeaseDuration,
-			away: func(_ *stage, r *replica) { r.network.drop() },
-			after: func(s *stage, r *replica) {
+			away: func(_ *scene, r *replica) { r.network.drop() },
+			after: func(s *scene, r *replica) {
 				r.network.heal()
 				if r.end() == nil {
 					s.Errorf("%s lost the lease and ended without an error", r.name)
@@ -55,8 +55,8 @@ func TestTakeOver(t *testing.T) {
 		},
 		{
 			name: "paused", limit: options.LeaseDuration,
-			away: func(_ *stage, r *replica) { r.signal(syscall.SIGSTOP) },
-			after: func(s *stage, r *replica) {
+			away: func(_ *scene, r *replica) { r.signal(syscall.SIGSTOP) },
+			after: func(s *scene, r *replica) {
 				r.signal(syscall.SIGCONT)
 				if r.end() == nil {
 					s.Errorf("%s lost the lease and ended without an error", r.name)
@@ -65,7 +65,7 @@ func TestTakeOver(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, leader := newStage(t, c.name)
+			s, leader := newScene(t)
 			for range runs {
 				standby := s.start()
 				s.lose(c, leader)
@@ -77,19 +77,19 @@ func TestTakeOver(t *testing.T) {
 }
 
 // lose takes the leader away while there is something to write, and waits until another one works.
-func (s *stage) lose(c takeOver, leader *replica) {
+func (s *scene) lose(c takeOver, leader *replica) {
 	s.Helper()
 	quiet := s.disturb()
 	defer quiet()
-	s.until("the leader works", func() (bool, error) {
+	s.until("the leader works", func() bool {
 		_, works := s.tell().worked("", time.Now().Add(-2*unrest))
-		return works, nil
+		return works
 	})
 	at := time.Now()
 	c.away(s, leader)
-	s.until("another one works", func() (bool, error) {
+	s.until("another one works", func() bool {
 		_, works := s.tell().worked(leader.name, at)
-		return works, nil
+		return works
 	})
 	told := s.tell()
 	leads, _ := told.taken(leader.name, at)
@@ -106,7 +106,7 @@ func (s *stage) lose(c takeOver, leader *replica) {
 // The operator is replaced again and again in the middle of rollouts.
 func TestRollingRestart(t *testing.T) {
 	const name = "rolling"
-	s, old := newStage(t, name)
+	s, old := newScene(t)
 	quiet := s.disturb()
 	defer quiet()
 	for range 2 * runs {
@@ -116,9 +116,9 @@ func TestRollingRestart(t *testing.T) {
 		if err := old.end(); err != nil {
 			t.Errorf("%s was stopped and ended with %v", old.name, err)
 		}
-		s.until("the next one works", func() (bool, error) {
+		s.until("the next one works", func() bool {
 			_, works := s.tell().worked(old.name, at)
-			return works, nil
+			return works
 		})
 		told := s.tell()
 		leads, _ := told.taken(old.name, at)
@@ -132,7 +132,7 @@ func TestRollingRestart(t *testing.T) {
 }
 
 // judge fails the test when two have written at once.
-func (s *stage) judge(name string) {
+func (s *scene) judge(name string) {
 	s.Helper()
 	told := s.tell()
 	doubles := told.doubles()

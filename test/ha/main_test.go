@@ -10,8 +10,6 @@ package ha_test
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,17 +19,19 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"d3os.com/d3os-operator/internal/manager"
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // What all cases share.
 var (
+	suite = &stage.Suite{
+		Patience: func() time.Duration { return patience },
+		Lists:    []client.ObjectList{&dsv1.DataServiceList{}},
+	}
 	config  *rest.Config
 	api     client.WithWatch // as the cluster's administrator
 	auditor *audit
@@ -42,40 +42,24 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-func run(m *testing.M) (code int) {
-	flag.Parse()
-	_ = flag.Set("test.parallel", "8") // cases mostly wait
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	ctrl.SetLogger(klog.Background())
+func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "d3os-ha-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	c, err := cluster.Start(ctx, cluster.Options{Name: "ha", Nodes: 8, Audit: filepath.Join(cluster.Root(), "test", "ha", "audit.yaml")})
-	if err == nil {
-		defer func() {
-			if err := c.Stop(); err != nil {
-				fmt.Fprintln(os.Stderr, "stop the cluster:", err)
-				code = 1
-			}
-		}()
-		err = prepare(ctx, c, dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code = m.Run()
+	policy := filepath.Join(cluster.Root(), "test", "ha", "audit.yaml")
+	code := suite.Main(m, cluster.Options{Name: "ha", Nodes: 8, Audit: policy}, func(ctx context.Context) error {
+		return prepare(ctx, dir)
+	})
 	results.print(os.Stdout)
 	return code
 }
 
-// prepare builds the operator, connects and installs the CRD.
-func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
-	config, auditor = c.Config, &audit{path: c.AuditLog, stories: map[string]*story{}}
+// prepare builds the operator.
+func prepare(ctx context.Context, dir string) error {
+	config, api, auditor = suite.Config, suite.API, &audit{path: suite.AuditLog, stories: map[string]*story{}}
 	if given := os.Getenv("HA_RUNS"); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 1 {
@@ -83,21 +67,11 @@ func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 		}
 		runs = n
 	}
-	scheme, err := manager.Scheme()
-	if err != nil {
-		return err
-	}
-	if api, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
-		return fmt.Errorf("connect to the cluster: %w", err)
-	}
 	binary = filepath.Join(dir, "manager")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, ".")
 	build.Dir, build.Env = cluster.Root(), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return errors.Join(fmt.Errorf("build the operator: %s", out), err)
+		return fmt.Errorf("build the operator: %w\n%s", err, out)
 	}
-	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join(cluster.Root(), "config", "crd", "bases")}, ErrorIfPathMissing: true,
-	})
-	return err
+	return nil
 }

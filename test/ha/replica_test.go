@@ -36,7 +36,7 @@ type replica struct {
 }
 
 // start starts one more replica of a stage.
-func (s *stage) start() *replica {
+func (s *scene) start() *replica {
 	s.Helper()
 	s.replicas++
 	server, err := url.Parse(config.Host)
@@ -44,10 +44,10 @@ func (s *stage) start() *replica {
 		s.Fatal(err)
 	}
 	r := &replica{
-		t: s.T, name: fmt.Sprintf("%s-%d", s.namespace, s.replicas), network: newProxy(s.T, server.Host),
+		t: s.T, name: fmt.Sprintf("%s-%d", s.Namespace, s.replicas), network: newProxy(s.T, server.Host),
 		ready: make(chan struct{}), ended: make(chan struct{}),
 	}
-	r.command = exec.Command(binary, "--leader-elect", "--leader-elect-namespace="+s.namespace, "--watch-namespaces="+s.namespace,
+	r.command = exec.Command(binary, "--leader-elect", "--leader-elect-namespace="+s.Namespace, "--watch-namespaces="+s.Namespace,
 		"--health-probe-bind-address=0", "--zap-log-level=1")
 	r.command.Env = append(os.Environ(), "KUBECONFIG="+r.kubeconfig())
 	r.command.Stderr = r

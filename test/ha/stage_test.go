@@ -11,94 +11,77 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/object"
-	"d3os.com/d3os-operator/internal/preview"
-	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 const (
 	// patience is how long anything may take that has no bound of its own; the machine may be busy.
 	patience = 90 * time.Second
-	// glance is how often what has no watch is looked at.
-	glance = 50 * time.Millisecond
 	// unrest is how often something changes that the leader has to write for.
 	unrest = 60 * time.Millisecond
 )
 
-// stage is a namespace with a DataService and the replicas that care for it.
-type stage struct {
-	*testing.T
-	ctx       context.Context
-	namespace string
-	replicas  int // started so far
-	service   *dsv1.DataService
-	spec      dsv1.DataServiceSpec // as it was first
-	plan      map[string]string    // what the spec stands for
+// scene is a namespace with a DataService and the replicas that care for it.
+type scene struct {
+	*stage.Stage
+
+	replicas int // started so far
+	service  *dsv1.DataService
+	spec     dsv1.DataServiceSpec // as it was first
+	plan     map[string]string    // what the spec stands for
 }
 
-// newStage brings a DataService up with the first replica, which leads from then on.
-func newStage(t *testing.T, name string) (*stage, *replica) {
+// newScene brings a DataService up with the first replica, which leads from then on.
+func newScene(t *testing.T) (*scene, *replica) {
 	t.Helper()
 	t.Parallel()
-	s := &stage{T: t, ctx: context.WithoutCancel(t.Context()), namespace: "ha-" + name}
-	s.must(api.Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), "config", "samples", "d3os-product.com_v1_dataservice.yaml"))
-	s.must(err)
-	s.service, err = preview.Parse(data)
-	s.must(err)
-	s.service.Namespace, s.service.Spec.Web.NodePort = s.namespace, nil // the port is one for the whole cluster
+	s := &scene{Stage: suite.New(t)}
 	first := s.start()
-	s.until("the first replica leads", func() (bool, error) { return s.tell().holder(time.Now()) == first.name, nil })
-	s.must(api.Create(s.ctx, s.service))
+	s.until("the first replica leads", func() bool { return s.tell().holder(time.Now()) == first.name })
+	name := s.CreateReady(harness.Sample())
+	s.service = s.DataService(name).DeepCopy()
 	s.spec = *s.service.Spec.DeepCopy()
-	s.awaitReady()
 	s.plan = s.objects()
 	return s, first
 }
 
-func (s *stage) must(err error) {
+// until waits until something is so.
+func (s *scene) until(what string, holds func() bool) {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *stage) until(what string, holds func() (bool, error)) {
-	s.Helper()
-	err := wait.PollUntilContextTimeout(s.ctx, glance, patience, true, func(context.Context) (bool, error) { return holds() })
-	if err != nil {
-		s.Fatalf("wait until %s: %v", what, err)
-	}
+	s.Until("wait until "+what, func() error {
+		if holds() {
+			return nil
+		}
+		return errors.New("it is not so")
+	})
 }
 
 // tell returns the audit log of the namespace.
-func (s *stage) tell() story {
+func (s *scene) tell() story {
 	s.Helper()
-	told, err := auditor.tell(s.namespace)
-	s.must(err)
+	told, err := auditor.tell(s.Namespace)
+	s.Must(err)
 	return told
 }
 
 // disturb changes the DataService and deletes objects of it until the returned function is
 // called, so that whoever leads has something to write at any time.
-func (s *stage) disturb() (stop func()) {
-	ctx, cancel := context.WithCancel(s.ctx)
+func (s *scene) disturb() (stop func()) {
+	ctx, cancel := context.WithCancel(s.Ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
 		tick := time.NewTicker(unrest)
@@ -118,9 +101,9 @@ func (s *stage) disturb() (stop func()) {
 	return func() { cancel(); group.Wait() }
 }
 
-func (s *stage) disturbOnce(ctx context.Context, n int) error {
+func (s *scene) disturbOnce(ctx context.Context, n int) error {
 	if n%2 == 0 {
-		gone := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+		gone := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web"}}
 		return client.IgnoreNotFound(api.Delete(ctx, gone))
 	}
 	patch := fmt.Sprintf(`{"spec":{"auth":{"env":{"TURN":%q}}}}`, strconv.Itoa(n))
@@ -129,37 +112,28 @@ func (s *stage) disturbOnce(ctx context.Context, n int) error {
 
 // settle gives the DataService its first spec again and compares what comes of it with what
 // there was before.
-func (s *stage) settle() {
+func (s *scene) settle() {
 	s.Helper()
-	s.must(retry.RetryOnConflict(retry.DefaultRetry, func() error { // the status moves meanwhile
-		if err := api.Get(s.ctx, client.ObjectKeyFromObject(s.service), s.service); err != nil {
+	s.Must(retry.RetryOnConflict(retry.DefaultRetry, func() error { // the status moves meanwhile
+		if err := api.Get(s.Ctx, client.ObjectKeyFromObject(s.service), s.service); err != nil {
 			return err
 		}
 		s.service.Spec = *s.spec.DeepCopy()
-		return api.Update(s.ctx, s.service)
+		return api.Update(s.Ctx, s.service)
 	}))
-	s.awaitReady()
-	s.until("the objects are as they were", func() (bool, error) { return maps.Equal(s.objects(), s.plan), nil })
-}
-
-func (s *stage) awaitReady() {
-	s.Helper()
-	s.until("the DataService is ready", func() (bool, error) {
-		live := &dsv1.DataService{}
-		err := api.Get(s.ctx, client.ObjectKeyFromObject(s.service), live)
-		return live.Status.ObservedGeneration >= s.service.Generation && meta.IsStatusConditionTrue(live.Status.Conditions, dsv1.ConditionReady), err
-	})
+	s.Ready(s.service.Name)
+	s.until("the objects are as they were", func() bool { return maps.Equal(s.objects(), s.plan) })
 }
 
 // objects returns what the operator manages, without what the cluster adds or a new object has
 // anew.
-func (s *stage) objects() map[string]string {
+func (s *scene) objects() map[string]string {
 	s.Helper()
 	found := map[string]string{}
 	for _, gvk := range object.Kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk)
-		s.must(api.List(s.ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{object.LabelManagedBy: object.ManagedBy}))
+		s.Must(api.List(s.Ctx, list, client.InNamespace(s.Namespace), client.MatchingLabels{object.LabelManagedBy: object.ManagedBy}))
 		for i := range list.Items {
 			obj := &list.Items[i]
 			kept := map[string]any{"labels": obj.GetLabels(), "digest": object.Digest(obj)}
@@ -174,7 +148,7 @@ func (s *stage) objects() map[string]string {
 				delete(spec, "clusterIPs")
 			}
 			data, err := json.Marshal(kept)
-			s.must(err)
+			s.Must(err)
 			found[gvk.Kind+"/"+obj.GetName()] = string(data)
 		}
 	}

@@ -17,6 +17,7 @@ type Request struct {
 	Resource  string // deployments, dataservices/status
 	Namespace string
 	Name      string
+	Initial   bool // what a cache begins with: a list of some version, or a watch that starts with one
 }
 
 func (r Request) String() string {
@@ -63,7 +64,9 @@ func Parse(method string, u *url.URL, contentType string) Request {
 	if len(parts) > 2 {
 		r.Resource += "/" + parts[2]
 	}
-	r.Verb = verb(method, u.Query(), contentType, r.Name != "")
+	query := u.Query()
+	r.Verb = verb(method, query, contentType, r.Name != "")
+	r.Initial = query.Get("sendInitialEvents") == "true" || r.Verb == "list" && query.Has("resourceVersion")
 	return r
 }
 

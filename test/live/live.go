@@ -158,11 +158,6 @@ func NewBaseline(objects map[string]*unstructured.Unstructured) *Baseline {
 	return b
 }
 
-// IsAnother tells whether an object was deleted and created anew since it was last as it was.
-func (b *Baseline) IsAnother(obj *unstructured.Unstructured) bool {
-	return obj.GetUID() != b.known[fields.ID(obj)].uid
-}
-
 // Differs tells whether an object has other content than it had.
 func (b *Baseline) Differs(obj *unstructured.Unstructured) bool {
 	return content(obj) != content(b.Was[fields.ID(obj)])

@@ -21,6 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/preview"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/inject"
 )
 
@@ -86,7 +87,7 @@ func nulls(ctx context.Context, w *walker) error {
 		holderOf(unknown, p.path)[p.leaf()+"X"] = "a"
 		c = result{kind: "unknown field", what: p.String() + "X", verdict: refused}
 		_, err = w.try(ctx, unknown, client.FieldValidation("Strict"))
-		c.err = mentions(fmt.Sprint(err), "unknown field", p.leaf()+"X")
+		c.err = harness.Mentions(fmt.Sprint(err), "unknown field", p.leaf()+"X")
 		if stored, err := w.try(ctx, unknown); c.err == nil && err == nil && strings.Contains(fmt.Sprint(stored), p.leaf()+"X") {
 			c.err = errors.New("it is stored")
 		}
@@ -217,7 +218,7 @@ func (w *walker) judgeText(ctx context.Context, l place, spec map[string]any, pa
 	ds, err := w.stored(ctx, l.spec(spec, payload))
 	if err != nil {
 		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-			return refused, mentions(err.Error(), l.leaf())
+			return refused, harness.Mentions(err.Error(), l.leaf())
 		}
 		return "", err
 	}
@@ -227,7 +228,7 @@ func (w *walker) judgeText(ctx context.Context, l place, spec map[string]any, pa
 		if !errors.As(err, &mistake) {
 			return "", fmt.Errorf("no field is named: %w", err)
 		}
-		return reported, mentions(mistake.Field, l.where())
+		return reported, harness.Mentions(mistake.Field, l.where())
 	}
 	if ds, err = w.stored(ctx, l.spec(spec, inject.Neutral)); err != nil {
 		return "", fmt.Errorf("a neutral text is refused, this one is not: %w", err)

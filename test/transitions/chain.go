@@ -13,6 +13,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"d3os.com/d3os-operator/test/fields"
 )
@@ -135,6 +136,10 @@ func (w *walker) walkBatch(ctx context.Context, b batch) error {
 // tryBatch gives each property its values one after the other, and then what it had.
 func (w *walker) tryBatch(ctx context.Context, b batch) error {
 	before := w.before
+	lives, err := w.lives(ctx)
+	if err != nil {
+		return err
+	}
 	steps := 0
 	for _, c := range b {
 		steps = max(steps, len(c.values))
@@ -155,15 +160,37 @@ func (w *walker) tryBatch(ctx context.Context, b batch) error {
 		if err := shows(moving, before, after); err != nil {
 			return fmt.Errorf("%s: %w", describe(moving, i), err)
 		}
-		before = after
+		now, err := w.lives(ctx)
+		if err != nil {
+			return err
+		}
+		for _, id := range fields.Compare(before, after).Changed {
+			if now[id] != lives[id] && !slices.ContainsFunc(moving, func(c chain) bool { return c.entry.Replaces }) {
+				return fmt.Errorf("%s: %s was deleted and created anew", describe(moving, i), id)
+			}
+		}
+		before, lives = after, now
 	}
 	return w.recovered(ctx)
+}
+
+// lives returns which object has each name now.
+func (w *walker) lives(ctx context.Context) (map[string]types.UID, error) {
+	objects, err := w.space.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]types.UID{}
+	for id, obj := range objects {
+		found[id] = obj.GetUID()
+	}
+	return found, nil
 }
 
 // carryOut changes the spec and expects it to be carried out as planned, without a storm.
 func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstructured.Unstructured, error) {
 	var after []*unstructured.Unstructured
-	return after, w.calm(3*int64(len(w.before))+20, 60, func() error {
+	return after, w.calm(3*len(w.before)+20, 60, func() error {
 		generation, err := w.change(ctx, spec)
 		if err != nil {
 			return fmt.Errorf("the change is refused: %w", err)

@@ -26,6 +26,7 @@ type entry struct {
 	Silent    string         `json:"silent"`
 	All       bool           `json:"all"`
 	Shares    bool           `json:"shares"`
+	Replaces  bool           `json:"replaces"` // an object is deleted and created anew for it
 	Elsewhere string         `json:"elsewhere"`
 }
 

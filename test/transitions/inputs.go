@@ -16,6 +16,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // input is a change of the base and what is to become of it.
@@ -118,9 +119,9 @@ func (w *walker) input(ctx context.Context, in input) error {
 		if err == nil {
 			return errors.New("it is accepted")
 		}
-		return mentions(err.Error(), in.words...)
+		return harness.Mentions(err.Error(), in.words...)
 	case reported:
-		return w.mistake(ctx, spec, func(message string) error { return mentions(message, in.words...) })
+		return w.mistake(ctx, spec, func(message string) error { return harness.Mentions(message, in.words...) })
 	case troubled: // only the API server knows
 		generation, err := w.change(ctx, spec)
 		if err != nil {

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/fields"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // sequence changes properties at random, good values and wrong ones, each on top of those
@@ -80,13 +80,13 @@ func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, bool,
 	generation, err := w.change(ctx, spec)
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return refused, false, mentions(err.Error(), "spec")
+		return refused, false, harness.Mentions(err.Error(), "spec")
 	case err != nil:
 		return "", false, err
 	}
 	planned, planErr := w.planned(ctx)
 	v := carriedOut
-	err = w.calm(3*int64(len(w.before))+20, 60, func() error {
+	err = w.calm(3*len(w.before)+20, 60, func() error {
 		return w.until(func() error {
 			if planErr != nil {
 				v = reported
@@ -124,13 +124,5 @@ func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, bool,
 
 // isWrong expects the spec to be named as wrong, in these words.
 func (w *walker) isWrong(generation int64, words ...string) error {
-	ds, err := w.seenAt(w.name, generation)
-	if err != nil {
-		return err
-	}
-	c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDegraded)
-	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != dsv1.ReasonInvalidSpec {
-		return errors.Join(errors.New("it is not named as wrong"), fmt.Errorf("phase %s: %s", ds.Status.Phase, ds.Status.Message))
-	}
-	return mentions(c.Message, words...)
+	return w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec, words...)
 }

@@ -66,7 +66,7 @@ func (w *walker) hindered(ctx context.Context, what string, hindrance client.Obj
 	})
 	err = errors.Join(err, w.api.Delete(ctx, hindrance))
 	if err == nil { // without it, the change is carried out
-		ds, _ := w.get(w.name)
+		ds := w.last(w.name)
 		err = w.until(func() error { return w.isReady(w.name, ds.Generation) })
 	}
 	return w.record(ctx, "surroundings", what, troubled, errors.Join(err, w.recovered(ctx)))

@@ -9,17 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -41,19 +38,15 @@ type walker struct {
 	*suite
 	space live.Namespace
 	name  string
-	op    *operator
-	wrote *counter
-	seed  int64 // of what it does, where that is random
+	op    *harness.Operator
+	wrote *harness.Record // by all operators of the namespace
+	seed  int64           // of what it does, where that is random
 
 	spec   map[string]any               // it was created with
 	before []*unstructured.Unstructured // planned then
 	was    *live.Baseline               // there then
 
-	mu    sync.Mutex
-	now   map[string]*dsv1.DataService // as last seen
-	moved chan struct{}                // closed at the next change
-	done  context.CancelFunc
-	ended sync.WaitGroup
+	seen *harness.Journal // of DataServices
 }
 
 // walk makes a namespace with what specs refer to, and starts an operator for it.
@@ -62,7 +55,7 @@ func (s *suite) walk(ctx context.Context) (*walker, error) {
 	if err := s.api.Create(ctx, namespace); err != nil {
 		return nil, fmt.Errorf("create a namespace: %w", err)
 	}
-	w := &walker{suite: s, name: "platform", wrote: &counter{}, now: map[string]*dsv1.DataService{}, moved: make(chan struct{})}
+	w := &walker{suite: s, name: "platform", wrote: &harness.Record{}}
 	w.space = live.Namespace{API: s.api, Planner: s.planner, Name: namespace.Name}
 	objects, err := fields.Objects()
 	if err != nil {
@@ -76,76 +69,44 @@ func (s *suite) walk(ctx context.Context) (*walker, error) {
 			return nil, err
 		}
 	}
-	watching, cancel := context.WithCancel(ctx)
-	w.done = cancel
-	events, err := s.api.Watch(watching, &dsv1.DataServiceList{}, client.InNamespace(namespace.Name))
-	if err != nil {
+	if w.seen, err = harness.NewJournal(ctx, s.api, namespace.Name, &dsv1.DataServiceList{}); err != nil {
 		return nil, err
 	}
-	w.ended.Go(func() { w.follow(watching, events) })
-	w.op, err = startOperator(ctx, s.config, namespace.Name, w.wrote)
-	return w, err
+	return w, w.operate(ctx)
+}
+
+// operate starts an operator for the namespace and waits until it is active.
+func (w *walker) operate(ctx context.Context) (err error) {
+	config, options := rest.CopyConfig(w.config), harness.ManagerOptions(w.space.Name)
+	config.Wrap(w.wrote.Before)
+	if w.op, err = harness.Start(ctx, config, options); err != nil {
+		return err
+	}
+	return w.op.Active(patience)
 }
 
 // end stops the operator and takes the namespace's objects away.
 func (w *walker) end(ctx context.Context) error {
 	var err error
 	if w.op != nil {
-		err = w.op.stop()
+		err = w.op.Stop(patience)
 	}
-	w.done()
-	w.ended.Wait()
+	err = errors.Join(err, w.seen.Close())
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.space.Name}}
 	return errors.Join(err, client.IgnoreNotFound(w.api.Delete(ctx, namespace)))
 }
 
-// follow keeps the DataServices as last seen.
-func (w *walker) follow(ctx context.Context, events watch.Interface) {
-	for ctx.Err() == nil {
-		stop := context.AfterFunc(ctx, events.Stop)
-		version := ""
-		for event := range events.ResultChan() {
-			ds, ok := event.Object.(*dsv1.DataService)
-			if !ok || event.Type == watch.Bookmark {
-				continue
-			}
-			version = ds.ResourceVersion
-			w.mu.Lock()
-			if event.Type == watch.Deleted {
-				delete(w.now, ds.Name)
-			} else {
-				w.now[ds.Name] = ds
-			}
-			close(w.moved)
-			w.moved = make(chan struct{})
-			w.mu.Unlock()
-		}
-		stop()
-		again, err := w.api.Watch(ctx, &dsv1.DataServiceList{}, client.InNamespace(w.space.Name),
-			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
-		if err != nil {
-			return
-		}
-		events = again
-	}
-}
-
-func (w *walker) get(name string) (*dsv1.DataService, <-chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now[name], w.moved
+// last returns a DataService as last seen, or nil.
+func (w *walker) last(name string) *dsv1.DataService {
+	return harness.Lookup[*dsv1.DataService](w.seen, name)
 }
 
 // until waits until a condition holds; it returns what is missing when time is up.
 func (w *walker) until(holds func() error) error { return w.within(patience, holds) }
 
 func (w *walker) within(limit time.Duration, holds func() error) error {
-	moved := func() <-chan struct{} {
-		_, moved := w.get("")
-		return moved
-	}
 	// Now and then for conditions that look beyond the DataServices.
-	return harness.Within(limit, 100*time.Millisecond, moved, holds)
+	return harness.Within(limit, 100*time.Millisecond, w.seen.Next, holds)
 }
 
 // start creates the DataService and remembers what there is once it is ready.
@@ -209,28 +170,13 @@ func (w *walker) planned(ctx context.Context) ([]*unstructured.Unstructured, err
 
 // seenAt returns the DataService once the operator has seen a generation of it.
 func (w *walker) seenAt(name string, generation int64) (*dsv1.DataService, error) {
-	ds, _ := w.get(name)
-	if ds == nil || ds.Generation < generation || ds.Status.ObservedGeneration < generation {
-		return nil, fmt.Errorf("%s has not observed generation %d", name, generation)
-	}
-	return ds, nil
+	ds := w.last(name)
+	return ds, harness.Observed(ds, generation)
 }
 
 // isReady returns why a DataService is not ready in a generation, or nil.
 func (w *walker) isReady(name string, generation int64) error {
-	ds, err := w.seenAt(name, generation)
-	if err != nil {
-		return err
-	}
-	if !meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionReady) || ds.Status.Phase != dsv1.PhaseRunning {
-		return fmt.Errorf("phase %s: %s", ds.Status.Phase, ds.Status.Message)
-	}
-	for _, c := range ds.Status.Components {
-		if c.Ready < c.Desired {
-			return fmt.Errorf("ready, but %s has %d of %d pods", c.Name, c.Ready, c.Desired)
-		}
-	}
-	return nil
+	return harness.IsReady(w.last(name), generation)
 }
 
 // says returns how a condition differs from what is asked for, or nil.
@@ -239,21 +185,7 @@ func (w *walker) says(name string, generation int64, kind, reason string, words 
 	if err != nil {
 		return err
 	}
-	c := meta.FindStatusCondition(ds.Status.Conditions, kind)
-	if c == nil || c.Status != metav1.ConditionTrue || reason != "" && c.Reason != reason {
-		return fmt.Errorf("phase %s, condition %s is %+v", ds.Status.Phase, kind, c)
-	}
-	return mentions(c.Message, words...)
-}
-
-// mentions returns which of the words a text lacks, or nil.
-func mentions(text string, words ...string) error {
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			return fmt.Errorf("it does not mention %q: %s", word, shorten(text, 600))
-		}
-	}
-	return nil
+	return harness.HasCondition(ds, kind, metav1.ConditionTrue, reason, words...)
 }
 
 // asPlanned returns how what is there differs from the plan, or nil; what is not planned
@@ -302,15 +234,15 @@ func (w *walker) asBefore(ctx context.Context) error {
 }
 
 // calm runs something and bounds what the operator writes and complains about meanwhile.
-func (w *walker) calm(objects, status int64, do func() error) error {
-	wroteObjects, wroteStatus, mark := w.wrote.objects.Load(), w.wrote.status.Load(), w.logs.mark()
+func (w *walker) calm(objects, status int, do func() error) error {
+	wrote, mark := w.wrote.Mark(), w.logs.mark()
 	if err := do(); err != nil {
 		return err
 	}
-	if n := w.wrote.objects.Load() - wroteObjects; n > objects {
+	if n := len(w.wrote.Since(wrote, writesOther)); n > objects {
 		return fmt.Errorf("a storm: %d writes of objects, %d expected at most", n, objects)
 	}
-	if n := w.wrote.status.Load() - wroteStatus; n > status {
+	if n := len(w.wrote.Since(wrote, harness.Sent.WritesStatus)); n > status {
 		return fmt.Errorf("a storm: %d writes of the status, %d expected at most", n, status)
 	}
 	if lines := w.logs.since(mark, w.space.Name); len(lines) > 20 {
@@ -319,11 +251,14 @@ func (w *walker) calm(objects, status int64, do func() error) error {
 	return nil
 }
 
+// writesOther reports whether a request is to write anything but a status.
+func writesOther(s harness.Sent) bool { return s.Writes() && !s.WritesStatus() }
+
 // quiet expects the operator to write nothing while it looks on.
 func (w *walker) quiet() error {
-	objects, status := w.wrote.objects.Load(), w.wrote.status.Load()
+	mark := w.wrote.Mark()
 	if w.within(glance, func() error {
-		if w.wrote.objects.Load() > objects || w.wrote.status.Load() > status {
+		if len(w.wrote.Since(mark, harness.Sent.Writes)) > 0 {
 			return nil
 		}
 		return errors.New("nothing is written")

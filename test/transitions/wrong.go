@@ -37,7 +37,7 @@ func namesField(err error, p *property) error {
 	case !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err):
 		return fmt.Errorf("refused for another reason: %w", err)
 	}
-	return mentions(err.Error(), p.leaf())
+	return harness.Mentions(err.Error(), p.leaf())
 }
 
 // mistakes expects the operator to name a property whose value is wrong, and to change nothing
@@ -66,7 +66,7 @@ func (p *property) where() string {
 
 // named expects a message to name the property, or the place of a pod where the API server found it.
 func (p *property) named(message string) error {
-	if err := mentions(message, p.where()); err != nil {
+	if err := harness.Mentions(message, p.where()); err != nil {
 		return err
 	}
 	for _, word := range []string{p.leaf(), "spec.template.", "spec.jobTemplate.", "its pods have"} {
@@ -91,7 +91,7 @@ func (w *walker) mistake(ctx context.Context, spec map[string]any, named func(me
 				}
 				return err
 			}
-			ds, _ := w.get(w.name)
+			ds := w.last(w.name)
 			if err := named(ds.Status.Message); err != nil {
 				return &harness.FinalError{Err: err}
 			}

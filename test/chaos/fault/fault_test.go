@@ -101,7 +101,7 @@ func TestCrashes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, p := serve(t), New()
 			rule := &Rule{When: isWrite, Skip: 1, Times: 1, Do: c.do}
-			p.Add(rule)
+			p.Rule(rule)
 			if body, _, err := s.do(t, p, http.MethodPost, path); body != "answer" || err != nil {
 				t.Fatalf("the first write: %q, %v", body, err)
 			}
@@ -119,7 +119,7 @@ func TestCrashes(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	s, p := serve(t), New()
-	p.Add(&Rule{When: isWrite, Times: 1, Do: Lose}, &Rule{When: isWrite, Skip: 0, Times: 1, Do: TimeOut},
+	p.Rule(&Rule{When: isWrite, Times: 1, Do: Lose}, &Rule{When: isWrite, Skip: 0, Times: 1, Do: TimeOut},
 		&Rule{When: isWrite, Times: 1, Do: RefuseFor(http.StatusTooManyRequests, "TooManyRequests", 3)})
 	if _, _, err := s.do(t, p, http.MethodPost, path); !errors.Is(err, ErrLost) || s.reached() != 1 {
 		t.Errorf("lost: %v", err)
@@ -133,14 +133,14 @@ func TestAnswers(t *testing.T) {
 	if body, _, err := s.do(t, p, http.MethodPost, path); err != nil || body != "answer" || s.reached() != 3 {
 		t.Errorf("after that: %q, %v", body, err)
 	}
-	if codes := fmt.Sprint(p.Since(0, func(r Request) bool { return r.Code == http.StatusOK })); strings.Count(codes, "create") != 3 {
+	if codes := fmt.Sprint(p.Since(0, func(r harness.Sent) bool { return r.Code == http.StatusOK })); strings.Count(codes, "create") != 3 {
 		t.Errorf("recorded: %s", codes)
 	}
 }
 
 func TestPast(t *testing.T) {
 	s, p := serve(t), New()
-	p.Add(&Rule{When: func(harness.Request) bool { return true }, Do: Past("42")})
+	p.Rule(&Rule{When: func(harness.Request) bool { return true }, Do: Past("42")})
 	if _, r, err := s.do(t, p, http.MethodGet, path+"?watch=true&sendInitialEvents=true"); err != nil || r.code != http.StatusUnprocessableEntity {
 		t.Errorf("a list as the start of a watch: %v", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 
 	"d3os.com/d3os-operator/test/harness"
@@ -22,21 +21,15 @@ var ErrCrashed = errors.New("fault: this process has crashed")
 // ErrLost is what the sender gets when the answer is lost.
 var ErrLost = errors.New("fault: the connection broke before the answer came")
 
-// Request is one request that a process sent, and what came of it.
-type Request struct {
-	harness.Request
-
-	Code int // of the answer that the API server gave; 0 for none
-}
-
 // Process is one process of the operator, as the API server sees it.
 type Process struct {
+	harness.Record
+
 	crashed context.Context
 	crash   context.CancelFunc
 
 	mu       sync.Mutex
 	rules    []*Rule
-	requests []Request
 	inFlight int // requests without an answer, watches aside
 	streams  map[*stream]struct{}
 	held     map[string]chan struct{} // resource -> closed when its watches go on
@@ -59,11 +52,11 @@ func (p *Process) roundTrip(req *http.Request, next http.RoundTripper) (*http.Re
 		return nil, ErrCrashed
 	}
 	parsed := harness.Parse(req.Method, req.URL, req.Header.Get("Content-Type"))
-	i, rule := p.admit(parsed)
+	answered, rule := p.Add(parsed), p.admit(parsed)
 	call := &Call{Request: parsed, process: p, http: req, send: func(req *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(req)
 		if response != nil {
-			p.answered(i, response.StatusCode)
+			answered(response.StatusCode)
 		}
 		return response, err
 	}}
@@ -74,26 +67,19 @@ func (p *Process) roundTrip(req *http.Request, next http.RoundTripper) (*http.Re
 	return call.do(rule)
 }
 
-// admit records a request and returns its place in the record and the rule that it meets, if any.
-func (p *Process) admit(r harness.Request) (int, *Rule) {
+// admit returns the rule that a request meets, if any.
+func (p *Process) admit(r harness.Request) *Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.requests = append(p.requests, Request{Request: r})
 	if r.Verb != "watch" {
 		p.inFlight++
 	}
 	for _, rule := range p.rules {
 		if rule.meets(r) {
-			return len(p.requests) - 1, rule
+			return rule
 		}
 	}
-	return len(p.requests) - 1, nil
-}
-
-func (p *Process) answered(i, code int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.requests[i].Code = code
+	return nil
 }
 
 func (p *Process) done() {
@@ -102,8 +88,8 @@ func (p *Process) done() {
 	p.inFlight--
 }
 
-// Add adds a rule. The first rule that a request meets decides.
-func (p *Process) Add(rules ...*Rule) {
+// Rule adds rules. The first rule that a request meets decides.
+func (p *Process) Rule(rules ...*Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, rules...)
@@ -132,20 +118,6 @@ func (p *Process) Crash() {
 
 // Crashed is closed when the process crashes.
 func (p *Process) Crashed() <-chan struct{} { return p.crashed.Done() }
-
-// Mark is a place in the record of requests: now.
-func (p *Process) Mark() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.requests)
-}
-
-// Since returns the requests after a mark that are as asked for.
-func (p *Process) Since(mark int, is func(Request) bool) []Request {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(p.requests[mark:]), func(r Request) bool { return !is(r) })
-}
 
 // InFlight is how many requests wait for their answers, watches aside.
 func (p *Process) InFlight() int {

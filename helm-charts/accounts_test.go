@@ -1,0 +1,132 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmcharts_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+)
+
+// What makes databases and users changes without the pod.
+func TestAccountsOfMySQL(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, len(items(at(made(t, component.ChartMySQL, "{}").pod(t), "spec", "containers"))), 1)
+	one := made(t, component.ChartMySQL, "{databases: [a]}")
+	two := made(t, component.ChartMySQL, "{databases: [a, b], users: [{name: u, databases: [a, b]}, {name: v}]}")
+	assert.DeepEqual(t, one.pod(t), two.pod(t))
+	assert.Equal(t, at(one["ConfigMap/mysql-dataservice-accounts"], "data", "list"), "database a\n")
+	assert.Equal(t, at(two["ConfigMap/mysql-dataservice-accounts"], "data", "list"), "database a\ndatabase b\nuser u a b\nuser v\n")
+	spec := two.pod(t)["spec"]
+	accounts := named(at(spec, "containers"), "accounts")
+	assert.Equal(t, at(named(at(spec, "volumes"), "accounts-passwords"), "secret", "secretName"), "mysql-dataservice-users")
+	assert.Equal(t, named(accounts["volumeMounts"], "accounts")["subPath"], nil)
+	assert.Equal(t, named(accounts["volumeMounts"], "var-run-mysqld")["mountPath"], named(two.container(t)["volumeMounts"], "var-run-mysqld")["mountPath"])
+	assert.DeepEqual(t, named(accounts["env"], "MYSQL_USER"), named(two.container(t)["env"], "MYSQL_USER"))
+	assert.Equal(t, named(accounts["env"], "MYSQL_PASSWORD") == nil, true)
+	theirs := made(t, component.ChartMySQL, "{users: [{name: u}], usersSecret: theirs, env: {MYSQL_USER: a}, envs: [{name: MYSQL_ROOT_PASSWORD, value: b}]}").pod(t)["spec"]
+	assert.Equal(t, at(named(at(theirs, "volumes"), "accounts-passwords"), "secret", "secretName"), "theirs")
+	assert.Equal(t, flow(t, named(at(theirs, "containers"), "accounts")["env"]), `[{"name":"MYSQL_ROOT_PASSWORD","value":"b"},{"name":"MYSQL_USER","value":"a"}]`)
+	for _, values := range []string{"{databases: ['a`b']}", "{databases: ['']}", "{users: [{name: root}]}", "{users: [{name: \"a'\"}]}", "{users: [{name: a, databases: ['%']}]}"} {
+		assert.Assert(t, schemaErrors(t, component.ChartMySQL, parsed(t, values)) != nil, values)
+	}
+}
+
+// server stands in for the mysql client: it answers the question whether the server serves with the text
+// of the file "state", and writes all other statements that it is given to a file of their own.
+const server = `#!/bin/sh
+for argument; do
+  case $argument in *hunter2*) echo "a password among the arguments" >&2; exit 1 ;; esac
+done
+[ "$MYSQL_PWD" = hunter2 ] || { echo "not root" >&2; exit 1; }
+[ "$1" = --no-defaults ] || exit 1
+statements=$(cat; echo .)
+case $statements in
+*skip_networking*) cat "$FAKE/state" ;;
+*) echo run >>"$FAKE/runs"; printf '%s' "${statements%.}" >"$FAKE/sql"; [ ! -e "$FAKE/broken" ] || { echo "ERROR 1045" >&2; exit 1; } ;;
+esac
+`
+
+func TestAccountsScript(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := func(name string) string { return filepath.Join(folder, name) }
+	write := func(name, text string) {
+		t.Helper()
+		assert.NilError(t, os.MkdirAll(filepath.Dir(file(name)), 0o700))
+		assert.NilError(t, os.WriteFile(file(name), []byte(text), 0o600))
+	}
+	read := func(name string) string {
+		data, _ := os.ReadFile(file(name))
+		return string(data)
+	}
+	is := func(what string, done func() bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+			assert.Assert(t, time.Now().Before(end), "%s; it says:\n%s", what, read("stderr"))
+		}
+	}
+	ready := func() bool { _, err := os.Stat(file("ready")); return err == nil }
+	runs := func() int { return strings.Count(read("runs"), "run") }
+	says := func(text string) func() bool {
+		return func() bool { return !ready() && strings.Contains(read("stderr"), text) }
+	}
+
+	write("bin/mysql", server)
+	write("bin/sleep", "#!/bin/sh\nexec /bin/sleep 0.05\n")
+	assert.NilError(t, os.Chmod(file("bin/mysql"), 0o700))
+	assert.NilError(t, os.Chmod(file("bin/sleep"), 0o700))
+	write("ready", "of the last run")
+	write("list", "database a_b\nuser u a_b c\nuser v\n")
+	password := "it's \\ \"$(x)` \n two\n"
+	write("passwords/u", password)
+	stderr, err := os.Create(file("stderr"))
+	assert.NilError(t, err)
+	command := exec.CommandContext(t.Context(), "/bin/sh", "mysql/files/accounts.sh", file("list"), file("passwords"), "socket", file("ready"))
+	command.Env = []string{"PATH=" + file("bin") + ":" + os.Getenv("PATH"), "FAKE=" + folder, "MYSQL_ROOT_PASSWORD=hunter2", "MYSQL_USER=o'brien"}
+	command.Stderr = stderr
+	assert.NilError(t, command.Start())
+
+	is("a password is missing", says("user v: there is no password"))
+	write("passwords/v", "p")
+	write("state", "1\t1\n")
+	is("the server of a first start is not it", says("the server is being set up"))
+	write("state", "0\t0\n")
+	is("the account is not there yet", says("the account 'o'brien'@'%' does not exist"))
+	assert.Equal(t, runs(), 0)
+	write("state", "0\t1\n")
+	is("all is done", ready)
+	assert.Equal(t, runs(), 1)
+	quoted := `'it''s \\ "$(x)` + "` \n two\n'"
+	assert.Equal(t, read("sql"), "SET SESSION sql_mode = '';\n"+
+		"CREATE DATABASE IF NOT EXISTS `a_b` DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;\n"+
+		"GRANT ALL PRIVILEGES ON `a\\_b`.* TO 'o''brien'@'%';\n"+
+		"CREATE USER IF NOT EXISTS 'u'@'%' IDENTIFIED BY "+quoted+";\nALTER USER 'u'@'%' IDENTIFIED BY "+quoted+";\n"+
+		"GRANT ALL PRIVILEGES ON `a\\_b`.* TO 'u'@'%';\nGRANT ALL PRIVILEGES ON `c`.* TO 'u'@'%';\n"+
+		"CREATE USER IF NOT EXISTS 'v'@'%' IDENTIFIED BY 'p';\nALTER USER 'v'@'%' IDENTIFIED BY 'p';\n")
+	time.Sleep(300 * time.Millisecond)
+	assert.Equal(t, runs(), 1, "nothing changed")
+
+	write("broken", "")
+	write("passwords/v", "changed")
+	is("the server refuses", says("ERROR 1045"))
+	assert.NilError(t, os.Remove(file("broken")))
+	is("a new password is set", func() bool { return ready() && strings.Contains(read("sql"), "IDENTIFIED BY 'changed'") })
+	before := runs()
+	write("list", "database a_b\nuser o'brien a_b\n")
+	is("the services' account is not a user's", says("that account has its password from elsewhere"))
+	assert.Equal(t, runs(), before)
+	assert.Assert(t, !strings.Contains(read("stderr"), "changed") && !strings.Contains(read("stderr"), "hunter2"), "no password is printed")
+
+	assert.NilError(t, command.Process.Signal(syscall.SIGTERM))
+	assert.NilError(t, command.Wait(), "it ends on TERM")
+}

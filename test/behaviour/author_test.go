@@ -1,0 +1,110 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+// T8. With the policy of config/admission, who may write DataServices and no pods may write none, and
+// who may create what a DataService consists of, may. What else writes to a DataService goes on.
+func TestThreatAuthorWithoutRights(t *testing.T) {
+	e := alone(t) // the policy is the whole cluster's
+	for _, object := range manifests(e, "config/admission/authors.yaml") {
+		e.Must(api.Create(e.Ctx, object))
+		e.Cleanup(func() { e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, object))) })
+	}
+	editor := e.role("dataservice_editor_role.yaml")
+	create := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"create"}}
+	}
+	makes := []rbacv1.PolicyRule{
+		create("", "pods", "secrets", "services", "persistentvolumeclaims"),
+		create("networking.k8s.io", "ingresses", "networkpolicies"),
+	}
+	someone := e.client("someone", slices.Concat(editor, makes)...)
+	nobody := e.client("nobody", editor...)
+	escape := func() *unstructured.Unstructured {
+		ds := small(fields{"auth": fields{"serviceAccountName": "admin", "podTemplate": fields{"spec": fields{"hostPID": true}}}})
+		ds.SetNamespace(e.Namespace)
+		return ds
+	}
+	e.Until("the policy is in force", func() error {
+		err := nobody.Create(e.Ctx, escape(), client.DryRunAll)
+		return unless(apierrors.IsForbidden(err) && strings.Contains(err.Error(), "create pods"), fmt.Sprint(err))
+	})
+	// Each of the rights is needed.
+	for i, rule := range makes {
+		for j, resource := range rule.Resources {
+			less := slices.Clone(makes)
+			less[i] = create(rule.APIGroups[0], slices.Delete(slices.Clone(rule.Resources), j, j+1)...)
+			err := e.client(fmt.Sprintf("without-%d-%d", i, j), slices.Concat(editor, less)...).Create(e.Ctx, escape(), client.DryRunAll)
+			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "create "+resource) {
+				t.Errorf("without the right to create %s: %v", resource, err)
+			}
+		}
+	}
+	ds := escape()
+	e.Must(api.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "admin"}}))
+	e.Must(someone.Create(e.Ctx, ds))
+	e.Start(func(cfg *rest.Config, _ *manager.Options) { // its writes of the status are nobody's business
+		as(cfg, e.account("operator", e.role("role.yaml")...))
+	})
+	e.Ready(ds.GetName())
+	change := func(c client.Client, patch string) error {
+		return c.Patch(e.Ctx, ds.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+	}
+	if err := change(nobody, `{"spec":{"auth":{"podTemplate":null}}}`); !apierrors.IsForbidden(err) {
+		t.Errorf("the spec was changed: %v", err)
+	}
+	e.Must(change(nobody, `{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/mine"]}}`))
+	e.Must(change(someone, `{"spec":{"auth":{"podTemplate":null}}}`))
+	e.Must(nobody.Delete(e.Ctx, ds.DeepCopy()))
+	e.Must(change(nobody, `{"metadata":{"finalizers":null}}`))
+	e.Until("it goes", func() error { return unless(e.DataService(ds.GetName()) == nil, "it does not") })
+}
+
+// client is the API as an account with these rights sees it, once it has them.
+func (e *env) client(account string, rules ...rbacv1.PolicyRule) client.Client {
+	e.Helper()
+	cfg := rest.CopyConfig(config)
+	as(cfg, e.account(account, rules...))
+	c, err := client.New(cfg, client.Options{Scheme: api.Scheme()})
+	e.Must(err)
+	e.Until(account+" has its rights", func() error { return c.List(e.Ctx, &dsv1.DataServiceList{}, client.InNamespace(e.Namespace)) })
+	return c
+}
+
+// manifests reads the objects of a file of the repository.
+func manifests(e *env, file string) []*unstructured.Unstructured {
+	e.Helper()
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), file))
+	e.Must(err)
+	var found []*unstructured.Unstructured
+	for text := range strings.SplitSeq(string(data), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		e.Must(yaml.Unmarshal([]byte(text), &object.Object))
+		found = append(found, object)
+	}
+	return found
+}

@@ -1,0 +1,201 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Options say what an emulator runs.
+type Options struct {
+	// Namespace is the one whose pods are emulated. The scheduler binds them to the emulator's nodes.
+	Namespace string
+	// Images are the programs, by the image's name with or without its tag, or by the container's name.
+	Images map[string]Image
+	// Nodes is how many nodes there are. Default: 1.
+	Nodes int
+	// Backoff is the wait before the second restart of a container; it doubles up to 30 times itself.
+	// A kubelet waits 10 s at first. Default: 200 ms.
+	Backoff time.Duration
+}
+
+// Emulator runs the pods of a namespace.
+type Emulator struct {
+	api     kubernetes.Interface
+	config  *rest.Config
+	options Options
+	guard   *guard
+	dir     string // everything that pods and claims keep
+	network *network
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	seen    cache.Store // pods of the namespace
+
+	mu    sync.Mutex
+	nodes map[string]*node
+	pods  map[types.UID]*pod
+}
+
+// Start makes nodes and runs the namespace's pods on them until Stop.
+func Start(ctx context.Context, config *rest.Config, options Options) (*Emulator, error) {
+	options.Nodes = max(options.Nodes, 1)
+	if options.Backoff == 0 {
+		options.Backoff = 200 * time.Millisecond
+	}
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect the emulator: %w", err)
+	}
+	e := &Emulator{api: api, config: config, options: options, nodes: map[string]*node{}, pods: map[types.UID]*pod{}}
+	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := e.start(ctx); err != nil {
+		return nil, errors.Join(err, e.Stop())
+	}
+	return e, nil
+}
+
+func (e *Emulator) start(ctx context.Context) error {
+	var err error
+	if e.dir, err = os.MkdirTemp("", "d3os-pods-"); err != nil {
+		return fmt.Errorf("make a folder for pods: %w", err)
+	}
+	if e.guard, err = newGuard(e.dir); err != nil {
+		return err
+	}
+	if e.network, err = claimNetwork(); err != nil {
+		return err
+	}
+	if err := e.layOutImages(); err != nil {
+		return err
+	}
+	for i := range e.options.Nodes {
+		if err := e.addNode(ctx, fmt.Sprintf("%s-node-%d", e.options.Namespace, i+1)); err != nil {
+			return err
+		}
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(e.api, 0, informers.WithNamespace(e.options.Namespace))
+	pods, claims := factory.Core().V1().Pods().Informer(), factory.Core().V1().PersistentVolumeClaims().Informer()
+	e.seen = pods.GetStore()
+	if _, err := pods.AddEventHandler(handler(e.see, e.gone)); err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	if _, err := claims.AddEventHandler(handler(func(*corev1.PersistentVolumeClaim) {}, e.claimGone)); err != nil {
+		return fmt.Errorf("watch claims: %w", err)
+	}
+	factory.StartWithContext(e.ctx)
+	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return fmt.Errorf("watch %s: %w", kind, ctx.Err())
+		}
+	}
+	return e.attract(ctx)
+}
+
+// Stop kills all processes, removes the nodes and all files. Pods stay in the API server as they are.
+func (e *Emulator) Stop() error {
+	e.mu.Lock()
+	e.cancel()
+	e.mu.Unlock()
+	e.running.Wait()
+	var errs []error
+	for name := range e.nodes {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		errs = append(errs, e.removeNode(ctx, name))
+		cancel()
+	}
+	if e.network != nil {
+		errs = append(errs, e.network.release())
+	}
+	if e.guard != nil {
+		errs = append(errs, e.guard.end())
+	}
+	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
+}
+
+// handler calls one function for what is there and one for what is gone.
+func handler[T any](there, gone func(T)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { there(o.(T)) },
+		UpdateFunc: func(_, o any) { there(o.(T)) },
+		DeleteFunc: func(o any) {
+			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = last.Obj
+			}
+			gone(o.(T))
+		},
+	}
+}
+
+// see starts a pod that is bound to one of the nodes, and tells a running one how it is now.
+func (e *Emulator) see(object *corev1.Pod) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.nodes[object.Spec.NodeName]
+	if n == nil || n.ctx.Err() != nil || e.ctx.Err() != nil {
+		return
+	}
+	if p := e.pods[object.UID]; p != nil {
+		p.update(object)
+		return
+	}
+	p := newPod(e, n, object)
+	e.pods[object.UID] = p
+	p.update(object)
+	e.running.Go(p.run)
+}
+
+// gone kills what a pod has left when it is removed without its node's consent.
+func (e *Emulator) gone(object *corev1.Pod) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p := e.pods[object.UID]; p != nil {
+		p.cancel()
+		delete(e.pods, object.UID)
+	}
+}
+
+func (e *Emulator) claimGone(claim *corev1.PersistentVolumeClaim) {
+	_ = os.RemoveAll(e.claimFolder(claim.UID)) // what stays goes with the emulator's folder
+}
+
+func (e *Emulator) claimFolder(uid types.UID) string {
+	return filepath.Join(e.dir, "claims", string(uid))
+}
+
+// find returns a pod that runs.
+func (e *Emulator) find(name string) (*pod, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.pods {
+		if p.name == name && p.ctx.Err() == nil {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("pod %s/%s does not run here", e.options.Namespace, name)
+}
+
+// claim reads a claim and makes its folder.
+func (e *Emulator) claim(ctx context.Context, name string) (string, error) {
+	claim, err := e.api.CoreV1().PersistentVolumeClaims(e.options.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read claim %s: %w", name, err)
+	}
+	folder := e.claimFolder(claim.UID)
+	return folder, os.MkdirAll(folder, 0o755)
+}

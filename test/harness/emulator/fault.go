@@ -1,0 +1,147 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Kill sends a signal to all processes of a pod's containers, or of one container: SIGKILL is a crash, SIGSTOP a
+// program that hangs until SIGCONT. What a signal leaves to be done is the node's business, as ever.
+func (e *Emulator) Kill(pod string, signal syscall.Signal, containers ...string) error {
+	p, err := e.find(pod)
+	if err != nil {
+		return err
+	}
+	if len(containers) == 0 {
+		containers = p.running()
+	}
+	if len(containers) == 0 {
+		return fmt.Errorf("send %s to pod %s: none of its containers is running", signal, pod)
+	}
+	for _, name := range containers {
+		if err := p.signal(name, signal); err != nil {
+			return fmt.Errorf("send %s to pod %s: %w", signal, pod, err)
+		}
+	}
+	return nil
+}
+
+// WipeVolume empties the folder of a claim, under a program that runs too.
+func (e *Emulator) WipeVolume(ctx context.Context, claim string) error {
+	folder, err := e.claim(ctx, claim)
+	if err != nil {
+		return fmt.Errorf("wipe a volume: %w", err)
+	}
+	entries, err := os.ReadDir(folder)
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(folder, entry.Name())))
+	}
+	if err != nil {
+		return fmt.Errorf("wipe the volume of claim %s: %w", claim, err)
+	}
+	return nil
+}
+
+// VolumeFolder returns where the files of a claim are.
+func (e *Emulator) VolumeFolder(ctx context.Context, claim string) (string, error) {
+	return e.claim(ctx, claim)
+}
+
+// Nodes returns the names of the emulator's nodes.
+func (e *Emulator) Nodes() []string {
+	var names []string
+	for i := range e.options.Nodes {
+		names = append(names, fmt.Sprintf("%s-node-%d", e.options.Namespace, i+1))
+	}
+	return names
+}
+
+// StopNode takes the power from a node: its processes are gone, and it reports nothing. The node and its pods are
+// not ready at once, as the control plane writes it after 40 s without a heartbeat.
+func (e *Emulator) StopNode(ctx context.Context, name string) error {
+	e.mu.Lock()
+	n := e.nodes[name]
+	if n == nil {
+		e.mu.Unlock()
+		return fmt.Errorf("stop node %s: the emulator has no such node", name)
+	}
+	n.cancel()
+	var ended []*pod
+	for uid, p := range e.pods {
+		if p.node == n {
+			ended = append(ended, p)
+			delete(e.pods, uid)
+		}
+	}
+	e.mu.Unlock()
+	for _, p := range ended {
+		<-p.ended
+	}
+	if err := e.setReady(ctx, name, corev1.ConditionUnknown); err != nil {
+		return err
+	}
+	for _, p := range ended {
+		patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"NodeNotReady"}]}}`)
+		_, err := e.api.CoreV1().Pods(e.options.Namespace).Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("write that pod %s is not ready: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// StartNode lets a node come back. Its pods start again, with new addresses.
+func (e *Emulator) StartNode(ctx context.Context, name string) error {
+	e.mu.Lock()
+	n := e.nodes[name]
+	if n == nil || n.ctx.Err() == nil {
+		e.mu.Unlock()
+		return fmt.Errorf("start node %s: there is no such node, or it runs", name)
+	}
+	e.bringUp(n)
+	e.mu.Unlock()
+	for _, object := range e.seen.List() {
+		e.see(object.(*corev1.Pod))
+	}
+	return e.setReady(ctx, name, corev1.ConditionTrue)
+}
+
+// ChangeAddresses lets all nodes fail and come back at once: every pod is back with a new address.
+func (e *Emulator) ChangeAddresses(ctx context.Context) error {
+	for _, name := range e.Nodes() {
+		if err := e.StopNode(ctx, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range e.Nodes() {
+		if err := e.StartNode(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Log returns what a container of a running pod has written.
+func (e *Emulator) Log(pod, container string) (string, error) {
+	p, err := e.find(pod)
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(p.logFile(container))
+	if err != nil {
+		return "", fmt.Errorf("read the log of %s/%s: %w", pod, container, err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,148 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Image is a program that stands in for a container image.
+type Image struct {
+	// Entrypoint and Cmd run where a container has no command and no args, as in a Dockerfile.
+	Entrypoint, Cmd []string
+	// Env is what the image sets, as in a Dockerfile. Nothing of the test's own environment reaches a process.
+	Env map[string]string
+	// Executables are the programs of the image by their name in it, with or without a folder, and their paths on
+	// this machine. Names without a folder are on the PATH of the container's processes, the machine's PATH after them.
+	Executables map[string]string
+	// Rewrite changes what the replacement of paths (see the package) does not cover, such as 0.0.0.0: it gets each
+	// argument, each value of env and each file of a ConfigMap. Default: none.
+	Rewrite func(pod *corev1.Pod, text string) string
+
+	bin string // folder of links to the executables
+}
+
+// layOutImages makes a folder of executables for each image.
+func (e *Emulator) layOutImages() error {
+	images := map[string]Image{}
+	for name, image := range e.options.Images {
+		image.bin = filepath.Join(e.dir, "images", fmt.Sprint(len(images)))
+		if err := os.MkdirAll(image.bin, 0o755); err != nil {
+			return fmt.Errorf("lay out image %s: %w", name, err)
+		}
+		for inside, path := range image.Executables {
+			if err := os.Symlink(path, filepath.Join(image.bin, filepath.Base(inside))); err != nil {
+				return fmt.Errorf("lay out image %s: %w", name, err)
+			}
+		}
+		images[name] = image
+	}
+	e.options.Images = images
+	return nil
+}
+
+// image returns the program of a container.
+func (e *Emulator) image(c *corev1.Container) (Image, error) {
+	untagged, _, _ := strings.Cut(c.Image, "@")
+	if colon := strings.LastIndex(untagged, ":"); colon > strings.LastIndex(untagged, "/") {
+		untagged = untagged[:colon]
+	}
+	for _, key := range []string{c.Image, untagged, c.Name} {
+		if image, ok := e.options.Images[key]; ok {
+			return image, nil
+		}
+	}
+	return Image{}, fmt.Errorf("the emulator has no program for image %q", c.Image)
+}
+
+// place says where a path of the container is on this machine.
+type place struct{ inside, here string }
+
+// view is what a container's process sees instead of its container.
+type view struct {
+	image  Image
+	pod    *corev1.Pod // with its address
+	places []place     // longest first
+	env    []corev1.EnvVar
+	dir    string // working directory
+}
+
+func (v *view) add(inside, here string) {
+	v.places = append(v.places, place{inside, here})
+	slices.SortStableFunc(v.places, func(a, b place) int { return len(b.inside) - len(a.inside) })
+}
+
+// translate replaces the container's paths in a text by this machine's.
+func (v *view) translate(text string) string {
+	var out strings.Builder
+next:
+	for i := 0; i < len(text); {
+		if begins(text[:i]) {
+			for _, p := range v.places {
+				if rest, ok := strings.CutPrefix(text[i:], p.inside); ok && ends(rest) {
+					out.WriteString(p.here)
+					i += len(p.inside)
+					continue next
+				}
+			}
+		}
+		out.WriteByte(text[i])
+		i++
+	}
+	if v.image.Rewrite != nil {
+		return v.image.Rewrite(v.pod, out.String())
+	}
+	return out.String()
+}
+
+// begins reports whether a path may begin after a text: 'dir=', but not '/srv'.
+func begins(before string) bool {
+	return before == "" || strings.HasSuffix(before, "://") || !strings.ContainsAny(before[len(before)-1:], nameBytes+"/")
+}
+
+// ends reports whether a path that is followed by a text is whole up to a '/': '/file', but not '2/file'.
+func ends(after string) bool {
+	return after == "" || !strings.ContainsAny(after[:1], nameBytes)
+}
+
+const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+
+// argv is the command line of a container.
+func (v *view) argv(c *corev1.Container) []string {
+	command, args := c.Command, c.Args
+	if len(command) == 0 {
+		command = v.image.Entrypoint
+		if len(args) == 0 {
+			args = v.image.Cmd
+		}
+	}
+	var argv []string
+	for _, arg := range slices.Concat(command, args) {
+		argv = append(argv, v.translate(expand(arg, v.env)))
+	}
+	return argv
+}
+
+// environ is the environment of the container's processes.
+func (v *view) environ() []string {
+	values := map[string]string{"PATH": v.image.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": v.pod.Name, "HOME": v.dir}
+	for name, value := range v.image.Env {
+		values[name] = value
+	}
+	for _, variable := range v.env {
+		values[variable.Name] = variable.Value
+	}
+	var found []string
+	for name, value := range values {
+		found = append(found, name+"="+value)
+	}
+	slices.Sort(found)
+	return found
+}

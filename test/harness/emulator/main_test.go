@@ -1,0 +1,263 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness/emulator"
+)
+
+// What all tests share.
+var (
+	config *rest.Config
+	api    kubernetes.Interface
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv("EMULATED") {
+	case "server":
+		os.Exit(serve(os.Args[1:]))
+	case "orphan":
+		emulator.Orphan()
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	flag.Parse()
+	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.parallel") }) {
+		_ = flag.Set("test.parallel", "16") // tests mostly wait
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	c, err := cluster.Start(ctx, cluster.Options{Name: "emulator"})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := c.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the cluster:", err)
+		}
+	}()
+	config = c.Config
+	if api, err = kubernetes.NewForConfig(config); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// serve is the program of the tests, this test binary itself: an HTTP server that keeps files in a folder and
+// shows its environment, or a client that writes a word into a file of it.
+//
+//	server <folder> [stubborn]      stubborn: SIGTERM does not end it
+//	say <file> <word>
+//	exit <code>
+func serve(args []string) int {
+	switch args[0] {
+	case "say":
+		return check(appendTo(args[1], args[2]))
+	case "exit":
+		code := 0
+		_, err := fmt.Sscan(args[1], &code)
+		return max(code, check(err))
+	}
+	folder := args[1]
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /file/{path...}", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, filepath.Join(folder, r.PathValue("path")))
+	})
+	mux.HandleFunc("PUT /file/{path...}", func(_ http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		_ = appendTo(filepath.Join(folder, r.PathValue("path")), string(text))
+	})
+	mux.HandleFunc("GET /env/{name}", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, os.Getenv(r.PathValue("name")))
+	})
+	mux.HandleFunc("GET /read", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, os.Getenv(r.URL.Query().Get("env")))
+	})
+	mux.HandleFunc("GET /healthz/{what}", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := os.Stat(filepath.Join(folder, "sick-"+r.PathValue("what"))); err == nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	failed := make(chan error, 1)
+	go func() { failed <- http.ListenAndServe(net.JoinHostPort(os.Getenv("POD_IP"), "8080"), mux) }()
+	for {
+		select {
+		case err := <-failed:
+			return check(err)
+		case <-terms:
+			if err := appendTo(filepath.Join(folder, "words"), "terminated"); err != nil || len(args) < 3 {
+				return check(err)
+			}
+		}
+	}
+}
+
+func check(err error) int {
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+func appendTo(file, text string) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text + " ")
+	return errors.Join(err, f.Close())
+}
+
+// image is the program of the tests as an image.
+var image = emulator.Image{
+	Entrypoint:  []string{"/bin/server"},
+	Env:         map[string]string{"EMULATED": "server", "OF_THE_IMAGE": "yes"},
+	Executables: map[string]string{"/bin/server": os.Args[0]},
+}
+
+// stage is a namespace whose pods run.
+type stage struct {
+	*testing.T
+	*emulator.Emulator
+	namespace string
+}
+
+func start(t *testing.T) *stage {
+	t.Parallel()
+	namespace, err := api.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "emulator-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := emulator.Start(t.Context(), config, emulator.Options{Namespace: namespace.Name, Images: map[string]emulator.Image{"example/server": image}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{T: t, Emulator: e, namespace: namespace.Name}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, name := range []string{"server-0", "pod"} {
+				if text, err := e.Log(name, "server"); err == nil {
+					t.Logf("log of %s:\n%s", name, text)
+				}
+			}
+		}
+		if err := e.Stop(); err != nil {
+			t.Error(err)
+		}
+		if err := api.CoreV1().Namespaces().Delete(context.Background(), namespace.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// until waits until a condition holds.
+func (s *stage) until(what string, holds func() error) {
+	s.Helper()
+	var last error
+	if wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, 40*time.Second, true, func(context.Context) (bool, error) {
+		last = holds()
+		return last == nil, nil
+	}) != nil {
+		s.Fatalf("%s: %v", what, last)
+	}
+}
+
+// pod waits until a pod is as asked for, and returns it.
+func (s *stage) pod(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
+	s.Helper()
+	var pod *corev1.Pod
+	s.until(name+" "+what, func() error {
+		var err error
+		if pod, err = api.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if !is(pod) {
+			return fmt.Errorf("its status is %s", pod.Status.String())
+		}
+		return nil
+	})
+	return pod
+}
+
+// ready waits until a pod is ready.
+func (s *stage) ready(name string) *corev1.Pod {
+	s.Helper()
+	return s.pod(name, "is ready", isReady)
+}
+
+func isReady(pod *corev1.Pod) bool { return condition(pod, corev1.PodReady) == corev1.ConditionTrue }
+
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionStatus {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// ask sends a request to a pod and returns the answer, or the error as text.
+func (s *stage) ask(pod *corev1.Pod, method, path, body string) string {
+	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+net.JoinHostPort(pod.Status.PodIP, "8080")+path, strings.NewReader(body))
+	s.must(err)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close() //nolint:errcheck // it is read to its end
+	text, err := io.ReadAll(response.Body)
+	s.must(err)
+	if response.StatusCode != http.StatusOK {
+		return response.Status
+	}
+	return string(text)
+}
+
+// answers fails the test unless a pod answers as asked for.
+func (s *stage) answers(pod *corev1.Pod, path, want string) {
+	s.Helper()
+	if got := s.ask(pod, http.MethodGet, path, ""); got != want {
+		s.Errorf("%s of %s is %q, want %q", path, pod.Name, got, want)
+	}
+}

@@ -1,0 +1,133 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// process is a program that runs, with all that it starts in its process group.
+type process struct {
+	cmd    *exec.Cmd
+	began  metav1.Time
+	code   int           // its exit code, 128 and the signal that ended it; when done is closed
+	done   chan struct{} // closed when it has ended
+	mu     sync.Mutex
+	reaped bool // its number may be another's
+}
+
+// start runs a program. The guard's mark is in its environment.
+func (g *guard) start(argv, env []string, dir string, out *os.File) (*process, error) {
+	if len(argv) == 0 {
+		return nil, errors.New("there is no command")
+	}
+	path, err := lookPath(argv[0], env)
+	if err != nil {
+		return nil, err
+	}
+	cmd := &exec.Cmd{Path: path, Args: argv, Env: append(env, g.mark), Dir: dir, Stdout: out, Stderr: out, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+	p := &process{cmd: cmd, began: now(), done: make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	go p.wait()
+	return p, nil
+}
+
+// lookPath finds a program on the PATH of an environment.
+func lookPath(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	for _, variable := range env {
+		for _, folder := range filepath.SplitList(strings.TrimPrefix(variable, "PATH=")) {
+			if path := filepath.Join(folder, name); strings.HasPrefix(variable, "PATH=") && unix.Access(path, unix.X_OK) == nil {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("executable %q is neither in the image nor on the machine's PATH", name)
+}
+
+// wait waits for the program's end and kills what it leaves, as the end of a container does.
+func (p *process) wait() {
+	for errors.Is(unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+	p.mu.Lock()
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	p.reaped = true
+	_ = p.cmd.Wait() // the state has it
+	p.mu.Unlock()
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		p.code = 128 + int(status.Signal())
+	} else {
+		p.code = p.cmd.ProcessState.ExitCode()
+	}
+	close(p.done)
+}
+
+// signal sends a signal to the program and all that it has started.
+func (p *process) signal(signal syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return os.ErrProcessDone
+	}
+	return syscall.Kill(-p.cmd.Process.Pid, signal)
+}
+
+// kill ends the program and waits until it has ended.
+func (p *process) kill() {
+	_ = p.signal(syscall.SIGKILL) // it may have ended by itself
+	<-p.done
+}
+
+// guard outlives this process: at its end, however that comes about, the guard kills every process that has its mark
+// in the environment, and removes the files. It waits until the pipe that only this process writes to closes.
+type guard struct {
+	mark     string
+	cmd      *exec.Cmd
+	lifeline io.WriteCloser
+}
+
+const guardScript = `cat >/dev/null
+for i in 1 2 3 4 5; do
+	found=$(grep -lsazxF -- "$0" /proc/[0-9]*/environ)
+	[ "$found" ] || break
+	for f in $found; do f=${f#/proc/}; kill -9 "${f%/environ}" 2>/dev/null; done
+done
+rm -rf "$1"`
+
+func newGuard(dir string) (*guard, error) {
+	g := &guard{mark: "D3OS_EMULATOR=" + dir}
+	g.cmd = exec.Command("sh", "-c", guardScript, g.mark, dir)
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is not for it
+	var err error
+	if g.lifeline, err = g.cmd.StdinPipe(); err == nil {
+		err = g.cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("guard the emulator's processes: %w", err)
+	}
+	return g, nil
+}
+
+// end kills what is left.
+func (g *guard) end() error {
+	if err := errors.Join(g.lifeline.Close(), g.cmd.Wait()); err != nil {
+		return fmt.Errorf("end the emulator's processes: %w", err)
+	}
+	return nil
+}

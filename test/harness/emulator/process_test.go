@@ -1,0 +1,79 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// orphan is what the test binary does when it is told so: it starts a process that starts another one in a session
+// of its own, says their numbers and waits to be killed.
+func orphan() {
+	g, err := newGuard(os.Getenv("FOLDER"))
+	if err == nil {
+		_, err = g.start([]string{"sh", "-c", "setsid sleep 600 & echo $$ $!; wait"}, []string{"PATH=/usr/bin:/bin"}, "/", os.Stdout)
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+func TestProcessesEndWithTheTestsProcess(t *testing.T) {
+	folder := t.TempDir() + "/pods"
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "EMULATED=orphan", "FOLDER="+folder)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	numbers := strings.Fields(line)
+	if err != nil || len(numbers) != 2 {
+		t.Fatalf("the process says %q: %v", line, err)
+	}
+	if alive := alive(numbers); len(alive) != 2 {
+		t.Fatalf("of %v only %v run", numbers, alive)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // by the signal
+	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+		_, err := os.Stat(folder)
+		return os.IsNotExist(err) && len(alive(numbers)) == 0, nil
+	})
+	if err != nil {
+		t.Errorf("%v are still there, or %s is: %v", alive(numbers), folder, err)
+	}
+}
+
+// alive returns which processes run; one that nobody has waited for does not.
+func alive(numbers []string) []string {
+	var found []string
+	for _, number := range numbers {
+		id, err := strconv.Atoi(number)
+		stat, _ := os.ReadFile("/proc/" + number + "/stat")
+		if err == nil && syscall.Kill(id, 0) == nil && !strings.Contains(string(stat), ") Z ") {
+			found = append(found, number)
+		}
+	}
+	return found
+}

@@ -1,0 +1,91 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func TestTranslateReplacesWholePathsOnly(t *testing.T) {
+	v := &view{}
+	v.add("/data", "/here/claim")
+	v.add("/data/deep", "/here/deep")
+	v.add("/etc/app.conf", "/here/conf")
+	for text, want := range map[string]string{
+		"/data":                      "/here/claim",
+		"/data/":                     "/here/claim/",
+		"dir=/data/x --dir=/data":    "dir=/here/claim/x --dir=/here/claim",
+		"/data/deep/x":               "/here/deep/x",
+		"/data/deeper":               "/here/claim/deeper",
+		"/database":                  "/database",
+		"/data2":                     "/data2",
+		"/srv/data":                  "/srv/data",
+		"my/data":                    "my/data",
+		"unix:///data/socket":        "unix:///here/claim/socket",
+		"/data:/data/deep,'/data'":   "/here/claim:/here/deep,'/here/claim'",
+		"include /etc/app.conf\n#/x": "include /here/conf\n#/x",
+		"/etc/app.conf.d":            "/etc/app.conf.d",
+		"":                           "",
+	} {
+		if got := v.translate(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestExpand(t *testing.T) {
+	env := []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)"}, {Name: "A", Value: "2"}}
+	for text, want := range map[string]string{
+		"$(A)": "2", "x$(B)y": "x$(A)y", "$$(A)": "$(A)", "$(C)": "$(C)", "$A $": "$A $", "$(A": "$(A", "$$$(A)": "$2",
+	} {
+		if got := expand(text, env); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestQuantityIsRoundedUp(t *testing.T) {
+	c := &corev1.Container{Resources: corev1.ResourceRequirements{
+		Limits:   corev1.ResourceList{"memory": resource.MustParse("100Mi"), "cpu": resource.MustParse("1500m")},
+		Requests: corev1.ResourceList{"memory": resource.MustParse("1")},
+	}}
+	for _, each := range []struct{ of, divisor, want string }{
+		{"limits.memory", "", "104857600"}, {"limits.memory", "1Mi", "100"}, {"limits.memory", "1Gi", "1"},
+		{"limits.cpu", "", "2"}, {"limits.cpu", "1m", "1500"}, {"requests.memory", "1Mi", "1"}, {"requests.cpu", "1m", "0"},
+	} {
+		ref := &corev1.ResourceFieldSelector{Resource: each.of}
+		if each.divisor != "" {
+			ref.Divisor = resource.MustParse(each.divisor)
+		}
+		if got, err := quantity(&corev1.Pod{}, c, ref); err != nil || got != each.want {
+			t.Errorf("%s in units of %q is %q (%v), want %s", each.of, each.divisor, got, err, each.want)
+		}
+	}
+}
+
+func TestAddressesAreNotGivenTwice(t *testing.T) {
+	first, err := claimNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.release() //nolint:errcheck // the process ends
+	second, err := claimNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.release() //nolint:errcheck // the process ends
+	seen := map[string]bool{first.host(): true}
+	for range 3000 {
+		for _, n := range []*network{first, second} {
+			address := n.next()
+			if seen[address] {
+				t.Fatalf("%s is given twice", address)
+			}
+			seen[address] = true
+		}
+	}
+}

@@ -1,0 +1,198 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Journal watches a namespace: what is there now, and all that happened, in order of arrival.
+type Journal struct {
+	News // of every change
+
+	mu      sync.Mutex
+	current map[string]client.Object // kind/name
+	last    map[string]string        // kind/name: the resource version of its last change, its deletion too
+	history []Change
+
+	api       client.Client
+	namespace string
+	lists     []client.ObjectList
+	cancel    context.CancelFunc
+	followers sync.WaitGroup
+	err       error // why a watch has ended
+}
+
+// Change is one watch event.
+type Change struct {
+	At     time.Time
+	Event  watch.EventType
+	ID     string // kind/name
+	Object client.Object
+}
+
+// NewJournal watches kinds, given as empty lists, until it is closed.
+func NewJournal(ctx context.Context, api client.WithWatch, namespace string, lists ...client.ObjectList) (*Journal, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	j := &Journal{
+		current: map[string]client.Object{}, last: map[string]string{},
+		api: api, namespace: namespace, lists: lists, cancel: cancel,
+	}
+	for _, list := range lists {
+		list := list.DeepCopyObject().(client.ObjectList)
+		w, err := api.Watch(ctx, list, client.InNamespace(namespace))
+		if err != nil {
+			_ = j.Close() // that it cannot be opened says more
+			return nil, fmt.Errorf("watch %T: %w", list, err)
+		}
+		j.followers.Go(func() {
+			if err := j.follow(ctx, api, w, list, namespace); ctx.Err() == nil {
+				j.mu.Lock()
+				defer j.mu.Unlock()
+				j.err = fmt.Errorf("watch %T: %w", list, err)
+			}
+		})
+	}
+	return j, nil
+}
+
+// Close ends the watches, and returns why one has ended before.
+func (j *Journal) Close() error {
+	j.cancel()
+	j.followers.Wait()
+	return j.err
+}
+
+// follow records the events of a watch until the context ends. The API server ends a watch
+// that lags behind; it then goes on where it was.
+func (j *Journal) follow(ctx context.Context, api client.WithWatch, w watch.Interface, list client.ObjectList, namespace string) error {
+	version := ""
+	for ctx.Err() == nil {
+		stop := context.AfterFunc(ctx, w.Stop)
+		for event := range w.ResultChan() {
+			if object, ok := event.Object.(client.Object); ok {
+				version = object.GetResourceVersion()
+				j.record(event.Type, object)
+			} else {
+				return fmt.Errorf("%v", event.Object)
+			}
+		}
+		stop()
+		var err error
+		w, err = api.Watch(ctx, list, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (j *Journal) record(event watch.EventType, object client.Object) {
+	if event == watch.Bookmark {
+		return
+	}
+	c := Change{At: time.Now(), Event: event, ID: IDOf(object), Object: object}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.last[c.ID] = object.GetResourceVersion()
+	if event == watch.Deleted {
+		delete(j.current, c.ID)
+	} else {
+		j.current[c.ID] = object
+	}
+	j.history = append(j.history, c)
+	j.Raise()
+}
+
+// Since returns what happened after a mark.
+func (j *Journal) Since(mark int) []Change {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.history[mark:])
+}
+
+// Mark is a place in the history: now.
+func (j *Journal) Mark() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.history)
+}
+
+// First returns the first change after a mark that is as asked for, or nil.
+func (j *Journal) First(mark int, id string, is func(Change) bool) *Change {
+	for _, c := range j.Since(mark) {
+		if c.ID == id && is(c) {
+			return &c
+		}
+	}
+	return nil
+}
+
+// All returns what is there now, sorted by kind and name.
+func (j *Journal) All() []client.Object {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var found []client.Object
+	for _, object := range j.current {
+		found = append(found, object)
+	}
+	slices.SortFunc(found, func(a, b client.Object) int { return strings.Compare(IDOf(a), IDOf(b)) })
+	return found
+}
+
+// Object returns an object as last seen, or nil.
+func (j *Journal) Object(id string) client.Object {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.current[id]
+}
+
+// Lookup returns an object as last seen; the zero value when there is none.
+func Lookup[T client.Object](j *Journal, name string) T {
+	var none T
+	object, _ := j.Object(KindOf(none) + "/" + name).(T)
+	return object
+}
+
+// Every returns all objects of a type.
+func Every[T client.Object](j *Journal) []T {
+	var found []T
+	for _, object := range j.All() {
+		if object, ok := object.(T); ok {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+// KindOf is the kind of an object, which a typed one need not say itself.
+func KindOf(object client.Object) string {
+	if obj, ok := object.(*unstructured.Unstructured); ok {
+		return obj.GetKind()
+	}
+	return reflect.TypeOf(object).Elem().Name()
+}
+
+// IDOf is kind and name: Deployment/auth.
+func IDOf(object client.Object) string { return KindOf(object) + "/" + object.GetName() }
+
+// IDs returns kind and name of each object.
+func IDs(objects []client.Object) []string {
+	var found []string
+	for _, object := range objects {
+		found = append(found, IDOf(object))
+	}
+	return found
+}

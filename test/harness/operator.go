@@ -1,0 +1,74 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"d3os.com/d3os-operator/internal/manager"
+)
+
+// Operator is one that runs in this process.
+type Operator struct {
+	Manager ctrl.Manager
+	Ended   <-chan struct{} // closed when it has ended
+
+	cancel context.CancelFunc
+	err    error
+}
+
+// Start starts an operator; it does not wait until it is active.
+func Start(ctx context.Context, config *rest.Config, options manager.Options) (*Operator, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	mgr, err := manager.New(ctx, config, options)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("set up an operator: %w", err)
+	}
+	ended := make(chan struct{})
+	op := &Operator{Manager: mgr, Ended: ended, cancel: cancel}
+	go func() {
+		defer close(ended)
+		op.err = mgr.Start(ctx)
+	}()
+	return op, nil
+}
+
+// Active waits until the operator may act, which with leader election it may not as a standby.
+func (op *Operator) Active(limit time.Duration) error {
+	select {
+	case <-op.Manager.Elected():
+		return nil
+	case <-op.Ended:
+		return fmt.Errorf("the operator has ended: %w", op.err)
+	case <-time.After(limit):
+		return errors.New("the operator does not start")
+	}
+}
+
+// Wait waits until the operator has ended, and returns what it ended with.
+func (op *Operator) Wait() error {
+	<-op.Ended
+	return op.err
+}
+
+// Cancel tells the operator to end.
+func (op *Operator) Cancel() { op.cancel() }
+
+// Stop ends the operator, waits until it has ended, and returns what it ended with.
+func (op *Operator) Stop(limit time.Duration) error {
+	op.cancel()
+	select {
+	case <-op.Ended:
+		return op.err
+	case <-time.After(limit):
+		return errors.New("the operator does not end")
+	}
+}
