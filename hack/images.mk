@@ -25,7 +25,7 @@ images_sh = VERSION='$(VERSION)' COMMIT='$(RELEASED)' IMAGE_TAG_BASE='$(IMAGE_TA
 .PHONY: FORCE
 .PRECIOUS: bin/linux/%/manager
 bin/linux/%/manager: FORCE
-	$(if $(RELEASED),hack/release-build.sh '$(RELEASED)' '$*' '$@',CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $@ .)
+	$(if $(RELEASED),hack/release-build.sh '$(VERSION)' '$*' '$@',CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $@ .)
 
 # The bill of materials: the modules in the binary. The tool's own binary is none of its business.
 bin/linux/%/manager.cdx.json: bin/linux/%/manager $(CYCLONEDX)
