@@ -191,7 +191,7 @@ func testKubelet(t *testing.T) {
 	if len(command) == 0 {
 		t.Skip("E2E_RESTART_KUBELET does not say how the kubelet of this cluster is restarted")
 	}
-	before := snapshot(t)
+	before := look(t)
 	restart := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	restart.Dir = root
 	if out, err := restart.CombinedOutput(); err != nil {
@@ -211,7 +211,7 @@ func testKubelet(t *testing.T) {
 		}
 		return errors.New("the node has not reported Ready since")
 	})
-	before.unchanged(t)
+	unchanged(t, before)
 }
 
 // watchUpgradeable looks at what OLM is told until it is asked whether that was to wait.

@@ -8,50 +8,18 @@ package e2e_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/snapshot"
 )
 
-// written are the kinds of which the platform consists, the DataService among them.
-var written = []schema.GroupVersionKind{
-	corev1.SchemeGroupVersion.WithKind("ConfigMap"),
-	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
-	corev1.SchemeGroupVersion.WithKind("Secret"),
-	corev1.SchemeGroupVersion.WithKind("Service"),
-	appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
-	appsv1.SchemeGroupVersion.WithKind("Deployment"),
-	appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
-	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
-	batchv1.SchemeGroupVersion.WithKind("CronJob"),
-	networkingv1.SchemeGroupVersion.WithKind("Ingress"),
-	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
-	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
-	dsv1.GroupVersion.WithKind(dsv1.Kind),
-}
-
-// state is which pods there are, and which version of each object.
-type state struct {
-	Pods    map[string]string // name: UID and restarts
-	Objects map[string]string // kind/name: UID and version
-}
-
-func snapshot(t *testing.T) state {
+// look takes a snapshot of the platform.
+func look(t *testing.T) snapshot.State {
 	t.Helper()
-	s, err := look(t.Context())
+	s, err := snapshot.Take(t.Context(), api, platformNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,60 +29,18 @@ func snapshot(t *testing.T) state {
 	return s
 }
 
-func look(ctx context.Context) (state, error) {
-	s := state{Pods: map[string]string{}, Objects: map[string]string{}}
-	pods := &corev1.PodList{}
-	if err := api.List(ctx, pods, client.InNamespace(platformNamespace)); err != nil {
-		return s, err
-	}
-	for _, pod := range pods.Items {
-		restarts := int32(0)
-		for _, container := range pod.Status.ContainerStatuses {
-			restarts += container.RestartCount
-		}
-		s.Pods[pod.Name] = fmt.Sprintf("%s, %d restarts, ready %t", pod.UID, restarts, ready(&pod))
-	}
-	for _, gvk := range written {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvk)
-		if err := api.List(ctx, list, client.InNamespace(platformNamespace)); err != nil {
-			return s, fmt.Errorf("list %s: %w", gvk.Kind, err)
-		}
-		for _, object := range list.Items {
-			s.Objects[gvk.Kind+"/"+object.Name] = fmt.Sprintf("%s, %s", object.UID, versionOf(&object))
-		}
-	}
-	return s, nil
-}
-
-// versionOf is another text after every write of an object but one of its status, which the resource
-// version counts as well: the generation counts the writes of what is declared, and every other write,
-// as of an annotation, leaves its time with the one who wrote.
-func versionOf(object *metav1.PartialObjectMetadata) string {
-	if object.Generation == 0 {
-		return "resource version " + object.ResourceVersion
-	}
-	version := fmt.Sprintf("generation %d", object.Generation)
-	for _, entry := range object.ManagedFields {
-		if entry.Subresource == "" {
-			version += fmt.Sprintf(", written by %s at %s", entry.Manager, entry.Time.UTC().Format(time.RFC3339))
-		}
-	}
-	return version
-}
-
 // unchanged waits until all is well and holds it against the state before: no pod was restarted or
 // replaced and nothing was written.
-func (s state) unchanged(t *testing.T) {
+func unchanged(t *testing.T, before snapshot.State) {
 	t.Helper()
 	shell(t, "kubectl wait --namespace "+platformNamespace+" --for condition=Ready dataservice/"+sample+" --timeout 3m")
 	var diff string
 	eventually(t, "all is as it was", time.Minute, func(ctx context.Context) error {
-		now, err := look(ctx)
+		now, err := snapshot.Take(ctx, api, platformNamespace)
 		if err != nil {
 			return err
 		}
-		if diff = cmp.Diff(s, now); diff != "" {
+		if diff = cmp.Diff(before, now); diff != "" {
 			return errors.New("the platform has changed (-before +after):\n" + diff)
 		}
 		return nil
