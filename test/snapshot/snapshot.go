@@ -76,17 +76,20 @@ func Take(ctx context.Context, api client.Client, namespace string) (State, erro
 }
 
 // versionOf is another text after every write of an object but one of its status, which the resource
-// version counts as well: the generation counts the writes of what is declared, and every other write,
-// as of an annotation, leaves its time with the one who wrote.
+// version counts as well. Of an object with a status the generation counts the writes of what is
+// declared, and every other write, as of an annotation, leaves its time with the one who wrote.
 func versionOf(object *metav1.PartialObjectMetadata) string {
-	if object.Generation == 0 {
-		return "resource version " + object.ResourceVersion
-	}
 	version := fmt.Sprintf("generation %d", object.Generation)
+	status := object.Generation != 0
 	for _, entry := range object.ManagedFields {
-		if entry.Subresource == "" {
-			version += fmt.Sprintf(", written by %s at %s", entry.Manager, entry.Time.UTC().Format(time.RFC3339))
+		if entry.Subresource != "" {
+			status = true
+			continue
 		}
+		version += fmt.Sprintf(", written by %s at %s", entry.Manager, entry.Time.UTC().Format(time.RFC3339))
+	}
+	if !status {
+		return "resource version " + object.ResourceVersion
 	}
 	return version
 }
