@@ -18,8 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
 // written are the kinds of which the platform consists, the DataService among them.
@@ -36,7 +34,7 @@ var written = []schema.GroupVersionKind{
 	networkingv1.SchemeGroupVersion.WithKind("Ingress"),
 	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
-	dsv1.GroupVersion.WithKind(dsv1.Kind),
+	{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"},
 }
 
 // State is which pods there are, and which version of each object.
