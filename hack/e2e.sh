@@ -67,7 +67,11 @@ if [[ ${REGISTRY:-} ]]; then
 	# Not bin/images: these are of one platform only.
 	export IMAGES_DIR=$PWD/.cluster/e2e
 	quietly make --no-print-directory images images-push
-	quietly make --no-print-directory images images-push IMAGES=manager VERSION=0.1.0 IMG="${IMG%:*}:v0.1.0"
+	# The releases that are upgraded from, each as it was released.
+	while read -r -u 3 version commit; do
+		say "the operator $version of ${commit:0:12}"
+		quietly make --no-print-directory images images-push IMAGES=manager VERSION="$version" IMG="${IMG%:*}:v$version"
+	done 3<releases/commits
 	unset IMAGES_DIR
 fi
 say 'OLM'

@@ -16,14 +16,16 @@ CERT_DIR       ?=
 comma := ,
 # binaries(platforms)
 binaries = $(patsubst %,bin/%/manager.cdx.json,$(subst $(comma), ,$(1)))
-images_sh = VERSION='$(VERSION)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' IMG='$(IMG)' CATALOG_IMG='$(CATALOG_IMG)' \
+# The commit that was released as VERSION; empty for a version that is not released yet, which is built from this tree.
+RELEASED := $(shell awk '$$1 == "$(VERSION)" {print $$2}' releases/commits)
+images_sh = VERSION='$(VERSION)' COMMIT='$(RELEASED)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' IMG='$(IMG)' CATALOG_IMG='$(CATALOG_IMG)' \
 	PLATFORMS='$(PLATFORMS)' REGISTRY='$(REGISTRY)' CERT_DIR='$(CERT_DIR)' hack/images.sh
 
 # Go knows what has changed, make does not.
 .PHONY: FORCE
 .PRECIOUS: bin/linux/%/manager
 bin/linux/%/manager: FORCE
-	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $@ .
+	$(if $(RELEASED),hack/release-build.sh '$(VERSION)' '$*' '$@',CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $@ .)
 
 # The bill of materials: the modules in the binary. The tool's own binary is none of its business.
 bin/linux/%/manager.cdx.json: bin/linux/%/manager $(CYCLONEDX)

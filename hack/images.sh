@@ -7,6 +7,7 @@
 #   hack/images.sh list      print every image that a cluster without internet needs
 #
 #   VERSION         the manager's and the catalog's version; the bundles know their own
+#   COMMIT          that the manager was built from, where it is not HEAD and what has changed since
 #   IMAGE_TAG_BASE  what the names of all images begin with
 #   PLATFORMS       of the manager, whose binaries make has built: linux/amd64,linux/arm64
 #   REGISTRY        push to this host[:port] under the same path, not to the names' own registry
@@ -20,6 +21,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/image/layout.sh
 
 version=${VERSION:-$(cat VERSION)}
+commit=${COMMIT:-HEAD}
 base=${IMAGE_TAG_BASE:?}
 img=${IMG:-$base:v$version}
 catalog_img=${CATALOG_IMG:-$base-catalog:v$version}
@@ -81,9 +83,9 @@ finish_image() { finish "$layout" "$1" >"$dir/digests/$(file_of "$1")"; }
 
 manager() {
 	local epoch revision platform
-	epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-	revision=$(git rev-parse HEAD)
-	[[ -z $(git status --porcelain) ]] || revision+=-dirty
+	epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct "$commit")}
+	revision=$(git rev-parse "$commit")
+	[[ $commit != HEAD || -z $(git status --porcelain) ]] || revision+=-dirty
 	say "the manager $version for $platforms"
 	layout "$img"
 	for platform in ${platforms//,/ }; do

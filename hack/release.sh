@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Keeps bundle/ as the release of VERSION: releases/v<VERSION>. What has been released never changes.
+# Keeps what was released as VERSION. None of it changes afterwards.
+#   releases/v<VERSION>                    the bundle, as bundle/ is now
+#   releases/commits                       the commit that the images were built from: HEAD
+#   test/upgrade/testdata/v<VERSION>.txt   the digests of the manifests that this operator renders
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,7 +16,10 @@ die() {
 }
 [[ ! -e $release ]] || die "$release is there already: raise VERSION for the next release"
 grep --quiet "^  version: ${version//./\\.}\$" "$csv" || die "bundle/ is not of version $version: make bundle"
+[[ -z $(git status --porcelain) ]] || die "a release is made of a commit, and there are changes: commit them, build the images, then make release"
 
-mkdir -p releases
+commit=$(git rev-parse HEAD)
+go run ./test/upgrade >"test/upgrade/testdata/v$version.txt"
 cp --recursive bundle "$release"
-echo "$release: commit it, and raise VERSION"
+echo "$version $commit" >>releases/commits
+echo "$release: commit it with releases/commits and test/upgrade, and raise VERSION"

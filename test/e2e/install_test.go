@@ -65,63 +65,73 @@ func TestKustomize(t *testing.T) {
 	gone(t)
 }
 
-// A bundle, its upgrade with a platform running, and what can befall one meanwhile.
+// A bundle, its upgrade from the last release with a platform running, and what can befall one then.
 func TestRunBundle(t *testing.T) {
 	diagnosed(t)
 	page.run(t, runBundle, 1)
-	running(t, "0.1.0")
+	running(t, lastRelease)
 	platform(t)
+	before := look(t)
+	page.run(t, runBundle, 2)
+	running(t, version)
+	unchanged(t, before)
+
 	t.Run("web answers and leads to proxy and gateway-master", testWeb)
 	t.Run("services find one another", testCalls)
 	t.Run("mysql keeps its data", testData)
 	t.Run("another replica takes over", testLeader)
 	t.Run("the kubelet restarts", testKubelet)
-
-	before := snapshot(t)
-	page.run(t, runBundle, 2)
-	running(t, "0.2.0")
-	before.unchanged(t)
 	removePlatform(t)
 	page.run(t, runBundle, 3)
 	gone(t)
 }
 
-// A catalog, with its channel walked by hand: 0.1.0, then 0.2.0 under a running platform.
+// A catalog, with its channel walked by hand from release to release, each of them run by the operator
+// that was released, and this version at the end, under a platform that the last release has brought up.
 func TestCatalog(t *testing.T) {
 	diagnosed(t)
 	page.run(t, catalog, 1)
 	page.run(t, upgrades, 1, 2)
 	running(t, "0.1.0")
-	blocked := watchUpgradeable(t)
-	platform(t)
-	eventually(t, "OLM is told again that it may upgrade", patience, func(ctx context.Context) error {
-		if status := upgradeable(ctx, "d3os-operator.v0.1.0"); status != metav1.ConditionTrue {
-			return fmt.Errorf("upgradeable is %q", status)
-		}
-		return nil
-	})
-	if !blocked() {
-		t.Error("OLM was never told to wait while the platform was being rolled out")
-	}
-	before := snapshot(t)
 	page.run(t, upgrades, 3)
-	running(t, "0.2.0")
-	before.unchanged(t)
+	running(t, lastRelease)
+	platform(t)
+	before := look(t)
+	page.run(t, upgrades, 4)
+	running(t, version)
+	unchanged(t, before)
+	t.Run("OLM waits while a change is rolled out", testUpgradeable)
 	removePlatform(t)
 
 	// The same catalog, as most will use it: its newest version, at once.
 	shell(t, "kubectl delete --namespace "+operatorNamespace+" subscription,csv --all; kubectl delete namespace "+operatorNamespace)
 	page.run(t, catalog, 2)
-	running(t, "0.2.0")
+	running(t, version)
 	page.run(t, uninstall, uninstallFromCatalog, uninstallCRD)
 	gone(t)
+}
+
+func testUpgradeable(t *testing.T) {
+	blocked := watchUpgradeable(t)
+	shell(t, "kubectl patch --namespace "+platformNamespace+" dataservice "+sample+` --type merge --patch '{"spec": {"auth": {"env": {"ROLLED_OUT": "again"}}}}'
+kubectl wait --namespace `+platformNamespace+` deployment/auth --for 'jsonpath={.spec.template.spec.containers[0].env[?(@.name=="ROLLED_OUT")].value}=again' --timeout 1m
+kubectl rollout status --namespace `+platformNamespace+` deployment/auth --timeout 3m`)
+	eventually(t, "OLM is told again that it may upgrade", patience, func(ctx context.Context) error {
+		if status := upgradeable(ctx); status != metav1.ConditionTrue {
+			return fmt.Errorf("upgradeable is %q", status)
+		}
+		return nil
+	})
+	if !blocked() {
+		t.Error("OLM was never told to wait while the change was being rolled out")
+	}
 }
 
 // The bundle's tests, built-in ones and the operator's own.
 func TestScorecard(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)
-	running(t, "0.2.0")
+	running(t, version)
 	shell(t, "hack/scorecard.sh")
 	page.run(t, uninstall, uninstallFile)
 	gone(t)
@@ -200,12 +210,12 @@ func gone(t *testing.T) {
 	t.Cleanup(func() { removePlatform(t) })
 }
 
-// upgradeable is the condition that the operator of a ClusterServiceVersion tells OLM.
-func upgradeable(ctx context.Context, csv string) metav1.ConditionStatus {
+// upgradeable is what the operator of this version tells OLM in its OperatorCondition.
+func upgradeable(ctx context.Context) metav1.ConditionStatus {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("operators.coreos.com/v2")
 	u.SetKind("OperatorCondition")
-	if err := api.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: csv}, u); err != nil {
+	if err := api.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: "d3os-operator.v" + version}, u); err != nil {
 		return metav1.ConditionStatus(err.Error())
 	}
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "spec", "conditions")

@@ -39,8 +39,10 @@ const (
 
 var (
 	root string
-	api  client.Client
-	page *document
+	// version is of this tree, lastRelease the one before it, from which most will upgrade.
+	version, lastRelease string
+	api                  client.Client
+	page                 *document
 )
 
 func TestMain(m *testing.M) {
@@ -63,6 +65,9 @@ func setUp() error {
 	if root, err = filepath.Abs("../.."); err != nil {
 		return err
 	}
+	if err := readVersions(); err != nil {
+		return err
+	}
 	if page, err = read(filepath.Join(root, "docs", "install.md")); err != nil {
 		return err
 	}
@@ -76,6 +81,20 @@ func setUp() error {
 	config.QPS, config.Burst = 50, 100
 	api, err = client.New(config, client.Options{Scheme: scheme.Scheme})
 	return err
+}
+
+func readVersions() error {
+	content, err := os.ReadFile(filepath.Join(root, "VERSION"))
+	if err != nil {
+		return err
+	}
+	version = strings.TrimSpace(string(content))
+	out, err := exec.CommandContext(context.Background(), filepath.Join(root, "hack", "released.sh"), version).Output()
+	if err != nil {
+		return fmt.Errorf("find the release before %s: %w", version, err)
+	}
+	lastRelease = strings.TrimSpace(string(out))
+	return nil
 }
 
 // shell runs a script in the repository's folder as a user would, with the tools on PATH, and returns

@@ -19,13 +19,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -186,7 +183,7 @@ func testLeader(t *testing.T) {
 		}
 		return nil
 	})
-	running(t, "0.1.0")
+	running(t, version)
 }
 
 func testKubelet(t *testing.T) {
@@ -194,7 +191,7 @@ func testKubelet(t *testing.T) {
 	if len(command) == 0 {
 		t.Skip("E2E_RESTART_KUBELET does not say how the kubelet of this cluster is restarted")
 	}
-	before := snapshot(t)
+	before := look(t)
 	restart := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	restart.Dir = root
 	if out, err := restart.CombinedOutput(); err != nil {
@@ -214,82 +211,7 @@ func testKubelet(t *testing.T) {
 		}
 		return errors.New("the node has not reported Ready since")
 	})
-	before.unchanged(t)
-}
-
-// state is which pods there are, and how every workload is written down.
-type state struct {
-	Pods      map[string]string // name: UID and restarts
-	Workloads map[string]string // kind/name: UID and generation
-}
-
-func snapshot(t *testing.T) state {
-	t.Helper()
-	s, err := look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.Pods) == 0 || len(s.Workloads) == 0 {
-		t.Fatalf("no platform in %s", platformNamespace)
-	}
-	return s
-}
-
-func look(ctx context.Context) (state, error) {
-	s := state{Pods: map[string]string{}, Workloads: map[string]string{}}
-	pods := &corev1.PodList{}
-	if err := api.List(ctx, pods, client.InNamespace(platformNamespace)); err != nil {
-		return s, err
-	}
-	for _, pod := range pods.Items {
-		restarts := int32(0)
-		for _, container := range pod.Status.ContainerStatuses {
-			restarts += container.RestartCount
-		}
-		s.Pods[pod.Name] = fmt.Sprintf("%s, %d restarts, ready %t", pod.UID, restarts, ready(&pod))
-	}
-	for kind, list := range map[string]client.ObjectList{
-		"Deployment": &appsv1.DeploymentList{}, "StatefulSet": &appsv1.StatefulSetList{}, "ConfigMap": &corev1.ConfigMapList{},
-		"Service": &corev1.ServiceList{}, "Secret": &corev1.SecretList{},
-	} {
-		if err := api.List(ctx, list, client.InNamespace(platformNamespace)); err != nil {
-			return s, err
-		}
-		if err := meta.EachListItem(list, func(item runtime.Object) error {
-			o, err := meta.Accessor(item)
-			if err != nil {
-				return err
-			}
-			// Status writes of workloads raise the resource version, what is declared raises the generation.
-			version := fmt.Sprint(o.GetGeneration())
-			if o.GetGeneration() == 0 {
-				version = "resource version " + o.GetResourceVersion()
-			}
-			s.Workloads[kind+"/"+o.GetName()] = fmt.Sprintf("%s, %s", o.GetUID(), version)
-			return nil
-		}); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
-}
-
-// unchanged waits until all is well and holds it against the state before: no pod was restarted or
-// replaced and nothing was written.
-func (s state) unchanged(t *testing.T) {
-	t.Helper()
-	shell(t, "kubectl wait --namespace "+platformNamespace+" --for condition=Ready dataservice/"+sample+" --timeout 3m")
-	var diff string
-	eventually(t, "all is as it was", time.Minute, func(ctx context.Context) error {
-		now, err := look(ctx)
-		if err != nil {
-			return err
-		}
-		if diff = cmp.Diff(s, now); diff != "" {
-			return errors.New("the platform has changed (-before +after):\n" + diff)
-		}
-		return nil
-	})
+	unchanged(t, before)
 }
 
 // watchUpgradeable looks at what OLM is told until it is asked whether that was to wait.
@@ -306,7 +228,7 @@ func watchUpgradeable(t *testing.T) func() bool {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if upgradeable(ctx, "d3os-operator.v0.1.0") == metav1.ConditionFalse {
+				if upgradeable(ctx) == metav1.ConditionFalse {
 					seen.Store(true)
 				}
 			}

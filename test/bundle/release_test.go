@@ -1,0 +1,53 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bundle_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+// Every release has a bundle and the commit that it was built from.
+func TestReleasesHaveCommits(t *testing.T) {
+	folders, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "v*"))
+	assert.NilError(t, err)
+	var released, committed []string
+	for _, folder := range folders {
+		released = append(released, strings.TrimPrefix(filepath.Base(folder), "v"))
+	}
+	for line := range strings.Lines(string(mustRead(t, "releases/commits"))) {
+		version, commit, _ := strings.Cut(strings.TrimSpace(line), " ")
+		assert.Assert(t, regexp.MustCompile("^[0-9a-f]{40}$").MatchString(commit), "no commit: %q", line)
+		committed = append(committed, version)
+	}
+	assert.DeepEqual(t, sorted(committed), sorted(released))
+}
+
+// Commands that users copy install this version, and upgrade to it from the last release.
+func TestDocsNameThisVersion(t *testing.T) {
+	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
+	previous := strings.TrimSpace(string(script(t, "hack/released.sh", version)))
+	for _, c := range []struct {
+		file, pattern string
+		want          []string
+	}{
+		{"docs/install.md", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},
+		{"docs/install.md", `newTag: v([0-9.]+)`, []string{version}},
+		{"docs/install.md", `d3os-operator-bundle:v([0-9.]+)`, []string{previous, version}},
+		{"docs/images.md", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},
+	} {
+		var named []string
+		for _, match := range regexp.MustCompile(c.pattern).FindAllStringSubmatch(string(mustRead(t, c.file)), -1) {
+			named = append(named, match[1])
+		}
+		assert.DeepEqual(t, slices.Compact(named), c.want)
+	}
+}

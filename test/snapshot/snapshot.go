@@ -1,0 +1,93 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package snapshot tells whether anything was written or restarted in a namespace in the meantime.
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// written are the kinds of which the platform consists, the DataService among them.
+var written = []schema.GroupVersionKind{
+	corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+	corev1.SchemeGroupVersion.WithKind("Secret"),
+	corev1.SchemeGroupVersion.WithKind("Service"),
+	appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+	appsv1.SchemeGroupVersion.WithKind("Deployment"),
+	appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+	batchv1.SchemeGroupVersion.WithKind("CronJob"),
+	networkingv1.SchemeGroupVersion.WithKind("Ingress"),
+	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
+	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+	{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"},
+}
+
+// State is which pods there are, and which version of each object.
+type State struct {
+	Pods    map[string]string // name: UID and restarts
+	Objects map[string]string // kind/name: UID and version
+}
+
+// Take looks at the pods and the platforms' objects of a namespace.
+func Take(ctx context.Context, api client.Client, namespace string) (State, error) {
+	s := State{Pods: map[string]string{}, Objects: map[string]string{}}
+	pods := &corev1.PodList{}
+	if err := api.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+		return s, fmt.Errorf("list the pods in %s: %w", namespace, err)
+	}
+	for _, pod := range pods.Items {
+		restarts, ready := int32(0), false
+		for _, container := range pod.Status.ContainerStatuses {
+			restarts += container.RestartCount
+		}
+		for _, condition := range pod.Status.Conditions {
+			ready = ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+		}
+		s.Pods[pod.Name] = fmt.Sprintf("%s, %d restarts, ready %t", pod.UID, restarts, ready)
+	}
+	for _, gvk := range written {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(gvk)
+		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return s, fmt.Errorf("list each %s in %s: %w", gvk.Kind, namespace, err)
+		}
+		for _, object := range list.Items {
+			s.Objects[gvk.Kind+"/"+object.Name] = fmt.Sprintf("%s, %s", object.UID, versionOf(&object))
+		}
+	}
+	return s, nil
+}
+
+// versionOf is another text after every write of an object but one of its status, which the resource
+// version counts as well. Of an object with a status the generation counts the writes of what is
+// declared, and every other write, as of an annotation, leaves its time with the one who wrote.
+func versionOf(object *metav1.PartialObjectMetadata) string {
+	version := fmt.Sprintf("generation %d", object.Generation)
+	status := object.Generation != 0
+	for _, entry := range object.ManagedFields {
+		if entry.Subresource != "" {
+			status = true
+			continue
+		}
+		version += fmt.Sprintf(", written by %s at %s", entry.Manager, entry.Time.UTC().Format(time.RFC3339))
+	}
+	if !status {
+		return "resource version " + object.ResourceVersion
+	}
+	return version
+}

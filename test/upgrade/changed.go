@@ -1,0 +1,14 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// change is something that an upgrade from the last release writes, and why it has to.
+type change struct {
+	// objects is a regular expression for "<DataService> <Kind>/<name>". It may match no object that is the same.
+	objects string
+	because string
+}
+
+// changed is all that an upgrade from the last release writes. It starts empty after each release.
+var changed = []change{}

@@ -1,0 +1,207 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/snapshot"
+)
+
+// A platform that the released operator has brought up, and this one takes over.
+const (
+	platform  = "dataservice-sample"
+	namespace = "upgrade"
+	patience  = 2 * time.Minute
+)
+
+// stage is a cluster with one operator at a time.
+type stage struct {
+	*testing.T
+
+	api        client.Client
+	kubeconfig string
+}
+
+// The operator that was released brings a platform up, this one takes over: nothing is written and no
+// pod restarts. Then it rolls a change out, and writes what has changed only.
+func TestUpgradeFromTheReleasedOperator(t *testing.T) {
+	last := lastRelease(t)
+	before := filepath.Join(t.TempDir(), "before")
+	run(t, "hack/release-build.sh", last, runtime.GOARCH, before)
+	run(t, "make", "--no-print-directory", "build")
+
+	s := newStage(t)
+	s.apply("releases/v" + last + "/manifests/d3os-product.com.d3os_dataservices.yaml")
+	stop := s.start(before, last)
+	s.apply(testdata + "/inputs/sample.yaml")
+	s.ready()
+	was := s.look()
+	assert.Equal(t, len(was.Pods), 12)
+	stop()
+
+	s.apply("config/crd/bases/d3os-product.com.d3os_dataservices.yaml")
+	stop = s.start(filepath.Join(cluster.Root(), "bin", "manager"), "this")
+	defer stop()
+	s.patch(`{"spec": {"web": {"env": {"ROLLED_OUT": "again"}}}}`)
+	s.ready()
+	is := s.look()
+	for object, version := range was.Objects {
+		changed := is.Objects[object] != version
+		switch object {
+		case "Deployment/web", "DataService/" + platform:
+			assert.Assert(t, changed, "%s has not changed: this operator has not rolled the change out", object)
+		default:
+			assert.Assert(t, !changed, "%s: was %s, is %s", object, version, is.Objects[object])
+		}
+	}
+	for object := range is.Objects {
+		assert.Assert(t, was.Objects[object] != "", "%s is new", object)
+	}
+	for pod, version := range was.Pods {
+		if !strings.HasPrefix(pod, "web-") {
+			assert.Equal(t, is.Pods[pod], version, pod)
+		}
+	}
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	// Always a cluster of its own: others must not get an older CRD.
+	t.Setenv("KUBECONFIG", "")
+	ctrl.SetLogger(logr.Discard())
+	c, err := cluster.Start(t.Context(), cluster.Options{Name: "upgrade"})
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, c.Stop()) })
+	api, err := client.New(c.Config, client.Options{})
+	assert.NilError(t, err)
+	s := &stage{T: t, api: api, kubeconfig: c.Kubeconfig}
+	assert.NilError(t, api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	return s
+}
+
+// apply applies the object in a file of the repository, as soon as its kind is served.
+func (s *stage) apply(file string) {
+	s.Helper()
+	content, err := os.ReadFile(filepath.Join(cluster.Root(), file))
+	assert.NilError(s, err)
+	object := &unstructured.Unstructured{}
+	assert.NilError(s, yaml.Unmarshal(content, &object.Object))
+	if object.GetKind() == "DataService" {
+		object.SetNamespace(namespace)
+	}
+	s.until("apply "+file, func(ctx context.Context) error {
+		return s.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership)
+	})
+}
+
+func (s *stage) dataService() *unstructured.Unstructured {
+	ds := &unstructured.Unstructured{}
+	ds.SetAPIVersion("d3os-product.com.d3os/v1")
+	ds.SetKind("DataService")
+	ds.SetNamespace(namespace)
+	ds.SetName(platform)
+	return ds
+}
+
+func (s *stage) patch(patch string) {
+	s.Helper()
+	assert.NilError(s, s.api.Patch(s.Context(), s.dataService(), client.RawPatch("application/merge-patch+json", []byte(patch))))
+}
+
+// ready waits until the platform is ready as it is declared now.
+func (s *stage) ready() {
+	s.Helper()
+	s.until("the platform is ready", func(ctx context.Context) error {
+		ds := s.dataService()
+		if err := s.api.Get(ctx, client.ObjectKeyFromObject(ds), ds); err != nil {
+			return err
+		}
+		observed, _, _ := unstructured.NestedInt64(ds.Object, "status", "observedGeneration")
+		conditions, _, _ := unstructured.NestedSlice(ds.Object, "status", "conditions")
+		for _, condition := range conditions {
+			c, _ := condition.(map[string]any)
+			if c["type"] == "Ready" && c["status"] == "True" && c["observedGeneration"] == ds.GetGeneration() && observed == ds.GetGeneration() {
+				return nil
+			}
+		}
+		return fmt.Errorf("generation %d, status %v", ds.GetGeneration(), ds.Object["status"])
+	})
+}
+
+func (s *stage) look() snapshot.State {
+	s.Helper()
+	state, err := snapshot.Take(s.Context(), s.api, namespace)
+	assert.NilError(s, err)
+	return state
+}
+
+func (s *stage) until(what string, holds func(context.Context) error) {
+	s.Helper()
+	last := errors.New("it was never tried")
+	if err := wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		last = holds(ctx)
+		return last == nil, nil
+	}); err != nil {
+		s.Fatalf("%s: not within %s: %v", what, patience, last)
+	}
+}
+
+// start starts the operator in a file and returns what ends it.
+func (s *stage) start(file, name string) func() {
+	s.Helper()
+	log, err := os.Create(filepath.Join(s.TempDir(), "log"))
+	assert.NilError(s, err)
+	operator := exec.CommandContext(s.Context(), file, "--health-probe-bind-address=0")
+	operator.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
+	operator.Stdout, operator.Stderr = log, log
+	operator.Cancel = func() error { return operator.Process.Signal(os.Interrupt) }
+	assert.NilError(s, operator.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- operator.Wait() }()
+	s.Cleanup(func() {
+		if content, err := os.ReadFile(log.Name()); err == nil && s.Failed() {
+			s.Logf("log of the operator %s:\n%s", name, content)
+		}
+	})
+	return func() {
+		s.Helper()
+		assert.NilError(s, operator.Process.Signal(os.Interrupt))
+		assert.NilError(s, <-ended, "the operator %s", name)
+	}
+}
+
+// run runs a command in the repository's folder.
+func run(t *testing.T, name string, arguments ...string) {
+	t.Helper()
+	if strings.Contains(name, "/") {
+		name = filepath.Join(cluster.Root(), name)
+	}
+	command := exec.CommandContext(t.Context(), name, arguments...)
+	command.Dir = cluster.Root()
+	// Flags of the make that runs this test are not meant for what it builds.
+	command.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+	out, err := command.CombinedOutput()
+	assert.NilError(t, err, "%s %v\n%s", name, arguments, out)
+}
