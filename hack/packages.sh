@@ -37,3 +37,13 @@ packages() {
 	}
 	rm -f "$log"
 }
+
+# shellcheck source=/dev/null
+debian_release() { (. /etc/os-release && echo "$VERSION_CODENAME"); }
+
+# debian_sources: the mirrors of this release that the machine is configured with, in whatever format.
+debian_sources() {
+	# shellcheck disable=SC2016
+	apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+		awk -v release="$(debian_release)" '$1 == "Debian" && $3 ~ "^" release && $4 == "main" {print "deb", $2, $3, $4}' | sort -u
+}

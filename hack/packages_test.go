@@ -64,3 +64,9 @@ func TestImagesInstallBuildahWhereItIsMissing(t *testing.T) {
 	})
 	assert.Equal(t, fresh.run(t, "./images.sh", "packages"), "", "everything is installed already")
 }
+
+// Every target is shown on a fresh machine, or the reason why not is written down.
+func TestFreshMachineKnowsEveryTarget(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "./fresh.sh", "check").CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+}
