@@ -23,7 +23,7 @@ images_sh = VERSION='$(VERSION)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' IMG='$(IMG)'
 .PHONY: FORCE
 .PRECIOUS: bin/linux/%/manager
 bin/linux/%/manager: FORCE
-	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -buildvcs=false -ldflags '$(LDFLAGS)' -o $@ .
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $@ .
 
 # The bill of materials: the modules in the binary. The tool's own binary is none of its business.
 bin/linux/%/manager.cdx.json: bin/linux/%/manager $(CYCLONEDX)
