@@ -257,7 +257,7 @@ scorecard: $(if $(USER_CLUSTER),$(OPERATOR_SDK) $(KUBECTL),e2e-tools) ## Scoreca
 	@$(if $(USER_CLUSTER),KUBECTL='$(KUBECTL)' hack/scorecard.sh $(ARGS),USER_CLUSTER= IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/e2e.sh TestScorecard)
 
 .PHONY: e2e-tools
-e2e-tools: node-tools olm-tools $(KUSTOMIZE)
+e2e-tools: node-tools olm-tools $(KUSTOMIZE) $(SOURCE_LINK)
 
 .PHONY: e2e
 e2e: e2e-tools ## Install, upgrade and remove the operator as users do, on real pods: a node of this machine or KUBECONFIG (ARGS=test).

@@ -46,8 +46,8 @@ declare -A full=(
 )
 # What fails soonest comes first.
 first=(build tools lint verify-generated security catalog-verify)
-left=(test chaos fuzz)
-right=(transitions bad-input e2e)
+left=(test chaos bad-input fuzz)
+right=(transitions e2e)
 everything=(build tools oldest-tools lint verify-generated security catalog-verify bundle-validate images-verify
 	test test-oldest bad-input fuzz ha e2e chaos transitions bench load)
 
