@@ -37,7 +37,7 @@ func newMachine(t *testing.T) machine {
 
 func (m machine) add(t *testing.T, name, script string) {
 	t.Helper()
-	assert.NilError(t, os.WriteFile(filepath.Join(m.commands, name), []byte("#!/usr/bin/env bash\n"+script+"\n"), 0o700)) //nolint:gosec // a command
+	assert.NilError(t, os.WriteFile(filepath.Join(m.commands, name), []byte("#!/usr/bin/env bash\n"+script+"\n"), 0o700))
 }
 
 // run returns what the machine's apt-get is asked for while the script runs.
