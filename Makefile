@@ -20,6 +20,16 @@ USE_IMAGE_DIGESTS ?= false
 
 include hack/tools.mk
 
+# Go compiles a package once for each set of these: tools, tests, linters and images all have the same. `make test
+# ARGS=-race` asks for CGO_ENABLED=1.
+CGO_ENABLED ?= 0
+GOFLAGS := $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath
+export CGO_ENABLED GOFLAGS
+# A failed assertion shows its source, which gotest.tools finds by these where -trimpath has left a path without its root.
+SOURCE_LINK := bin/source/d3os.com/d3os-operator
+export BAZEL_TEST   := 1
+export TEST_SRCDIR  := $(CURDIR)/bin/source
+
 LDFLAGS := -s -w -X d3os.com/d3os-operator/internal/version.Version=$(VERSION)
 CLUSTER_NAME ?= d3os
 export CLUSTER_NAME TOOLS
@@ -30,6 +40,8 @@ include hack/olm.mk
 USER_CLUSTER := $(KUBECONFIG)
 KUBECONFIG   ?= $(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig
 export KUBECONFIG
+# Where suites find a cluster, or what to make one of.
+ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)'
 # With a cluster of one's own, one's own kubectl will do.
 KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubectl)
 
@@ -38,7 +50,7 @@ KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubec
 .PHONY: help
 help: ## Show this.
 	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make <target> [VARIABLE=value]\n"} \
-		/^[a-z-]+:.*##/ { printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2 } \
+		/^[a-z0-9-]+:.*##/ { printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2 } \
 		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) }' $(MAKEFILE_LIST)
 	@printf '\n\033[1mVariables\033[0m\n'
 	@printf '  %-18s %s\n' \
@@ -48,6 +60,7 @@ help: ## Show this.
 		SCORECARD_IMG 'the image of the scorecard tests ($(SCORECARD_IMG))' \
 		CATALOG_IMG 'the catalog image ($(CATALOG_IMG))' \
 		CONTAINER_TOOL 'docker, podman or buildah ($(CONTAINER_TOOL))' \
+		KUBERNETES 'oldest: the embedded cluster is of the oldest Kubernetes that is supported ($(OLDEST_VERSION))' \
 		CR 'the DataService to render ($(CR))' \
 		ARGS 'more arguments for run, test and bench'
 
@@ -55,15 +68,15 @@ help: ## Show this.
 demo: export DEMO_START := $(shell date +%s)
 demo: ## From nothing to a running platform in one command: cluster, operator, sample.
 	@$(MAKE) --silent -j2 $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools) build
-	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' hack/demo.sh up
+	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh up
 
 .PHONY: demo-down
 demo-down: $(KUBECTL) ## Remove what demo started.
-	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' hack/demo.sh down
+	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh down
 
 .PHONY: clean
 clean: ## Remove what was built, but not the tools (make clean-tools).
-	rm -rf bin/manager bin/linux bin/images coverage.out
+	rm -rf bin/manager bin/linux bin/images bin/source coverage.out
 
 .PHONY: clean-tools
 clean-tools: ## Remove the built tools.
@@ -109,44 +122,59 @@ helm-lint: $(HELM) ## Lint and render every chart with each of its ci/ values.
 	@hack/helm-lint.sh
 
 .PHONY: security
-security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) ## Judge pods, manifests, code and dependencies (SECURITY.md); needs no cluster.
+security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LINK) ## Judge pods, manifests, code and dependencies (SECURITY.md); needs no cluster.
 	go test ./test/security
 	$(GOLANGCI_LINT) run --enable-only gosec
 	@hack/kube-score.sh
 	@hack/govulncheck.sh
 
 .PHONY: test
-test: cluster-tools $(HELM) $(CRDIFY) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
-	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
+test: cluster-tools $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
+	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
+	$(if $(ARGS),,go test -C test/images ./... && go test -C test/scorecard ./...)
+
+$(SOURCE_LINK):
+	@mkdir -p $(@D) && ln -sfn '$(CURDIR)' $@
 
 .PHONY: bench
 bench: cluster-tools ## Measure the operator with many DataServices (test/bench).
-	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench $(ARGS)
+	$(ON_CLUSTER) go run ./test/bench $(ARGS)
+
+.PHONY: tools
+tools: cluster-tools node-tools olm-tools $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) ## Build every tool that any target needs.
+
+.PHONY: verify
+verify: ## Run everything there is, in full, and print the seconds of each step (root, some hours; STEPS='lint test' runs those).
+	@hack/verify.sh full $(STEPS)
+
+.PHONY: fresh-machine
+fresh-machine: ## Show that these targets need nothing but Go, git and make: each on a Debian of its own (root; GO_CACHES=host is fast; ARGS=targets).
+	@hack/fresh.sh $(ARGS)
 
 ##@ Reliability
 
 .PHONY: ha
-ha: cluster-tools ## Take the leader away from a standby in every way there is (test/ha, two minutes; HA_RUNS=times).
-	KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
+ha: cluster-tools $(SOURCE_LINK) ## Take the leader away from a standby in every way there is (test/ha, two minutes; HA_RUNS=times).
+	$(ON_CLUSTER) KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
 
 .PHONY: load
 load: cluster-tools ## Load the operator with LOAD_SIZES DataServices and check what grows (an hour or more).
-	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' go run ./test/bench -strict -only load -sizes '$(LOAD_SIZES)' $(ARGS)
+	$(ON_CLUSTER) go run ./test/bench -strict -only load -sizes '$(LOAD_SIZES)' $(ARGS)
 
 .PHONY: chaos
-chaos: cluster-tools ## Crash the operator at every write and let all else fail (CHAOS=full: every sample; ARGS='-run X').
-	KUBECONFIG='$(USER_CLUSTER)' KUBEBUILDER_ASSETS='$(TOOLS)' CHAOS='$(CHAOS)' go test -C test/chaos -count 1 -tags chaos -timeout 2h $(ARGS)
+chaos: cluster-tools $(SOURCE_LINK) ## Crash the operator at every write and let all else fail (CHAOS=full: every sample; ARGS='-run X').
+	$(ON_CLUSTER) CHAOS='$(CHAOS)' go test -C test/chaos -count 1 -tags chaos -timeout 2h $(ARGS)
 
 FUZZTIME ?= 30s
 export FUZZTIME TRANSITIONS
 
 .PHONY: transitions
 transitions: cluster-tools ## Change every property on running DataServices and back (ARGS='-seed N' replays, TRANSITIONS=full tries all).
-	KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(TOOLS)' go run ./test/transitions $(ARGS)
+	$(ON_CLUSTER) go run ./test/transitions $(ARGS)
 
 .PHONY: bad-input
 bad-input: cluster-tools ## Write into DataServices what nobody should.
-	KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(TOOLS)' go run ./test/transitions -suite bad-input $(ARGS)
+	$(ON_CLUSTER) go run ./test/transitions -suite bad-input $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (30s).
@@ -157,7 +185,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s).
 .PHONY: build
 build: ## Build the operator, bin/manager.
 	@printf '  [%s] building the operator (some minutes the first time)\n' "$$(date +%T)"
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager .
+	go build -ldflags '$(LDFLAGS)' -o bin/manager .
 
 .PHONY: render
 render: ## Print the manifests of a DataService without a cluster (CR=file).
@@ -169,12 +197,12 @@ render: ## Print the manifests of a DataService without a cluster (CR=file).
 cluster-tools: $(CLUSTER_TOOLS) ## Build the control plane, kubectl and kwok (some 7 minutes on two cores, once).
 
 .PHONY: cluster-up
-cluster-up: $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools) ## Start the embedded cluster (nothing to do when KUBECONFIG is set).
-	@$(if $(USER_CLUSTER),echo 'using the cluster of KUBECONFIG=$(USER_CLUSTER)',hack/cluster.sh up)
+cluster-up: $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools $(KUBECTL)) ## Start the embedded cluster (nothing to do when KUBECONFIG is set).
+	@$(if $(USER_CLUSTER),echo 'using the cluster of KUBECONFIG=$(USER_CLUSTER)',TOOLS='$(CLUSTER_BIN)' hack/cluster.sh up)
 
 .PHONY: cluster-down
 cluster-down: ## Remove the embedded cluster.
-	@$(if $(USER_CLUSTER),echo 'the cluster of KUBECONFIG=$(USER_CLUSTER) is left alone',hack/cluster.sh down)
+	@$(if $(USER_CLUSTER),echo 'the cluster of KUBECONFIG=$(USER_CLUSTER) is left alone',TOOLS='$(CLUSTER_BIN)' hack/cluster.sh down)
 
 .PHONY: install
 install: cluster-up ## Install the CRD.
@@ -228,7 +256,7 @@ scorecard: $(if $(USER_CLUSTER),$(OPERATOR_SDK) $(KUBECTL),e2e-tools) ## Scoreca
 	@$(if $(USER_CLUSTER),KUBECTL='$(KUBECTL)' hack/scorecard.sh $(ARGS),USER_CLUSTER= IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/e2e.sh TestScorecard)
 
 .PHONY: e2e-tools
-e2e-tools: node-tools olm-tools $(KUSTOMIZE)
+e2e-tools: node-tools olm-tools $(KUSTOMIZE) $(SOURCE_LINK)
 
 .PHONY: e2e
 e2e: e2e-tools ## Install, upgrade and remove the operator as users do, on real pods: a node of this machine or KUBECONFIG (ARGS=test).

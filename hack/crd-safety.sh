@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-crdify=${CRDIFY:-$PWD/bin/tools/crdify}
+crdify=${CRDIFY:-${TOOLS:-$PWD/bin/tools}/crdify}
 crd=manifests/d3os-product.com.d3os_dataservices.yaml
 
 all=

@@ -26,7 +26,7 @@ say() { printf '%s[%s]%s %s\n' "$bold" "$(elapsed)" "$off" "$*"; }
 k() { "$kubectl" --namespace "$namespace" "$@"; }
 
 operator_runs() {
-	[[ -f $pidfile ]] && [[ $(ps -o comm= -p "$(<"$pidfile")" 2>/dev/null) == manager ]]
+	[[ -f $pidfile ]] && [[ $(cat "/proc/$(<"$pidfile")/comm" 2>/dev/null) == manager ]]
 }
 
 stop_operator() {

@@ -3,8 +3,8 @@
 NODE_KUBE_TOOLS := $(addprefix $(TOOLS)/,kubelet kube-proxy)
 NODE_TOOLS      := $(KUBE_TOOLS) $(TOOLS)/etcd $(NODE_KUBE_TOOLS) $(TOOLS)/coredns $(TOOLS)/registry $(TOOLS)/node-init $(TOOLS)/node-outside $(TOOLS)/pause
 
-$(NODE_KUBE_TOOLS) &: hack/tools/kubelet/go.mod
-	$(call build_tools,kubelet,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(NODE_KUBE_TOOLS))),kubelet and kube-proxy $(KUBERNETES_VERSION),$(KUBE_LDFLAGS))
+$(NODE_KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
+	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(NODE_KUBE_TOOLS))),kubelet and kube-proxy $(KUBERNETES_VERSION),$(call kube_ldflags,$(KUBERNETES_VERSION)))
 $(TOOLS)/coredns: hack/tools/coredns/go.mod hack/tools/coredns/main.go
 	$(call build_tools,coredns,.,CoreDNS)
 $(TOOLS)/registry: hack/tools/registry/go.mod hack/tools/registry/main.go
@@ -19,7 +19,7 @@ $(TOOLS)/pause: $(wildcard hack/node/programs/pause/*.go)
 # build_module(folder of a module of ours, package)
 define build_module
 	@mkdir -p $(@D)
-	@GOWORK=off CGO_ENABLED=0 go build -C $(1) -trimpath -ldflags '-s -w' -o $@ $(2)
+	@GOWORK=off CGO_ENABLED=0 go build -C $(1) -ldflags '-s -w' -o $@ $(2)
 endef
 
 ##@ Node

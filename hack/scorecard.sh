@@ -62,7 +62,8 @@ passed() {
 		all(.items[]; (.status.results | length) > 0 and all(.status.results[]; .state == "pass"))' "$report" >/dev/null
 }
 
-command -v jq >/dev/null || die 'jq is missing'
+. hack/packages.sh
+packages jq
 flags=()
 [[ ! ${SCORECARD_UNTAR_IMG:-} ]] || flags+=(--untar-image "$SCORECARD_UNTAR_IMG" --storage-image "$SCORECARD_UNTAR_IMG")
 prepare

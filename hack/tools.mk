@@ -7,9 +7,11 @@ TOOLS ?= $(CURDIR)/bin/tools
 module_version = $(shell sed -n 's,^.*\s$(2) \(v[0-9][^ ]*\).*,\1,p' hack/tools/$(1)/go.mod)
 
 KUBERNETES_VERSION := $(call module_version,kubernetes,k8s.io/kubernetes)
-kube_minor         := $(word 2,$(subst ., ,$(KUBERNETES_VERSION)))
-kube_stamp          = -X $(1).gitVersion=$(KUBERNETES_VERSION) -X $(1).gitMajor=1 -X $(1).gitMinor=$(kube_minor)
-KUBE_LDFLAGS        = $(call kube_stamp,k8s.io/component-base/version) $(call kube_stamp,k8s.io/client-go/pkg/version)
+OLDEST_VERSION     := $(call module_version,kubernetes-oldest,k8s.io/kubernetes)
+# kube_minor(version), kube_ldflags(version)
+kube_minor          = $(word 2,$(subst ., ,$(1)))
+kube_ldflags        = $(foreach package,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
+	-X $(package).gitVersion=$(1) -X $(package).gitMajor=1 -X $(package).gitMinor=$(call kube_minor,$(1)))
 KWOK_VERSION       := $(call module_version,kwok,sigs.k8s.io/kwok)
 KWOK_LDFLAGS        = -X sigs.k8s.io/kwok/pkg/consts.Version=$(KWOK_VERSION) -X sigs.k8s.io/kwok/pkg/consts.KubeVersion=$(KUBERNETES_VERSION)
 SDK_VERSION        := $(call module_version,operator-sdk,github.com/operator-framework/operator-sdk)
@@ -17,8 +19,8 @@ SDK_LDFLAGS         = $(foreach var,Version GitVersion,-X github.com/operator-fr
 SDK_TAGS           := containers_image_openpgp exclude_graphdriver_btrfs
 HELM_VERSION       := $(call module_version,helm,helm.sh/helm/v3)
 HELM_LDFLAGS        = -X helm.sh/helm/v3/internal/version.version=$(HELM_VERSION) \
-	$(foreach package,chartutil lint/rules,-X helm.sh/helm/v3/pkg/$(package).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(package).k8sVersionMinor=$(kube_minor))
-OPM_VERSION        := $(call module_version,opm,github.com/operator-framework/operator-registry)
+	$(foreach package,chartutil lint/rules,-X helm.sh/helm/v3/pkg/$(package).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(package).k8sVersionMinor=$(call kube_minor,$(KUBERNETES_VERSION)))
+OPM_VERSION        := $(call module_version,olm,github.com/operator-framework/operator-registry)
 OPM_LDFLAGS         = -X github.com/operator-framework/operator-registry/cmd/opm/version.opmVersion=$(OPM_VERSION)
 LINT_VERSION       := $(call module_version,golangci-lint,github.com/golangci/golangci-lint/v2)
 LINT_LDFLAGS        = -X main.version=$(LINT_VERSION)
@@ -30,7 +32,7 @@ define build_tools
 	@mkdir -p $(@D)
 	@printf '  [%s] building %s (from source, cached afterwards)\n' "$$(date +%T)" '$(3)'
 	@start=$$(date +%s); \
-	GOWORK=off CGO_ENABLED=0 go build -C hack/tools/$(1) -trimpath -tags '$(5)' -ldflags '-s -w $(4)' \
+	GOWORK=off CGO_ENABLED=0 go build -C hack/tools/$(1) -tags '$(5)' -ldflags '-s -w $(4)' \
 		-o $(if $(word 2,$(2)),$(@D)/,$@) $(2) && \
 	printf '  [%s] built    %s in %d s\n' "$$(date +%T)" '$(3)' $$(($$(date +%s) - start))
 	@touch $(if $(word 2,$(2)),$(addprefix $(@D)/,$(notdir $(2))),$@)
@@ -38,7 +40,10 @@ endef
 
 KUBE_TOOLS    := $(addprefix $(TOOLS)/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
 KWOK_TOOLS    := $(addprefix $(TOOLS)/,kwok kwokctl)
-CLUSTER_TOOLS := $(KUBE_TOOLS) $(TOOLS)/etcd $(KWOK_TOOLS)
+OLDEST_TOOLS  := $(addprefix $(TOOLS)/oldest/,$(notdir $(KUBE_TOOLS)))
+# KUBERNETES=oldest: clusters are of the oldest Kubernetes that docs/install.md promises.
+CLUSTER_BIN   := $(TOOLS)$(if $(filter oldest,$(KUBERNETES)),/oldest)
+CLUSTER_TOOLS := $(addprefix $(CLUSTER_BIN)/,$(notdir $(KUBE_TOOLS) $(KWOK_TOOLS)) etcd)
 
 HELM           := $(TOOLS)/helm
 CONTROLLER_GEN := $(TOOLS)/controller-gen
@@ -54,7 +59,13 @@ KUBE_SCORE     := $(TOOLS)/kube-score
 GOVULNCHECK    := $(TOOLS)/govulncheck
 
 $(KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
-	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(KUBE_LDFLAGS))
+	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(call kube_ldflags,$(KUBERNETES_VERSION)))
+$(OLDEST_TOOLS) &: hack/tools/kubernetes-oldest/go.mod
+	$(call build_tools,kubernetes-oldest,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(OLDEST_TOOLS))),the Kubernetes $(OLDEST_VERSION) control plane and kubectl,$(call kube_ldflags,$(OLDEST_VERSION)))
+$(addprefix $(TOOLS)/oldest/,etcd $(notdir $(KWOK_TOOLS))): $(TOOLS)/oldest/%: $(TOOLS)/%
+	@mkdir -p $(@D) && ln -sfn ../$* $@
+# After Kubernetes, which keeps all cores busy: two builds at once would compile what they share twice.
+$(TOOLS)/etcd $(KWOK_TOOLS): | $(KUBE_TOOLS)
 $(TOOLS)/etcd: hack/tools/etcd/go.mod
 	$(call build_tools,etcd,go.etcd.io/etcd/server/v3,etcd)
 $(KWOK_TOOLS) &: hack/tools/kwok/go.mod
@@ -75,8 +86,9 @@ $(CRDIFY): hack/tools/crdify/go.mod
 	$(call build_tools,crdify,sigs.k8s.io/crdify,crdify)
 $(SCORECARD_TEST): hack/tools/operator-sdk/go.mod
 	$(call build_tools,operator-sdk,github.com/operator-framework/operator-sdk/images/scorecard-test,scorecard-test $(SDK_VERSION),$(SDK_LDFLAGS),$(SDK_TAGS))
-$(OPM): hack/tools/opm/go.mod
-	$(call build_tools,opm,github.com/operator-framework/operator-registry/cmd/opm,opm $(OPM_VERSION),$(OPM_LDFLAGS),json1 containers_image_openpgp)
+# A part of OLM: with OLM's versions of all else, it takes little beside it.
+$(OPM): hack/tools/olm/go.mod
+	$(call build_tools,olm,github.com/operator-framework/operator-registry/cmd/opm,opm $(OPM_VERSION),$(OPM_LDFLAGS),json1 containers_image_openpgp)
 $(CYCLONEDX): hack/tools/cyclonedx-gomod/go.mod
 	$(call build_tools,cyclonedx-gomod,github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod,cyclonedx-gomod)
 $(KUBE_SCORE): hack/tools/kube-score/go.mod

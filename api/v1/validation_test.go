@@ -54,14 +54,16 @@ func TestLimitsOfEveryField(t *testing.T) {
 	t.Parallel()
 	limits := 0
 	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
-		refused := func(value any, want string) {
+		refused := func(value any, wants ...string) {
 			limits++
 			t.Run(fmt.Sprintf("%s=%.20s", where, fmt.Sprint(value)), func(t *testing.T) {
 				t.Parallel()
 				err := validate(t, withSpec(put(t, where, value)))
 				assert.Assert(t, apierrors.IsInvalid(err), "%v", err)
 				assert.ErrorContains(t, err, where.String())
-				assert.ErrorContains(t, err, want)
+				for _, want := range wants {
+					assert.ErrorContains(t, err, want)
+				}
 			})
 		}
 		accepted := func(value any) {
@@ -87,7 +89,7 @@ func TestLimitsOfEveryField(t *testing.T) {
 			refused(strings.Repeat("a", int(*schema.MinLength)-1), fmt.Sprintf("should be at least %d chars long", *schema.MinLength))
 		}
 		if schema.MaxLength != nil {
-			refused(strings.Repeat("a", int(*schema.MaxLength)+1), fmt.Sprintf("Too long: may not be more than %d bytes", *schema.MaxLength))
+			refused(strings.Repeat("a", int(*schema.MaxLength)+1), "Too long: may not be ", fmt.Sprint(*schema.MaxLength))
 		}
 		if schema.Minimum != nil {
 			refused(int64(*schema.Minimum)-1, fmt.Sprintf("should be greater than or equal to %v", *schema.Minimum))

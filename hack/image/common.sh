@@ -2,6 +2,9 @@
 # Building images with buildah in a storage of its own under $dir: the user's storage, policy and
 # configuration stay as they are.
 
+# shellcheck source=hack/packages.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../packages.sh"
+
 die() { echo "${0##*/}: $*" >&2; exit 1; }
 say() { printf '  [%3d s] %s\n' "$SECONDS" "$*" >&2; }
 logged() { "$@" >"$dir/log" 2>&1 || { tail -n 25 "$dir/log" >&2; die "failed: $*"; }; }
@@ -15,20 +18,3 @@ storage() {
 }
 
 buildah() { command buildah --root "$dir/storage" --runroot "$dir/run" --storage-driver "$driver" "$@"; }
-
-# packages COMMAND...: Debian's packages of these names.
-packages() {
-	local command missing=() sudo=()
-	for command; do
-		command -v "$command" >/dev/null && continue
-		missing+=("$command")
-		# Debian 13's buildah asks for it even where no network is made.
-		[[ $command != buildah ]] || missing+=(netavark)
-	done
-	((${#missing[@]})) || return 0
-	command -v apt-get >/dev/null || die "missing: ${missing[*]}"
-	say "installing ${missing[*]}"
-	((EUID == 0)) || sudo=(sudo)
-	logged "${sudo[@]}" apt-get update -qq
-	logged "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
-}

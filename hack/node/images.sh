@@ -22,12 +22,8 @@ contents=ca-certificates,curl,gettext-base,mariadb-client-core,mariadb-server-co
 
 debian() {
 	local release mirrors=() hash
-	# shellcheck source=/dev/null
-	release=$(. /etc/os-release && echo "$VERSION_CODENAME")
-	# The mirrors that this machine is configured with, in whatever format.
-	# shellcheck disable=SC2016
-	mapfile -t mirrors < <(apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-		awk -v release="$release" '$1 == "Debian" && $3 ~ "^" release && $4 == "main" {print "deb", $2, $3, $4}' | sort -u)
+	release=$(debian_release)
+	mapfile -t mirrors < <(debian_sources)
 	hash=$(echo "$release $contents ${mirrors[*]}" | sha256sum)
 	debian=$dir/debian-${hash:0:12}.tar
 	[[ ! -s $debian ]] || return 0

@@ -47,6 +47,8 @@ export PATH=$tools:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:
 # A proxy of the host's is not the way to the node.
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY
 
+# shellcheck source=hack/packages.sh
+. "$root/hack/packages.sh"
 # shellcheck source=hack/node/config.sh
 . "$root/hack/node/config.sh"
 
@@ -111,23 +113,6 @@ until_ready() {
 		((SECONDS < deadline)) || die "$component did not become ready"
 		sleep 0.1
 	done
-	component=
-}
-
-packages() {
-	local command missing=()
-	for command in containerd:containerd runc:runc iptables:iptables conntrack:conntrack ip:iproute2 \
-		/usr/lib/cni/ptp:containernetworking-plugins pkill:procps nsenter:util-linux setsid:util-linux mount:mount \
-		openssl:openssl; do
-		command -v "${command%%:*}" >/dev/null || missing+=("${command##*:}")
-	done
-	((${#missing[@]})) || return 0
-	say "installing ${missing[*]}"
-	component=packages
-	{
-		apt-get update -qq
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
-	} >"$logs/packages.log" 2>&1 8>&- 9>&-
 	component=
 }
 
@@ -295,7 +280,8 @@ up() {
 	mkdir -p "$logs" "$pki" "$conf" "$dir/pids" "$dir/commands" "$dir/kubelet" "$dir/cni" "$dir/volumes" "$registry_dir"
 	exec 8>&2
 	trap failed EXIT
-	packages
+	packages containerd runc iptables conntrack ip /usr/lib/cni/ptp pkill openssl \
+		8>&- 9>&- # the lock is this script's
 	component=configuration
 	configure >"$logs/configuration.log" 2>&1
 	component=

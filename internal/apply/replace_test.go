@@ -102,7 +102,9 @@ func TestAChangedSelectorReplacesTheWorkload(t *testing.T) {
 func TestAnInvalidObjectReplacesNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, obj *unstructured.Unstructured){
-		"StatefulSet/mysql-dataservice": func(_ *testing.T, o *unstructured.Unstructured) { container(o.Object)["image"] = "" },
+		"StatefulSet/mysql-dataservice": func(t *testing.T, o *unstructured.Unstructured) {
+			set(t, o.Object, "Never", "spec", "template", "spec", "restartPolicy") // old API servers check little more of it
+		},
 		"Deployment/proxy": func(t *testing.T, o *unstructured.Unstructured) {
 			set(t, o.Object, int64(-1), "spec", "replicas")
 		},

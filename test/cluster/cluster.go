@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"syscall"
 
@@ -110,10 +109,19 @@ func (c *Cluster) Stop() error {
 	return err
 }
 
-// Root is the folder of the repository.
+// Root returns the folder of the repository: the working directory or the nearest one above it that has this
+// package's script. (The path of this file is not compiled in: make builds with -trimpath.)
 func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+	dir, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "hack", "cluster.sh")); err == nil {
+			return at
+		}
+	}
+	return dir
 }
 
 func orElse(s, fallback string) string {

@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# Shows that make's targets work on a machine that has nothing but Go, git and make. Each target gets a machine of its
+# own: the root of a minimal Debian, to which it may add what it needs, and a clone of HEAD. Root only.
+#
+#   hack/fresh.sh [TARGET...]   default: all that can be shown without something of the user's
+#   hack/fresh.sh check         fail when a target of make help is in neither list below
+#
+#   GO_CACHES   host: start with this machine's caches of Go, which are not written to; default: with empty ones
+#   FRESH_DIR   what is written; default .cluster/fresh
+#
+# Tools that one target has built are there for the next, so the order is from cheap to dear. What a target prints is
+# kept in FRESH_DIR/logs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. hack/packages.sh
+
+targets=(
+	help fmt images-list render build vet helm-lint generate manifests docs build-installer crd-safety release fuzz bundle
+	verify-generated catalog-validate catalog-verify catalog bundle-validate images images-verify lint security
+	cluster-tools cluster-up install uninstall deploy undeploy cluster-down demo demo-down
+	test transitions bad-input chaos ha bench load
+	tools node-tools node-up node-images node-down node-clean olm-tools scorecard e2e clean clean-tools
+)
+declare -A arguments=([fuzz]=FUZZTIME=1s [load]='LOAD_SIZES=10 LOAD_PEERS=1' [clean-tools]=TOOLS=/tmp/tools)
+# Targets that go on with what another one leaves behind; it runs before them, on their machine.
+declare -A before=(
+	[cluster-down]=cluster-up [demo-down]=demo [uninstall]=install [undeploy]=deploy
+	[node-images]=node-up [node-down]=node-up [node-clean]=node-up
+)
+# Targets that stop what others leave running.
+declare -A after=([cluster-up]=cluster-down [install]=cluster-down [uninstall]=cluster-down [deploy]=cluster-down
+	[undeploy]=cluster-down [demo]=demo-down [node-up]=node-down [node-images]=node-clean)
+elsewhere=(
+	docker-build bundle-build catalog-build # docker or podman, which is the user's
+	docker-push bundle-push catalog-push images-push # a registry; make e2e pushes to one
+	run # ends when the user ends it; make demo runs the operator
+	verify fresh-machine # run the others
+)
+
+dir=${FRESH_DIR:-$PWD/.cluster/fresh}
+[[ $dir == /* ]] || dir=$PWD/$dir
+base=$dir/base root=$dir/machine/root
+
+die() { echo "fresh.sh: $*" >&2; exit 1; }
+
+check() {
+	local here there
+	here=$(printf '%s\n' "${targets[@]}" "${elsewhere[@]}" | sort)
+	there=$(make --no-print-directory help | sed -n 's/^  \x1b\[36m\([a-z0-9-]*\) .*/\1/p' | sort)
+	diff <(echo "$here") <(echo "$there") || die 'the targets above are not both in make help (>) and in hack/fresh.sh (<)'
+}
+
+# The root that every machine starts from. It reaches Debian, Go's modules and the authorities as this machine does.
+make_base() {
+	local sources=() variable
+	packages mmdebstrap
+	mapfile -t sources < <(debian_sources)
+	if [[ ! -e $base.made ]]; then
+		rm -rf --one-file-system "$base"
+		mmdebstrap --quiet --variant=minbase --include=ca-certificates,git,make "$(debian_release)" "$base" "${sources[@]}"
+		touch "$base.made"
+	fi
+	mkdir -p "$base"/{src,usr/local/go,root/go/pkg/mod,root/.cache/go-build,root/.config/go}
+	cp /etc/resolv.conf /etc/hosts "$base/etc/"
+	cp /etc/ssl/certs/ca-certificates.crt "$base/etc/ssl/certs/"
+	apt-config dump --no-empty Acquire::http Acquire::https >"$base/etc/apt/apt.conf.d/90machine"
+	for variable in GOPROXY GOSUMDB GOPRIVATE GONOPROXY GONOSUMDB; do
+		echo "$variable=$(go env "$variable")"
+	done >"$base/root/.config/go/env"
+}
+
+# layer LOWER UPPER TARGET: TARGET is LOWER, but what is written goes to UPPER.
+layer() {
+	mkdir -p "$2" "$2.work" "$3"
+	mount -t overlay overlay -o "lowerdir=$1,upperdir=$2,workdir=$2.work" "$3"
+}
+
+# inside TARGET...: in namespaces of its own, enters a new machine and runs make there.
+inside() {
+	local cache=$dir/empty modules=$dir/empty variable environment=()
+	mkdir -p "$dir/empty"
+	if [[ ${GO_CACHES:-} == host ]]; then
+		cache=$(go env GOCACHE) modules=$(go env GOMODCACHE)
+	fi
+	layer "$base" "$dir/machine/upper" "$root"
+	mount --rbind /dev "$root/dev"
+	mount --rbind /sys "$root/sys"
+	mount -t proc proc "$root/proc"
+	mount -t tmpfs -o mode=755 tmpfs "$root/run"
+	mkdir -p "$root/run/lock"
+	mount --bind -o ro "$(go env GOROOT)" "$root/usr/local/go"
+	mount --bind "$dir/machine/checkout" "$root/src"
+	mkdir -p "$root/src/bin/tools"
+	mount --bind "$dir/tools" "$root/src/bin/tools"
+	layer "$cache" "$dir/go/build" "$root/root/.cache/go-build"
+	layer "$modules" "$dir/go/modules" "$root/root/go/pkg/mod"
+	for variable in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
+		[[ ! ${!variable:-} ]] || environment+=("$variable=${!variable}")
+	done
+	mkdir "$root/host"
+	cd "$root"
+	pivot_root . host
+	umount --lazy host
+	cd /src
+	# shellcheck disable=SC2016
+	exec env --ignore-environment HOME=/root PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+		"${environment[@]}" bash -c 'for command; do echo "== make $command"; make $command || exit 1; done' bash "$@"
+}
+
+# show TARGET
+show() {
+	local target=$1 start=$SECONDS log=$dir/logs/$1.log status=0 commands=()
+	rm -rf --one-file-system "$dir/machine"
+	mkdir -p "$dir/machine" "$dir/tools" "$dir/logs"
+	git clone --quiet --no-hardlinks . "$dir/machine/checkout"
+	commands=(${before[$target]:+"${before[$target]}"} "$target ${arguments[$target]:-}" ${after[$target]:+"${after[$target]}"})
+	unshare --mount --pid --ipc --fork --kill-child --propagation private -- "$PWD/hack/fresh.sh" inside "${commands[@]}" \
+		>"$log" 2>&1 </dev/null || status=$?
+	if ((status)); then
+		printf '%-18s %5d s  FAILED, the end of %s:\n' "$target" $((SECONDS - start)) "$log"
+		tail -n 25 "$log" | sed 's/^/    /'
+		failed+=("$target")
+	else
+		printf '%-18s %5d s  ok%s\n' "$target" $((SECONDS - start)) "$(sed -n 's/.*\] installing /, installed /p' "$log" | tr -d '\n')"
+	fi
+	rm -rf --one-file-system "$dir/machine"
+}
+
+case ${1:-} in
+inside) shift && inside "$@" && exit ;;
+check) check && exit ;;
+esac
+((EUID == 0)) || die 'a machine of its own needs root'
+check
+mkdir -p "$dir"
+rm -rf --one-file-system "$dir/go" "$dir/tools" "$dir/logs"
+make_base
+(($#)) || set -- "${targets[@]}"
+failed=()
+for target; do show "$target"; done
+printf '%-18s %5d s\n' total "$SECONDS"
+((!${#failed[@]})) || die "failed: ${failed[*]}"

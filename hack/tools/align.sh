@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Lets Go compile once what modules have in common. Go keeps a compiled package for one set of versions of all that it
+# imports; Kubernetes' client and what it imports take longer to compile than most tools do themselves.
+#
+#   hack/tools/align.sh      after an update of a tool or of what it is like; without it builds work, but take longer
+#
+# A go.mod asks for it with a line "// like FOLDER: hack/tools/align.sh". What it compiles gets FOLDER's versions where
+# those are newer.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+root=$PWD
+export GOWORK=off GOFLAGS=-mod=mod
+
+for file in ${@:-$(git grep --files-with-matches '^// like .*: hack/tools/align.sh$' -- '*go.mod')}; do
+	like=$(sed -n 's|^// like \(.*\): hack/tools/align.sh$|\1|p' "$file")
+	echo "$file is like $like"
+	cd "$root/$(dirname "$file")"
+	other=$(cd "$root/$like" && go list -m)
+	cp go.mod go.mod.before
+	# Go chooses the newer of two versions itself.
+	go mod edit -replace "$other=$root/$like"
+	go get "$other@v0.0.0" 2>/dev/null
+	versions=$(go list -e -deps -f '{{with .Module}}{{if and .Version (not .Replace)}}-require={{.Path}}@{{.Version}}{{end}}{{end}}' tool ./... 2>/dev/null | sort -u)
+	mv go.mod.before go.mod
+	# shellcheck disable=SC2086
+	go mod edit $versions
+	go mod tidy
+	cd "$root"
+done
