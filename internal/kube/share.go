@@ -22,7 +22,7 @@ import (
 // those that no other object has push one another out.
 const (
 	sharedBytes = 16 << 20
-	largestPart = 4 << 10
+	largestPart = 16 << 10
 	largestText = 256
 	perPart     = 200 // what the cache takes for one
 )
