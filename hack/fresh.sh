@@ -21,7 +21,7 @@ targets=(
 	test transitions bad-input chaos ha bench load
 	tools node-tools node-up node-images node-down node-clean olm-tools scorecard e2e clean clean-tools
 )
-declare -A arguments=([fuzz]=FUZZTIME=1s [load]='LOAD_SIZES=10 LOAD_PEERS=1' [clean-tools]=TOOLS=/tmp/tools)
+declare -A arguments=([fuzz]=FUZZTIME=1s [load]=LOAD_SIZES=10 [clean-tools]=TOOLS=/tmp/tools)
 # Targets that go on with what another one leaves behind; it runs before them, on their machine.
 declare -A before=(
 	[cluster-down]=cluster-up [demo-down]=demo [uninstall]=install [undeploy]=deploy

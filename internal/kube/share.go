@@ -12,22 +12,32 @@ import (
 	"unique"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/lru"
+
+	"d3os.com/d3os-operator/internal/sized"
 )
 
-// sharedParts is how many parts of objects are known at once. One DataService has some 500 that others
-// have as well; those that no other object has push one another out.
-const sharedParts = 16384
+// Only small parts are shared, and only so many that they take sharedBytes in all, each counted with
+// all that is in it. What is large is the user's own text, which no other object has; it would
+// stay in memory when its object is gone. One DataService has some 500 parts that others have as well;
+// those that no other object has push one another out.
+const (
+	sharedBytes = 16 << 20
+	largestPart = 16 << 10
+	largestText = 256
+	perPart     = 200 // what the cache takes for one
+)
 
 // sharer lets the objects of a cache share the parts that they have alike, such as the probes of
 // all Deployments: DataServices differ in little, and a map takes 300 bytes at least. Whoever reads such a
 // cache must not change what it returns.
 type sharer struct {
 	seed  maphash.Seed
-	parts *lru.Cache // hash -> map or slice
+	parts *sized.Cache[uint64, any] // hash -> map or slice
 }
 
-func newSharer() *sharer { return &sharer{seed: maphash.MakeSeed(), parts: lru.New(sharedParts)} }
+func newSharer() *sharer {
+	return &sharer{seed: maphash.MakeSeed(), parts: sized.New[uint64, any](sharedBytes, nil)}
+}
 
 // transform prepares an object for the cache, without what nobody reads there: the field managers. It
 // changes nothing of what it is given, because informers give it some objects twice, whose parts are
@@ -42,7 +52,7 @@ func (s *sharer) transform(object any) (any, error) {
 		if metadata, ok := value.(map[string]any); ok && key == "metadata" {
 			value = withoutManagers(metadata)
 		}
-		content[unique.Make(key).Value()], _ = s.share(value)
+		content[sharedText(key)], _, _ = s.share(value)
 	}
 	return &unstructured.Unstructured{Object: content}, nil
 }
@@ -53,39 +63,49 @@ func withoutManagers(metadata map[string]any) map[string]any {
 	return metadata
 }
 
-// share returns a part that is as this one, and its hash.
-func (s *sharer) share(part any) (any, uint64) {
+// share returns a part that is as this one, its hash, and the bytes that it leads to.
+func (s *sharer) share(part any) (shared any, hash uint64, size int) {
 	switch p := part.(type) {
 	case string:
-		return unique.Make(p).Value(), maphash.String(s.seed, p)
+		return sharedText(p), maphash.String(s.seed, p), len(p)
 	case map[string]any:
-		shared, sum := make(map[string]any, len(p)), uint64(len(p))
+		shared, sum, size := make(map[string]any, len(p)), uint64(len(p)), sized.OfMap(len(p))
 		for key, value := range p {
-			child, hash := s.share(value)
-			shared[unique.Make(key).Value()] = child
+			child, hash, more := s.share(value)
+			shared[sharedText(key)] = child
 			sum += s.mix(maphash.String(s.seed, key), hash)
+			size += len(key) + more
 		}
-		return s.known(shared, s.mix(1, sum))
+		return s.known(shared, s.mix(1, sum), size)
 	case []any:
-		shared, sum := make([]any, len(p)), uint64(len(p))
+		shared, sum, size := make([]any, len(p)), uint64(len(p)), sized.OfSlice(len(p))
 		for i, value := range p {
-			child, hash := s.share(value)
+			child, hash, more := s.share(value)
 			shared[i] = child
 			sum = s.mix(sum, hash)
+			size += more
 		}
-		return s.known(shared, s.mix(2, sum))
+		return s.known(shared, s.mix(2, sum), size)
 	case int64:
-		return p, s.mix(3, uint64(p)) //nolint:gosec // its bits
+		return p, s.mix(3, uint64(p)), 8 //nolint:gosec // its bits
 	case float64:
-		return p, s.mix(4, math.Float64bits(p))
+		return p, s.mix(4, math.Float64bits(p)), 8
 	case bool:
 		if p {
-			return p, 5
+			return p, 5, 0
 		}
-		return p, 6
+		return p, 6, 0
 	default:
-		return p, 7 // nil
+		return p, 7, 0 // nil
 	}
+}
+
+// sharedText returns a text that is as this one, and shared where it is short.
+func sharedText(text string) string {
+	if len(text) > largestText {
+		return text
+	}
+	return unique.Make(text).Value()
 }
 
 func (s *sharer) mix(a, b uint64) uint64 {
@@ -96,12 +116,15 @@ func (s *sharer) mix(a, b uint64) uint64 {
 }
 
 // known returns the part that is known by this hash if it holds the same, else the given one.
-func (s *sharer) known(part any, hash uint64) (any, uint64) {
-	if known, ok := s.parts.Get(hash); ok && holdsTheSame(known, part) {
-		return known, hash
+func (s *sharer) known(part any, hash uint64, size int) (shared any, sum uint64, bytes int) {
+	if size > largestPart {
+		return part, hash, size
 	}
-	s.parts.Add(hash, part)
-	return part, hash
+	if known, ok := s.parts.Get(hash); ok && holdsTheSame(known, part) {
+		return known, hash, size
+	}
+	s.parts.Add(hash, part, size+perPart)
+	return part, hash, size
 }
 
 // holdsTheSame compares parts whose own parts are shared already.
@@ -134,7 +157,7 @@ func holdsTheSame(a, b any) bool {
 	}
 }
 
-// same tells whether values are equal, and maps and slices one and the same.
+// same reports whether values are equal, and maps and slices one and the same.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

@@ -61,6 +61,7 @@ func (*Kind) Paused(ds *dsv1.DataService) bool { return ds.Spec.Paused }
 // Forget drops the credentials that are remembered, and the plan.
 func (k *Kind) Forget(namespace, name string) {
 	k.keeper.Forget(namespace, name)
+	k.planner.Forget(namespace, name)
 }
 
 // Plan returns the parts of a platform: its components.

@@ -18,6 +18,14 @@ const (
 	maxAnnotations = 256 << 10
 )
 
+// maxInput is how much the charts of all components are given at most. A spec is smaller than that,
+// but what it says in one place for all (defaults, networkPolicy) counts for each component: with
+// 200 of them 1 MB became 200, more than the operator may take.
+const (
+	maxInput     = 4 << 20
+	tooMuchInput = "it is too large: its components get more than 4 MiB of fields in all; what defaults and networkPolicy say counts for each of them"
+)
+
 // checkSizes refuses what the API server would refuse for its size, before anything is written.
 func checkSizes(c *component.Component, object *unstructured.Unstructured) error {
 	data, _, _ := unstructured.NestedStringMap(object.Object, "data")

@@ -8,17 +8,26 @@ import (
 	"bytes"
 	"compress/flate"
 	"fmt"
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// packed is a plan whose objects are compressed JSON, a line each: a fortieth of their size in memory.
+// packed is what was rendered for a DataService, its objects as compressed JSON, a line each: a
+// fortieth of their size in memory. It holds nothing of the spec.
 type packed struct {
-	components []Component // without objects
-	counts     []int       // of the objects of each component
+	uid        types.UID
+	components []packedComponent
 	lines      []byte
+}
+
+type packedComponent struct {
+	name            dsv1.ComponentName
+	input, revision string
+	objects         int
 }
 
 // writers are kept because each of them has a large table.
@@ -27,14 +36,14 @@ var writers = sync.Pool{New: func() any {
 	return w
 }}
 
-func pack(p *Plan) (*packed, error) {
-	result := &packed{components: slices.Clone(p.Components), counts: make([]int, len(p.Components))}
+func pack(r *remembered) (*packed, error) {
+	result := &packed{uid: r.uid, components: make([]packedComponent, len(r.inputs))}
 	var lines bytes.Buffer
 	w := writers.Get().(*flate.Writer)
 	defer writers.Put(w)
 	w.Reset(&lines)
-	for i, c := range p.Components {
-		result.components[i].Objects, result.counts[i] = nil, len(c.Objects)
+	for i, c := range r.plan.Components {
+		result.components[i] = packedComponent{c.Name, r.inputs[i], c.Revision, len(c.Objects)}
 		for _, object := range c.Objects {
 			line, err := object.MarshalJSON() // ends with a line break, its only one
 			if err == nil {
@@ -52,21 +61,29 @@ func pack(p *Plan) (*packed, error) {
 	return result, nil
 }
 
-func (p *packed) unpack() (*Plan, error) {
-	plan := &Plan{Components: slices.Clone(p.components)}
+// size is about what it takes in memory.
+func (p *packed) size() int {
+	const component = 200 // with its name and digests
+	return len(p.lines) + len(p.components)*component
+}
+
+// unpack returns what was rendered, by component. What cannot be read is rendered anew.
+func (p *packed) unpack() map[dsv1.ComponentName]rendering {
+	known := make(map[dsv1.ComponentName]rendering, len(p.components))
 	lines := bufio.NewReader(flate.NewReader(bytes.NewReader(p.lines)))
-	for i, count := range p.counts {
-		for range count {
-			object := &unstructured.Unstructured{}
+	for _, c := range p.components {
+		objects := make([]*unstructured.Unstructured, c.objects)
+		for i := range objects {
+			objects[i] = &unstructured.Unstructured{}
 			line, err := lines.ReadBytes('\n')
 			if err == nil {
-				err = object.UnmarshalJSON(line)
+				err = objects[i].UnmarshalJSON(line)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("recall an object of %s: %w", plan.Components[i].Name, err)
+				return known
 			}
-			plan.Components[i].Objects = append(plan.Components[i].Objects, object)
 		}
+		known[c.name] = rendering{c.input, objects, c.revision}
 	}
-	return plan, nil
+	return known
 }

@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,6 +24,7 @@ func TestPlansArePutAway(t *testing.T) {
 	renderer, err := render.New("v1.36.0")
 	assert.NilError(t, err)
 	p := NewPlanner(renderer, nil)
+	p.memory = newMemory(0, packedBytes) // no plan is small enough
 	credentials := values.Credentials{MySQLSecret: "mysql", PlatformSecret: "platform"}
 	rendered := func(ds *dsv1.DataService) *Plan {
 		graph, err := component.NewGraph(&ds.Spec)
@@ -50,18 +50,11 @@ func TestPlansArePutAway(t *testing.T) {
 		all, plans = append(all, ds), append(plans, rendered(ds))
 	}
 	assert.Assert(t, len(plans) > 2)
-	small := &dsv1.DataService{}
-	small.Name, small.Namespace = "small", "data"
-	for i := range openPlans {
-		small.UID = types.UID(fmt.Sprint(i))
-		rendered(small)
-	}
 	p.renderer = nil
 	for i, ds := range all {
 		recalled := rendered(ds)
 		assert.Assert(t, recalled != plans[i], "the plan of %s was not put away", ds.UID)
 		assert.DeepEqual(t, recalled.Components, plans[i].Components)
-		assert.Assert(t, rendered(ds) == recalled, "a plan that was recalled is put away at once")
 	}
 }
 
@@ -77,14 +70,17 @@ func BenchmarkUnpack(b *testing.B) {
 	dsv1.SetDefaults(ds)
 	graph, err := component.NewGraph(&ds.Spec)
 	assert.NilError(b, err)
-	made, err := NewPlanner(renderer, nil).Make(ds, graph, values.Credentials{MySQLSecret: "mysql", PlatformSecret: "platform"})
+	ds.UID = "uid"
+	p := NewPlanner(renderer, nil)
+	p.memory = newMemory(0, packedBytes)
+	_, err = p.Make(ds, graph, values.Credentials{MySQLSecret: "mysql", PlatformSecret: "platform"})
 	assert.NilError(b, err)
-	put, err := pack(made)
-	assert.NilError(b, err)
+	put, ok := p.memory.packed.Get(types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name})
+	assert.Assert(b, ok)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := put.unpack(); err != nil {
-			b.Fatal(err)
+		if len(put.unpack()) != len(graph.Components) {
+			b.Fatal("it cannot be read")
 		}
 	}
 	b.ReportMetric(float64(len(put.lines)), "packed-bytes")

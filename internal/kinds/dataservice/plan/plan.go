@@ -7,26 +7,18 @@
 package plan
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
-)
-
-// A plan is needed while something changes. A few are kept as they are, about 0.5 MB for a whole
-// platform; far more as compressed JSON, a fortieth of that, which takes some two milliseconds to
-// read and not the tens that rendering takes. So many DataServices can be in motion at once before
-// plans are made anew for each event.
-const (
-	openPlans   = 32
-	cachedPlans = 2048
 )
 
 // Component is a declared component and its objects.
@@ -49,70 +41,40 @@ type Plan struct {
 	Components []Component
 }
 
-// Planner makes plans and remembers the latest. It is safe for concurrent use.
+// Planner makes plans and remembers the latest of each DataService. It is safe for concurrent use.
 type Planner struct {
 	renderer *render.Renderer
 	images   map[string]string
-	graphs   *lru.Cache // version -> *component.Graph
-	open     *lru.Cache // key -> *Plan
-	cache    *lru.Cache // key -> *packed
+	memory   *memory
 }
 
 // NewPlanner returns a Planner. images replace the charts' default images, see values.Input.
 func NewPlanner(renderer *render.Renderer, images map[string]string) *Planner {
-	p := &Planner{renderer: renderer, images: images, graphs: lru.New(cachedPlans), cache: lru.New(cachedPlans)}
-	p.open = lru.NewWithEvictionFunc(openPlans, p.putAway)
-	return p
-}
-
-// putAway packs a plan that makes room for another. One that cannot be packed is made anew.
-func (p *Planner) putAway(k lru.Key, plan any) {
-	if _, ok := p.cache.Get(k); ok {
-		return
-	}
-	if packed, err := pack(plan.(*Plan)); err == nil {
-		p.cache.Add(k, packed)
-	}
-}
-
-// version identifies a spec within one process.
-type version struct {
-	uid        types.UID
-	generation int64
-}
-
-// key is all that a plan depends on, within one process.
-type key struct {
-	version
-	credentials values.Credentials
+	return &Planner{renderer: renderer, images: images, memory: newMemory(openBytes, packedBytes)}
 }
 
 // Graph returns the graph of a DataService's spec; the error is a *component.FieldError.
 func (p *Planner) Graph(ds *dsv1.DataService) (*component.Graph, error) {
-	k := version{ds.UID, ds.Generation}
-	if cached, ok := p.graphs.Get(k); ok && ds.UID != "" {
-		return cached.(*component.Graph), nil
-	}
-	graph, err := component.NewGraph(&ds.Spec)
-	if err == nil {
-		p.graphs.Add(k, graph)
-	}
-	return graph, err
+	return component.NewGraph(&ds.Spec)
 }
 
-// Make returns the plan of a DataService whose graph is already known.
+// Make returns the plan of a DataService whose graph is already known. Components that are as they
+// were when a plan was last made for it are not rendered again. Objects are shared with earlier
+// plans: they must not be changed.
 func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials values.Credentials) (*Plan, error) {
-	k := key{version{ds.UID, ds.Generation}, credentials}
-	if ds.UID != "" {
-		if cached, err := p.known(k); cached != nil || err != nil {
-			return cached, err
+	from := source{ds.UID, ds.Generation, credentials}
+	name := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
+	var known map[dsv1.ComponentName]rendering
+	if ds.UID != "" { // it is from a cluster
+		if plan := p.memory.plan(name, from); plan != nil {
+			return plan, nil
 		}
+		known = p.memory.renderings(name, ds.UID)
 	}
-	in := values.Input{
+	plan, inputs, err := p.render(ds, values.Input{
 		Instance: ds.Name, Namespace: ds.Namespace, Graph: graph, Defaults: ds.Spec.Defaults, NetworkPolicy: ds.Spec.NetworkPolicy,
 		Credentials: credentials, Images: p.images,
-	}
-	plan, err := p.render(ds, in)
+	}, known)
 	if err != nil {
 		return nil, err
 	}
@@ -120,53 +82,82 @@ func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials
 		return nil, err
 	}
 	if ds.UID != "" {
-		p.open.Add(k, plan)
+		p.memory.add(ds, &remembered{from, plan, inputs})
 	}
 	return plan, nil
 }
 
-// known returns a plan that is remembered, or nil.
-func (p *Planner) known(k key) (*Plan, error) {
-	if open, ok := p.open.Get(k); ok {
-		return open.(*Plan), nil
-	}
-	cached, ok := p.cache.Get(k)
-	if !ok {
-		return nil, nil
-	}
-	plan, err := cached.(*packed).unpack()
-	if err != nil {
-		return nil, err
-	}
-	p.open.Add(k, plan)
-	return plan, nil
+// Forget drops what is remembered of a DataService. The caller calls it when the DataService is
+// gone.
+func (p *Planner) Forget(namespace, name string) {
+	p.memory.forget(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-func (p *Planner) render(ds *dsv1.DataService, in values.Input) (*Plan, error) {
-	components := in.Graph.Components
-	parts := make([]render.Part, len(components))
-	plan := &Plan{Components: make([]Component, len(components))}
-	for i := range components {
-		v, err := values.Build(in, &components[i])
+// render renders all components but those that are known from the same input.
+func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.ComponentName]rendering) (*Plan, []string, error) {
+	declared := in.Graph.Components
+	plan := &Plan{Components: make([]Component, len(declared))}
+	inputs := make([]string, len(declared))
+	var parts []render.Part
+	var changed []int
+	size := 0
+	for i := range declared {
+		c := &declared[i]
+		v, err := values.Build(in, c)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		plan.Components[i].Unchecked = components[i].PodTemplate() != nil || values.Unchecked(v)
-		parts[i] = render.Part{Name: string(components[i].Name), Chart: components[i].Chart, Values: v}
+		data, err := inputOf(c, v)
+		if err != nil {
+			return nil, nil, err
+		}
+		if size += len(data); size > maxInput {
+			return nil, nil, &component.FieldError{Field: "spec", Message: tooMuchInput}
+		}
+		inputs[i] = object.Sum(data)
+		plan.Components[i].Unchecked = c.PodTemplate() != nil || values.Unchecked(v)
+		if was, ok := known[c.Name]; ok && was.input == inputs[i] {
+			plan.Components[i].Component, plan.Components[i].Objects, plan.Components[i].Revision = *c, was.objects, was.revision
+			continue
+		}
+		changed, parts = append(changed, i), append(parts, render.Part{Name: string(c.Name), Chart: c.Chart, Values: v})
+	}
+	if len(parts) == 0 {
+		return plan, inputs, nil
 	}
 	rendered, err := p.renderer.Render(render.Release{Name: ds.Name, Namespace: ds.Namespace}, parts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for i := range components {
-		if err := completePods(&components[i], rendered[i]); err != nil {
-			return nil, err
+	for n, i := range changed {
+		if err := completePods(&declared[i], rendered[n]); err != nil {
+			return nil, nil, err
 		}
-		if err := plan.Components[i].finish(ds, components[i], rendered[i]); err != nil {
-			return nil, fmt.Errorf("component %s: %w", components[i].Name, err)
+		if err := plan.Components[i].finish(ds, declared[i], rendered[n]); err != nil {
+			return nil, nil, fmt.Errorf("component %s: %w", declared[i].Name, err)
 		}
 	}
-	return plan, nil
+	return plan, inputs, nil
+}
+
+// inputOf returns all that the objects of a component are made from, but for the DataService's
+// name, namespace and UID and what is the same throughout the process.
+func inputOf(c *component.Component, v map[string]any) ([]byte, error) {
+	input := struct {
+		Chart       string
+		Values      map[string]any
+		PodTemplate string
+	}{Chart: c.Chart, Values: v}
+	if template := c.PodTemplate(); template != nil {
+		input.PodTemplate = string(template.Raw)
+	}
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data) // sorts keys
+	encoder.SetEscapeHTML(false)      // which would make it longer
+	if err := encoder.Encode(input); err != nil {
+		return nil, fmt.Errorf("compute what %s is made from: %w", c.Name, err)
+	}
+	return data.Bytes(), nil
 }
 
 // OwnerOf returns a DataService as the owner of objects.

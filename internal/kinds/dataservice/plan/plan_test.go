@@ -161,7 +161,7 @@ func TestImagesOfTheRelease(t *testing.T) {
 	assert.DeepEqual(t, images[1:], []string{"mirror/probe:v1", "mine", "mirror/proxy:v1"})
 }
 
-// A plan is made once for a generation and its credentials.
+// A plan is made once for a generation and its credentials; the latest of a DataService is kept.
 func TestPlansAreRemembered(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t, nil)
@@ -173,11 +173,16 @@ func TestPlansAreRemembered(t *testing.T) {
 	}
 	first := make1(credentials)
 	assert.Assert(t, make1(credentials) == first)
-	assert.Assert(t, make1(values.Credentials{MySQLSecret: "other", PlatformSecret: "platform"}) != first)
-	assert.Assert(t, make1(credentials) == first)
+	other := values.Credentials{MySQLSecret: "other", PlatformSecret: "platform"}
+	assert.Assert(t, make1(other) != first)
+	assert.Assert(t, make1(other) == make1(other))
+	assert.Assert(t, make1(credentials) != first)
 	ds.Generation = 2
 	second := make1(credentials)
 	assert.Assert(t, second != first)
+	p.Forget(ds.Namespace, ds.Name)
+	assert.Assert(t, make1(credentials) != second)
+	second = make1(credentials)
 	ds.UID = "another"
 	assert.Assert(t, make1(credentials) != second)
 	ds.UID = "" // not from a cluster: nothing tells one from another

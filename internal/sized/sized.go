@@ -1,0 +1,95 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sized
+
+import "reflect"
+
+// What Go's maps take beside their keys and values: in all, and for each slot.
+const (
+	mapHeader = 48
+	perSlot   = 2
+)
+
+// OfMap estimates the bytes of a map[string]any of n entries, without what they lead to.
+func OfMap(n int) int { return mapHeader + slots(n)*(16+16+perSlot) }
+
+// OfSlice estimates the bytes of a []any of n items, without what they lead to.
+func OfSlice(n int) int { return 24 + n*16 }
+
+// Of estimates the bytes that a value takes, with all that it leads to. What it leads to twice
+// counts twice, so the estimate is rather too high. The value must not lead to itself.
+func Of(value any) int {
+	if value == nil {
+		return 0
+	}
+	v := reflect.ValueOf(value)
+	return int(v.Type().Size()) + beyond(v) //nolint:gosec // types are small
+}
+
+// beyond estimates what a value leads to, without the value itself.
+func beyond(v reflect.Value) int {
+	switch v.Kind() {
+	case reflect.String:
+		return v.Len()
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return 0
+		}
+		return int(v.Elem().Type().Size()) + beyond(v.Elem()) //nolint:gosec // types are small
+	case reflect.Struct:
+		size := 0
+		for i := range v.NumField() {
+			size += beyond(v.Field(i))
+		}
+		return size
+	case reflect.Slice, reflect.Array:
+		return ofItems(v)
+	case reflect.Map:
+		return ofMap(v)
+	default:
+		return 0
+	}
+}
+
+func ofItems(v reflect.Value) int {
+	item := v.Type().Elem()
+	size := 0
+	if v.Kind() == reflect.Slice {
+		size = v.Cap() * int(item.Size()) //nolint:gosec // types are small
+	}
+	switch item.Kind() {
+	case reflect.Uint8, reflect.Int32, reflect.Int64, reflect.Bool: // they lead nowhere
+	default:
+		for i := range v.Len() {
+			size += beyond(v.Index(i))
+		}
+	}
+	return size
+}
+
+func ofMap(v reflect.Value) int {
+	if v.IsNil() {
+		return 0
+	}
+	slot := int(v.Type().Key().Size()+v.Type().Elem().Size()) + perSlot //nolint:gosec // types are small
+	size := mapHeader + slots(v.Len())*slot
+	for entries := v.MapRange(); entries.Next(); {
+		size += beyond(entries.Key()) + beyond(entries.Value())
+	}
+	return size
+}
+
+// slots estimates how many slots a map has room for that holds n entries. Small maps double when
+// seven eighths are used; the tables of large ones do so each by itself, so that up to nine
+// sixteenths are free.
+func slots(n int) int {
+	if n > 896 {
+		return n * 16 / 7
+	}
+	slots := 8
+	for slots*7/8 < n {
+		slots *= 2
+	}
+	return slots
+}
