@@ -71,7 +71,7 @@ type Operator struct {
 
 // New returns the operator for the cluster of a configuration, with all of its kinds.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
-	op, err := newOperator(ctx, cfg, o)
+	op, err := NewWithoutKinds(ctx, cfg, o)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +93,8 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	return op, nil
 }
 
-// newOperator returns an operator without kinds.
-func newOperator(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
+// NewWithoutKinds returns an operator that carries out nothing until kinds are registered.
+func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
