@@ -121,7 +121,7 @@ show() {
 		tail -n 25 "$log" | sed 's/^/    /'
 		failed+=("$target")
 	else
-		printf '%-18s %5d s  ok%s\n' "$target" $((SECONDS - start)) "$(sed -n 's/.*\] installing /, installed /p' "$log" | tr -d '\n')"
+		printf '%-18s %5d s  ok%s\n' "$target" $((SECONDS - start)) "$(sed -n 's/^  \[ *[0-9]* s\] installing /, installed /p' "$log" | tr -d '\n')"
 	fi
 	rm -rf --one-file-system "$dir/machine"
 }
