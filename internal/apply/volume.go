@@ -70,8 +70,11 @@ func (a *Applier) FitVolumes(ctx context.Context, owner object.Owner, planned, l
 }
 
 func (a *Applier) fitClaim(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, []Refusal, error) {
-	if live == nil || checkOwner(owner, planned, live) != nil || live.GetDeletionTimestamp() != nil {
-		return planned, nil, nil // Apply says what is wrong
+	if live == nil || live.GetDeletionTimestamp() != nil {
+		return planned, nil, nil
+	}
+	if err := checkOwner(owner, planned, live); err != nil {
+		return nil, nil, err
 	}
 	size, refusal, err := a.resize(ctx, live, request(planned))
 	if err != nil {

@@ -24,7 +24,7 @@ func Of(value any) int {
 		return 0
 	}
 	v := reflect.ValueOf(value)
-	return int(v.Type().Size()) + beyond(v) //nolint:gosec // types are small
+	return int(v.Type().Size()) + beyond(v)
 }
 
 // beyond estimates what a value leads to, without the value itself.
@@ -36,7 +36,7 @@ func beyond(v reflect.Value) int {
 		if v.IsNil() {
 			return 0
 		}
-		return int(v.Elem().Type().Size()) + beyond(v.Elem()) //nolint:gosec // types are small
+		return int(v.Elem().Type().Size()) + beyond(v.Elem())
 	case reflect.Struct:
 		size := 0
 		for i := range v.NumField() {
@@ -56,7 +56,7 @@ func ofItems(v reflect.Value) int {
 	item := v.Type().Elem()
 	size := 0
 	if v.Kind() == reflect.Slice {
-		size = v.Cap() * int(item.Size()) //nolint:gosec // types are small
+		size = v.Cap() * int(item.Size())
 	}
 	switch item.Kind() {
 	case reflect.Uint8, reflect.Int32, reflect.Int64, reflect.Bool: // they lead nowhere
@@ -72,7 +72,7 @@ func ofMap(v reflect.Value) int {
 	if v.IsNil() {
 		return 0
 	}
-	slot := int(v.Type().Key().Size()+v.Type().Elem().Size()) + perSlot //nolint:gosec // types are small
+	slot := int(v.Type().Key().Size()+v.Type().Elem().Size()) + perSlot
 	size := mapHeader + slots(v.Len())*slot
 	for entries := v.MapRange(); entries.Next(); {
 		size += beyond(entries.Key()) + beyond(entries.Value())

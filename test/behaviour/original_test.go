@@ -101,7 +101,7 @@ func (e *env) original(ds *dsv1.DataService) []client.Object {
 // contents returns the version of every object of the namespace but the DataService and events.
 func (e *env) contents() map[string]string {
 	found := map[string]string{}
-	for _, object := range e.Journal.All() {
+	for _, object := range e.All() {
 		switch object.(type) {
 		case *dsv1.DataService:
 		default:

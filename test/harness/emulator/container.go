@@ -198,7 +198,7 @@ func (c *container) launch(v *view) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close() //nolint:errcheck // the process has it
+	defer out.Close() // the process has it
 	return c.pod.emulator.guard.start(v.argv(c.spec), v.environ(), v.dir, out)
 }
 

@@ -65,7 +65,7 @@ func Start(ctx context.Context, config *rest.Config, options Options) (*Emulator
 	e := &Emulator{api: api, config: config, options: options, nodes: map[string]*node{}, pods: map[types.UID]*pod{}}
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := e.start(ctx); err != nil {
-		return nil, errors.Join(err, e.Stop())
+		return nil, errors.Join(err, e.Stop()) //nolint:contextcheck // the emulator outlives the call that starts it
 	}
 	return e, nil
 }
@@ -98,7 +98,7 @@ func (e *Emulator) start(ctx context.Context) error {
 	if _, err := claims.AddEventHandler(handler(func(*corev1.PersistentVolumeClaim) {}, e.claimGone)); err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
-	factory.StartWithContext(e.ctx)
+	factory.StartWithContext(e.ctx) //nolint:contextcheck // the emulator outlives the call that starts it
 	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
 		if !synced {
 			return fmt.Errorf("watch %s: %w", kind, ctx.Err())

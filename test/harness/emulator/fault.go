@@ -110,7 +110,7 @@ func (e *Emulator) StartNode(ctx context.Context, name string) error {
 		e.mu.Unlock()
 		return fmt.Errorf("start node %s: there is no such node, or it runs", name)
 	}
-	e.bringUp(n)
+	e.bringUp(n) //nolint:contextcheck // the node outlives the call that starts it
 	e.mu.Unlock()
 	for _, object := range e.seen.List() {
 		e.see(object.(*corev1.Pod))

@@ -245,7 +245,7 @@ func (s *stage) ask(pod *corev1.Pod, method, path, body string) string {
 	if err != nil {
 		return err.Error()
 	}
-	defer response.Body.Close() //nolint:errcheck // it is read to its end
+	defer response.Body.Close() // it is read to its end
 	text, err := io.ReadAll(response.Body)
 	s.must(err)
 	if response.StatusCode != http.StatusOK {

@@ -54,7 +54,7 @@ func (e *Emulator) addNode(ctx context.Context, name string) error {
 	}
 	n := &node{name: name}
 	e.nodes[name] = n
-	e.bringUp(n)
+	e.bringUp(n) //nolint:contextcheck // the node outlives the call that starts it
 	return nil
 }
 

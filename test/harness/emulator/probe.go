@@ -148,10 +148,7 @@ func (c *container) act(ctx context.Context, v *view, command *corev1.ExecAction
 	case get != nil:
 		return c.get(ctx, get)
 	default:
-		port, err := c.port(socket.Port)
-		if err != nil {
-			return err
-		}
+		port := c.port(socket.Port)
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(orElse(socket.Host, c.pod.address), port))
 		if err != nil {
 			return err
@@ -170,7 +167,7 @@ func (c *container) exec(ctx context.Context, v *view, command []string) error {
 	if err != nil {
 		return err
 	}
-	defer out.Close() //nolint:errcheck // the process has it
+	defer out.Close() // the process has it
 	run, err := c.pod.emulator.guard.start(argv, v.environ(), v.dir, out)
 	if err != nil {
 		return err
@@ -191,10 +188,7 @@ func (c *container) exec(ctx context.Context, v *view, command []string) error {
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
 func (c *container) get(ctx context.Context, get *corev1.HTTPGetAction) error {
-	port, err := c.port(get.Port)
-	if err != nil {
-		return err
-	}
+	port := c.port(get.Port)
 	scheme := "http://"
 	if get.Scheme == corev1.URISchemeHTTPS {
 		scheme = "https://"
@@ -223,15 +217,15 @@ func (c *container) get(ctx context.Context, get *corev1.HTTPGetAction) error {
 }
 
 // port returns a port by its number or its name in the container.
-func (c *container) port(p intstr.IntOrString) (string, error) {
+func (c *container) port(p intstr.IntOrString) string {
 	if p.Type == intstr.Int {
-		return strconv.Itoa(p.IntValue()), nil
+		return strconv.Itoa(p.IntValue())
 	}
 	i := slices.IndexFunc(c.spec.Ports, func(port corev1.ContainerPort) bool { return port.Name == p.StrVal })
 	if i < 0 {
-		return p.StrVal, nil // a number as text, or no port at all
+		return p.StrVal // a number as text, or no port at all
 	}
-	return strconv.Itoa(int(c.spec.Ports[i].ContainerPort)), nil
+	return strconv.Itoa(int(c.spec.Ports[i].ContainerPort))
 }
 
 func orElse(s, fallback string) string {

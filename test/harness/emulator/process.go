@@ -106,9 +106,11 @@ const guardScript = `cat >/dev/null
 for i in 1 2 3 4 5; do
 	found=$(grep -lsazxF -- "$0" /proc/[0-9]*/environ)
 	[ "$found" ] || break
-	for f in $found; do f=${f#/proc/}; kill -9 "${f%/environ}" 2>/dev/null; done
-done
-rm -rf "$1"`
+	for f in $found; do
+		f=${f#/proc/}
+		kill -9 "${f%/environ}" 2>/dev/null
+	done
+done; rm -rf "$1"`
 
 func newGuard(dir string) (*guard, error) {
 	g := &guard{mark: "D3OS_EMULATOR=" + dir}
