@@ -12,7 +12,7 @@ import (
 // The section author, with fewer updates than make bench has: the operator's resident memory does
 // not grow with what an author writes. It fails when a number lies outside its bound.
 func TestAnAuthorDoesNotTakeTheOperatorsMemory(t *testing.T) {
-	f, err := parseFlags([]string{"-only", "author", "-scale", "1", "-updates", "100"})
+	f, err := parseFlags([]string{"-only", "author", "-scale", "1", "-updates", "60"})
 	assert.NilError(t, err)
 	assert.NilError(t, run(t.Context(), f))
 }
