@@ -14,8 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/manager"
-	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/internal/version"
 )
 

@@ -19,8 +19,8 @@ import (
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
-	"d3os.com/d3os-operator/internal/preview"
 )
 
 // schemaErrors checks values, with the chart's own below them, against values.schema.json.
@@ -37,7 +37,7 @@ func schemaErrors(t *testing.T, chartName string, v map[string]any) error {
 // The operator does not check values while it runs: what it passes is what the schema allows.
 func TestTheOperatorsValuesFitTheSchemas(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../internal/preview/testdata/*.yaml")
+	files, err := filepath.Glob("../internal/kinds/dataservice/preview/testdata/*.yaml")
 	assert.NilError(t, err)
 	assert.Assert(t, len(files) > 10, "the DataServices are missing")
 	for _, file := range append(files, "../config/samples/d3os-product.com_v1_dataservice.yaml") {

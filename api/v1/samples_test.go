@@ -44,7 +44,7 @@ func sampleFiles(t *testing.T) []string {
 // What the repository shows people is accepted as it is.
 func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../internal/preview/testdata/*.yaml")
+	files, err := filepath.Glob("../../internal/kinds/dataservice/preview/testdata/*.yaml")
 	assert.NilError(t, err)
 	assert.Assert(t, len(files) > 10, "the DataServices are missing")
 	for _, file := range append(files, sampleFiles(t)...) {

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/object"
-	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/internal/render"
 )
 

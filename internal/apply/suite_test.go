@@ -32,8 +32,8 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/config/crd"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/object"
-	"d3os.com/d3os-operator/internal/preview"
 )
 
 // kubeVersion is what charts are rendered for.

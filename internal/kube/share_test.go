@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"d3os.com/d3os-operator/internal/preview"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 )
 
 // objectsIn renders everything.yaml for a namespace.

@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/manager"
-	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/internal/version"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"

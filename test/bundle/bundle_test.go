@@ -28,10 +28,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/object"
-	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/test/cluster"
 )
 

@@ -17,7 +17,7 @@ import (
 	"gotest.tools/v3/golden"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"d3os.com/d3os-operator/internal/preview"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 )
 
 const kubeVersion = "v1.36.0"

@@ -23,8 +23,8 @@ import (
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/object"
-	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/fields"
 )

@@ -24,8 +24,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
-	"d3os.com/d3os-operator/internal/preview"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/fields"
 )

@@ -20,7 +20,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
-	"d3os.com/d3os-operator/internal/preview"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/inject"
 )

@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-const sample = "../../config/samples/d3os-product.com_v1_dataservice.yaml"
+const sample = "../../../../config/samples/d3os-product.com_v1_dataservice.yaml"
 
 // inputs are the DataServices that the tests render: name to file.
 func inputs(t *testing.T) map[string]string {

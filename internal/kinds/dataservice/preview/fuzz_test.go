@@ -18,9 +18,9 @@ import (
 // FuzzDecode: what decodes at all is the same after a round trip and as a copy, and has its
 // defaults once and for all.
 func FuzzDecode(f *testing.F) {
-	samples, err := filepath.Glob("../../config/samples/*.yaml")
+	samples, err := filepath.Glob("../../../../config/samples/*.yaml")
 	assert.NilError(f, err)
-	cases, err := filepath.Glob("../../test/fields/bases/*.yaml")
+	cases, err := filepath.Glob("../../../../test/fields/bases/*.yaml")
 	assert.NilError(f, err)
 	for _, file := range append(samples, cases...) {
 		data, err := os.ReadFile(file)
