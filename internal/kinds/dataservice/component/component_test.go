@@ -5,8 +5,6 @@ package component
 
 import (
 	"errors"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -196,102 +194,6 @@ func TestKinds(t *testing.T) {
 				assert.Equal(t, c.Chart, want, "%s %s", name, given.String())
 			}
 		}
-	}
-}
-
-func TestNames(t *testing.T) {
-	t.Parallel()
-	g, err := NewGraph(specOf(t, everything+"}"))
-	assert.NilError(t, err)
-	for _, c := range g.Components {
-		want := string(c.Name)
-		if c.Name == MySQL {
-			want = "mysql-dataservice"
-		}
-		assert.Equal(t, c.ObjectName, want)
-	}
-	g, err = NewGraph(specOf(t, "{mysql: {name: store}, web: {name: console}}"))
-	assert.NilError(t, err)
-	assert.Equal(t, g.Get("mysql").ObjectName, "store")
-	assert.Equal(t, g.Get("web").ObjectName, "console")
-	assert.Assert(t, g.Get("auth") == nil)
-}
-
-// The table and the API have the same components: each is found through its own field.
-func TestTheTableIsTheAPI(t *testing.T) {
-	t.Parallel()
-	var fields []string
-	spec := reflect.TypeFor[dsv1.DataServiceSpec]()
-	for i := range spec.NumField() {
-		field := spec.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if field.Type.Kind() != reflect.Pointer || !reflect.New(field.Type.Elem()).Elem().FieldByName("Image").IsValid() {
-			assert.Equal(t, Position(name), len(table), "%s is no component", name)
-			continue
-		}
-		fields = append(fields, name)
-		assert.Assert(t, Position(name) < len(table), "the table lacks %s", name)
-
-		one := &dsv1.DataServiceSpec{}
-		value := reflect.New(field.Type.Elem())
-		if m := value.Elem().FieldByName("ThirdParty"); m.IsValid() {
-			m.Set(reflect.ValueOf(&dsv1.ThirdParty{URL: "http://a"}))
-		}
-		value.Elem().FieldByName("Image").SetString("marker")
-		reflect.ValueOf(one).Elem().Field(i).Set(value)
-		g, err := NewGraph(one)
-		assert.NilError(t, err)
-		assert.Equal(t, len(g.Components), 1)
-		c := g.Components[0]
-		assert.Equal(t, string(c.Name), name)
-		assert.Equal(t, c.Workload.Image, "marker")
-		_, isService := value.Interface().(*dsv1.Service)
-		_, isPublished := value.Interface().(*dsv1.Published)
-		isService = isService || isPublished
-		assert.Equal(t, c.Fields, value.Interface())
-		assert.Equal(t, c.Service != nil, isService, name)
-		assert.Equal(t, c.Path, "spec."+name)
-		assert.Equal(t, c.Middleware == nil, isService, name)
-		assert.Equal(t, c.MySQL != nil, name == "mysql", name)
-		assert.Equal(t, c.Preset, isService, name)
-	}
-	var named []string
-	for _, row := range table {
-		named = append(named, string(row.name))
-	}
-	assert.DeepEqual(t, slices.Sorted(slices.Values(named)), slices.Sorted(slices.Values(fields)))
-	assert.Equal(t, Position("oracle"), len(table), "a service of the user's own")
-	assert.Equal(t, Position(Platform), -1)
-}
-
-// Who connects to a component: those that need it, and those that the product's routes name;
-// starting one after the other changes nothing of it.
-func TestCallers(t *testing.T) {
-	t.Parallel()
-	for _, order := range []string{"Dependency", "Sequential"} {
-		g, err := NewGraph(specOf(t, `{rollout: {order: `+order+`}, mysql: {}, api-manager: {}, gateway-web: {}, proxy: {}, web: {}, ds-adapter: {},
-			additionalServices: [{name: a, dependsOn: [mysql]}, {name: b, dependsOn: [a]}], cronJobs: [{name: j, dependsOn: [b]}]}`))
-		assert.NilError(t, err)
-		for name, want := range map[dsv1.ComponentName][]dsv1.ComponentName{
-			"mysql":       {"api-manager", "ds-adapter", "gateway-web", "proxy", "web", "a"},
-			"api-manager": {"proxy"}, "gateway-web": {"api-manager"}, "proxy": {"web"}, "ds-adapter": {"proxy"},
-			"web": nil, "a": {"b"}, "b": {"j"}, "j": nil,
-		} {
-			assert.DeepEqual(t, g.Callers(name), want)
-		}
-	}
-}
-
-// Registries know one another by the names of a StatefulSet's pods.
-func TestSeveralRegistries(t *testing.T) {
-	t.Parallel()
-	for spec, want := range map[string]Kind{
-		"{eureka: {}}": Deployment, "{eureka: {replica: 1}}": Deployment, "{eureka: {replica: 2}}": StatefulSet, "{eureka: {replica: 2, kind: 0}}": Deployment,
-		"{eureka: {replica: 0}}": Deployment,
-	} {
-		g, err := NewGraph(specOf(t, spec))
-		assert.NilError(t, err)
-		assert.Equal(t, g.Components[0].Kind, want, spec)
 	}
 }
 

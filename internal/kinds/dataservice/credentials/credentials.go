@@ -8,13 +8,11 @@ package credentials
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -57,53 +55,7 @@ type Plan struct {
 	Credentials values.Credentials
 }
 
-// Keeper plans Secrets. It remembers their values while the process lives, so that a Secret
-// that somebody deletes comes back with the password that the data was created with.
-type Keeper struct {
-	generate func() (string, error)
-	mu       sync.Mutex
-	known    map[string]map[string]data // namespace/dataservice -> Secret -> data
-}
-
 type data map[string]string
-
-// NewKeeper returns a Keeper that generates values at random.
-func NewKeeper() *Keeper { return newKeeper(random) }
-
-// NewPreview returns a Keeper that puts a placeholder in the place of every generated value.
-func NewPreview() *Keeper {
-	return newKeeper(func() (string, error) { return "(generated)", nil })
-}
-
-func newKeeper(generate func() (string, error)) *Keeper {
-	return &Keeper{generate: generate, known: map[string]map[string]data{}}
-}
-
-// Forget drops what is remembered of a DataService that is gone.
-func (k *Keeper) Forget(namespace, name string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.known, namespace+"/"+name)
-}
-
-// Adopt remembers the values of a live Secret, if there is one, in place of those generated because
-// it had not been seen. It tells whether that changes what is to be planned.
-func (k *Keeper) Adopt(ds *dsv1.DataService, live *unstructured.Unstructured) bool {
-	if live == nil {
-		return false
-	}
-	adopted := maps.Clone(k.recall(ds, live.GetName()))
-	changed := false
-	for key, value := range decode(live) {
-		if known, generated := adopted[key]; generated && value != "" && value != known {
-			adopted[key], changed = value, true
-		}
-	}
-	if changed {
-		k.remember(ds, live.GetName(), adopted)
-	}
-	return changed
-}
 
 // Plan returns the Secrets that a DataService should have.
 func (k *Keeper) Plan(ds *dsv1.DataService, graph *component.Graph, lookup Lookup) (*Plan, error) {
@@ -294,28 +246,4 @@ func (p *planner) add(name, componentName string, d data, keep bool) error {
 	p.plan.Secrets = append(p.plan.Secrets, secret)
 	_, err := object.Finish(secret, plan.OwnerOf(p.ds))
 	return err
-}
-
-func (k *Keeper) recall(ds *dsv1.DataService, secret string) data {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.known[ds.Namespace+"/"+ds.Name][secret]
-}
-
-func (k *Keeper) remember(ds *dsv1.DataService, secret string, d data) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	owner := ds.Namespace + "/" + ds.Name
-	if k.known[owner] == nil {
-		k.known[owner] = map[string]data{}
-	}
-	k.known[owner][secret] = d
-}
-
-func random() (string, error) {
-	b := make([]byte, 16)
-	if _, err := rand.Read(b); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(b), nil
 }

@@ -1,0 +1,152 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package values
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+)
+
+// mistakes are what the CRD does not refuse: field, what it says, and which field is to blame for what.
+var mistakes = []struct{ given, field, message string }{
+	{"resources: {requests: {cpu: much}}", "resources", "quantities must match"},
+	{"resources: {request: {cpu: 1}}", "resources.request", "no such field"},
+	{"resources: {claims: x}", "resources", "cannot unmarshal string"},
+	{"size: custom", "resources", "size custom takes its amounts from resources"},
+	{"{size: small, resources: {limits: {cpu: 1}}}", "resources", "resources are for size custom"},
+	{"securityContext: {runAsRoot: true}", "securityContext.runAsRoot", "no such field"},
+	{"podSecurityContext: {fsGroup: users}", "podSecurityContext", "cannot unmarshal string"},
+	{"affinity: {podAffinity: {required: []}}", "affinity.podAffinity.required", "no such field"},
+	{"envs: [{name: A}, {name: 'A=B'}]", "envs[1].name", "environment variable name"},
+	{"envs: [{name: A, valueFrom: {secret: x}}]", "envs[0].valueFrom.secret", "no such field"},
+	{"envFrom: [{configMap: {name: a}}]", "envFrom[0].configMap", "no such field"},
+	{"volumeMounts: [{name: a}]", "volumeMounts[0].mountPath", "must be given"},
+	{"volumeMounts: [{mountPath: /a}]", "volumeMounts[0].name", "must be given"},
+	{"volumes: [{name: A, emptyDir: {}}]", "volumes[0].name", "RFC 1123"},
+	{"volumes: [{name: a, empty: {}}]", "volumes[0].empty", "no such field"},
+	{"initContainers: [{name: a}]", "initContainers[0].image", "must be given"},
+	{"sidecars: [{image: a}]", "sidecars[0].name", "RFC 1123"},
+	{"sidecars: [{name: a, image: b, imagePullPolice: Always}]", "sidecars[0].imagePullPolice", "no such field"},
+	{"imagePullSecrets: [{}]", "imagePullSecrets[0].name", "RFC 1123"},
+	{"tolerations: [{effekt: NoSchedule}]", "tolerations[0].effekt", "no such field"},
+	{"topologySpreadConstraints: [{maxSkew: a}]", "topologySpreadConstraints[0]", "cannot unmarshal string"},
+	{"probes: {path: health}", "probes.path", "must start with /"},
+	{"probes: {live: {}}", "probes.live", "no such field"},
+	{"probes: {liveness: {periodSecond: 1}}", "probes.liveness.periodSecond", "no such field"},
+	{"ports: [{name: 'a b', port: 1}]", "ports[0].name", "must contain only"},
+	{"ports: [{name: a, port: 70000}]", "ports[0].port", "between 1 and 65535"},
+	{"ports: [{name: a}]", "ports[0].port", "between 1 and 65535"},
+	{"ports: [{name: a, port: 1}, {name: a, port: 2}]", "ports[1].name", "a is there already"},
+	{"ports: [{name: a, port: 1}, {name: b, port: 1, protocol: TCP}]", "ports[1].port", "1/TCP is there already"},
+	{"ports: [{name: a, port: 9}, {name: http, port: 1}]", "ports[1].name", "http is the name of the main port"},
+	{"ingress: {host: a, className: a b}", "ingress.className", "a lowercase RFC 1123 subdomain"},
+	{"ingress: {host: a, tlsSecret: A}", "ingress.tlsSecret", "a lowercase RFC 1123 subdomain"},
+	{"ports: [{name: a, port: 1, protocol: HTTP}]", "ports[0].protocol", "TCP, UDP or SCTP"},
+	{"ports: [{name: a, port: 1, targetPort: 0}]", "ports[0].targetPort", "between 1 and 65535"},
+	{"ports: [{name: a, port: 1, targetPort: 'a b'}]", "ports[0].targetPort", "must contain only"},
+	{"ports: [{name: a, port: 1, nodePort: -1}]", "ports[0].nodePort", "between 1 and 65535"},
+	{"rollingUpdate: {maxSurge: many}", "rollingUpdate.maxSurge", "neither a number nor a percentage"},
+	{"rollingUpdate: {maxUnavailable: -1}", "rollingUpdate.maxUnavailable", "neither a number nor a percentage"},
+	{"rollingUpdate: {maxSurge: 0}", "rollingUpdate.maxUnavailable", "must not be 0"},
+	{"rollingUpdate: {maxSurge: 0%, maxUnavailable: 00%}", "rollingUpdate.maxUnavailable", "must not be 0"},
+	{"rollingUpdate: {partition: 1}", "rollingUpdate.partition", "no such field"},
+	{"{minReadySeconds: 30, progressDeadlineSeconds: 30}", "progressDeadlineSeconds", "more than minReadySeconds"},
+	{"{strategy: Recreate, rollingUpdate: {maxSurge: 1}}", "rollingUpdate", "Recreate has no rolling update"},
+	{"disruptionBudget: {minAvailable: 1, maxUnavailable: 1}", "disruptionBudget", "either"},
+	{"disruptionBudget: {minAvailable: half}", "disruptionBudget.minAvailable", "neither"},
+	{"disruptionBudget: {maxUnavailable: 1.5}", "disruptionBudget", "cannot unmarshal"},
+	{"configFiles: [{path: a, content: b}]", "configFiles[0].path", "absolute path"},
+	{"configFiles: [{path: /a/../b, content: b}]", "configFiles[0].path", "absolute path"},
+	{"configFiles: [{path: /a}]", "configFiles[0].content", "one of"},
+	{"configFiles: [{path: /a, content: b, secret: c}]", "configFiles[0].content", "one of"},
+	{"configFiles: [{path: /a, content: b, key: c}]", "configFiles[0].key", "from a configMap or secret"},
+	{"configFiles: [{path: /a, configMap: b, key: 'c d'}]", "configFiles[0].key", "valid config key"},
+	{"configFiles: [{path: /a, configMap: B}]", "configFiles[0].configMap", "RFC 1123"},
+	{"configFiles: [{path: /a, secret: B}]", "configFiles[0].secret", "RFC 1123"},
+	{"configFiles: [{path: /a, content: b}, {path: /a, content: c}]", "configFiles[1].path", "/a is there already"},
+	{"labels: {app.kubernetes.io/name: a}", "labels[app.kubernetes.io/name]", "the operator's own"},
+	{"labels: {'a b': c}", "labels[a b]", "name part must consist"},
+	{"labels: {a: 'b c'}", "labels[a]", "valid label must be"},
+	{"serviceLabels: {app.kubernetes.io/instance: a}", "serviceLabels[app.kubernetes.io/instance]", "the operator's own"},
+	{"nodeSelector: {a: 'b c'}", "nodeSelector[a]", "valid label must be"},
+	{"annotations: {'a b': c}", "annotations[a b]", "name part must consist"},
+	{"annotations: {checksum/config: c}", "annotations[checksum/config]", "the operator's own"},
+	{"serviceAnnotations: {helm.sh/hook: test}", "serviceAnnotations[helm.sh/hook]", "the operator's own"},
+	{"ingress: {host: a, annotations: {d3os-product.com.d3os/digest: a}}", "ingress.annotations[d3os-product.com.d3os/digest]", "the operator's own"},
+	{"serviceAccountName: 'A B'", "serviceAccountName", "RFC 1123"},
+	{"priorityClassName: A", "priorityClassName", "RFC 1123"},
+	{"{nodePort: 30000, serviceType: ClusterIP}", "nodePort", "a Service of type ClusterIP has none"},
+	{"{ports: [{name: a, port: 1, nodePort: 30000}], serviceType: ClusterIP}", "nodePort", "a Service of type ClusterIP has none"},
+	{"{nodePort: 30000, serviceType: Headless}", "nodePort", "a Service of type Headless has none"},
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, test := range mistakes {
+		t.Run(test.given, func(t *testing.T) {
+			t.Parallel()
+			spec := test.given
+			if !strings.HasPrefix(spec, "{") {
+				spec = "{" + spec + "}"
+			}
+			_, err := try(t, "{web: "+spec+"}", "web")
+			var field *component.FieldError
+			assert.Assert(t, errors.As(err, &field), "%v", err)
+			assert.Equal(t, field.Field, "spec.web."+test.field)
+			assert.Assert(t, is.Contains(field.Message, test.message))
+		})
+	}
+}
+
+// A field that the CRD does not spell out has a case that shows what its check refuses.
+func TestEveryCheckRefusesSomething(t *testing.T) {
+	t.Parallel()
+	all := maps.Clone(checks)
+	maps.Copy(all, serverChecks)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		assert.Assert(t, name == "credentialsSecret" || name == "schedule" || slices.ContainsFunc(mistakes, func(m struct{ given, field, message string }) bool {
+			return strings.HasPrefix(m.field, name)
+		}), name)
+	}
+}
+
+// What is wrong elsewhere than in a service is named as well.
+func TestMistakesElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ spec, of, field string }{
+		"a service of one's own": {"{additionalServices: [{name: a, kind: Deployment, image: b, sidecars: [{}]}]}", "a", "spec.additionalServices[a].sidecars[0].image"},
+		"a cron job":             {"{cronJobs: [{name: a, schedule: b, image: c, volumes: [{nam: x}]}]}", "a", "spec.cronJobs[a].volumes[0].nam"},
+		"middleware":             {"{eureka: {tolerations: [{key: 1}]}}", "eureka", "spec.eureka.tolerations[0]"},
+		"credentials":            {"{mysql: {credentialsSecret: A}}", "mysql", "spec.mysql.credentialsSecret"},
+		"an init script":         {"{mysql: {initScripts: [{name: a}, {name: a b}]}}", "mysql", "spec.mysql.initScripts[1].name"},
+		"a Secret elsewhere":     {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: A}}}}", "mysql", "spec.mysql.thirdParty.secretRef.name"},
+		"a port beyond 65535":    {"{uuc: {thirdParty: {url: 'http://a:65536'}}}", "uuc", "spec.uuc.thirdParty.url"},
+		"port 0":                 {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a:0'}}}", "mysql", "spec.mysql.thirdParty.url"},
+		"scripts":                {"{mysql: {initScripts: [{name: a}, {name: ../b}]}}", "mysql", "spec.mysql.initScripts[1].name"},
+		"an account":             {"{mysql: {kind: ThirdParty, thirdParty: {url: 'mysql://a:1', secretRef: {name: b/c}}}}", "mysql", "spec.mysql.thirdParty.secretRef.name"},
+		"lines of my.cnf":        {`{mysql: {config: {a: "b\nc"}}}`, "mysql", "spec.mysql.config[a]"},
+		"defaults":               {"{web: {}, defaults: {nodeSelector: {'a b': c}}}", "web", "spec.defaults.nodeSelector[a b]"},
+		"peers":                  {"{web: {}, networkPolicy: {enabled: true, allowFrom: [{}, {pods: {}}]}}", "web", "spec.networkPolicy.allowFrom[1].pods"},
+		"a StatefulSet's update": {"{additionalServices: [{name: a, kind: StatefulSet, image: b, rollingUpdate: {maxUnavailable: 1}}]}", "a", "spec.additionalServices[a].rollingUpdate"},
+		"a StatefulSet, anew":    {"{additionalServices: [{name: a, kind: StatefulSet, image: b, strategy: Recreate}]}", "a", "spec.additionalServices[a].strategy"},
+		"scaling a DaemonSet":    {"{additionalServices: [{name: a, kind: DaemonSet, image: b, autoscaling: {max: 3}}]}", "a", "spec.additionalServices[a].autoscaling"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := try(t, test.spec, dsv1.ComponentName(test.of))
+			var field *component.FieldError
+			assert.Assert(t, errors.As(err, &field), "%v", err)
+			assert.Equal(t, field.Field, test.field)
+		})
+	}
+}
