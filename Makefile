@@ -154,7 +154,7 @@ fresh-machine: ## Show that these targets need nothing but Go, git and make: eac
 ##@ Reliability
 
 .PHONY: ha
-ha: cluster-tools $(SOURCE_LINK) ## Take the leader away from a standby in every way there is (test/ha, two minutes; HA_RUNS=times).
+ha: cluster-tools $(SOURCE_LINK) ## Stop, kill, freeze and cut off the leader; a standby must take over (test/ha, two minutes; HA_RUNS=times).
 	$(ON_CLUSTER) KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
 
 .PHONY: load
@@ -162,7 +162,7 @@ load: cluster-tools ## Load the operator with LOAD_SIZES DataServices and check 
 	$(ON_CLUSTER) go run ./test/bench -only load -sizes '$(LOAD_SIZES)' $(ARGS)
 
 .PHONY: chaos
-chaos: cluster-tools $(SOURCE_LINK) ## Crash the operator at every write and let all else fail (CHAOS=full: every sample; ARGS='-run X').
+chaos: cluster-tools $(SOURCE_LINK) ## Crash the operator at every write, make requests fail, and compare how it ends (CHAOS=full: every sample; ARGS='-run X').
 	$(ON_CLUSTER) CHAOS='$(CHAOS)' go test -C test/chaos -count 1 -tags chaos -timeout 2h $(ARGS)
 
 FUZZTIME ?= 30s
@@ -173,7 +173,7 @@ transitions: cluster-tools ## Change every property on running DataServices and 
 	$(ON_CLUSTER) go run ./test/transitions $(ARGS)
 
 .PHONY: bad-input
-bad-input: cluster-tools ## Write into DataServices what nobody should.
+bad-input: cluster-tools ## Send invalid and hostile input; it must be refused or reported.
 	$(ON_CLUSTER) go run ./test/transitions -suite bad-input $(ARGS)
 
 .PHONY: fuzz
@@ -240,7 +240,7 @@ bundle: manifests $(KUSTOMIZE) $(OPERATOR_SDK) ## Generate and validate the bund
 		USE_IMAGE_DIGESTS='$(filter-out false,$(USE_IMAGE_DIGESTS))' hack/bundle.sh
 
 .PHONY: bundle-validate
-bundle-validate: $(OPERATOR_SDK) catalog-validate ## Validate bundle, releases and catalog as catalogs do; warnings count (MULTIARCH_TOOL=docker|podman asks registries).
+bundle-validate: $(OPERATOR_SDK) catalog-validate ## Validate bundle, releases and catalog as catalogs do; a warning fails (MULTIARCH_TOOL=docker|podman asks registries).
 	@OPERATOR_SDK='$(OPERATOR_SDK)' hack/bundle-validate.sh
 
 .PHONY: crd-safety
