@@ -7,35 +7,19 @@ package snapshot
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // written are the kinds of which the platform consists, the DataService among them.
-var written = []schema.GroupVersionKind{
-	corev1.SchemeGroupVersion.WithKind("ConfigMap"),
-	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
-	corev1.SchemeGroupVersion.WithKind("Secret"),
-	corev1.SchemeGroupVersion.WithKind("Service"),
-	appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
-	appsv1.SchemeGroupVersion.WithKind("Deployment"),
-	appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
-	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
-	batchv1.SchemeGroupVersion.WithKind("CronJob"),
-	networkingv1.SchemeGroupVersion.WithKind("Ingress"),
-	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
-	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
-	{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"},
-}
+var written = append(slices.Clone(object.Kinds), schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"})
 
 // State is which pods there are, and which version of each object.
 type State struct {
@@ -66,8 +50,8 @@ func Take(ctx context.Context, api client.Client, namespace string) (State, erro
 		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return s, fmt.Errorf("list each %s in %s: %w", gvk.Kind, namespace, err)
 		}
-		for _, object := range list.Items {
-			s.Objects[gvk.Kind+"/"+object.Name] = fmt.Sprintf("%s, %s", object.UID, versionOf(&object))
+		for _, o := range list.Items {
+			s.Objects[gvk.Kind+"/"+o.Name] = fmt.Sprintf("%s, %s", o.UID, versionOf(&o))
 		}
 	}
 	return s, nil
