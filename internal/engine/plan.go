@@ -34,6 +34,8 @@ type Part struct {
 	Known string
 	// NeedsDryRun reports whether the spec holds something that only the API server can judge.
 	NeedsDryRun bool
+	// RetainsData reports whether what the part stored outlives the owner.
+	RetainsData bool
 }
 
 // Plan is what an owner stands for.

@@ -104,6 +104,7 @@ func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) engin
 	return engine.Part{
 		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.DependsOn), CalledBy: texts(graph.Callers(c.Name)),
 		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), NeedsDryRun: c.Unchecked,
+		RetainsData: c.MySQL != nil && c.MySQL.Storage.Retention != dsv1.RetentionDelete,
 	}
 }
 
