@@ -142,7 +142,7 @@ func (k *Kind) Status(ds *dsv1.DataService, seen kinds.Seen[kinds.Nothing], now 
 		}
 		observation.Components = append(observation.Components, status.Component{
 			Name: p.Name, Kind: p.Kind, Revision: p.Revision, Applied: p.Applied, Exists: p.Exists, WaitsFor: p.WaitsFor,
-			Health: p.Health, Error: p.Error, Note: note,
+			Health: p.Health, Error: p.Error, Culprit: p.Culprit, Note: note,
 		})
 	}
 	if seen.Parts != nil && observation.Components == nil {
