@@ -131,22 +131,28 @@ func (a *Applier) holdClaim(ctx context.Context, owner object.Owner, planned, li
 	if !object.Kept(planned) || ref.UID != owner.UID {
 		return live, nil
 	}
+	return held, a.LetGo(ctx, owner, held)
+}
+
+// LetGo takes the owner's reference off an object that is to outlive it. A claim that a StatefulSet
+// of the owner would take and delete stays as it is for as long as there is that StatefulSet.
+func (a *Applier) LetGo(ctx context.Context, owner object.Owner, o *unstructured.Unstructured) error {
 	sets := object.EmptyList(object.StatefulSetKind)
 	err := a.client.List(ctx, sets, client.InNamespace(owner.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()})
 	if err != nil {
-		return nil, fmt.Errorf("list the StatefulSets that may use %s: %w", describe(live), err)
+		return fmt.Errorf("list the StatefulSets that may use %s: %w", describe(o), err)
 	}
 	for i := range sets.Items {
-		if deletesClaims(&sets.Items[i]) && strings.Contains(live.GetName(), "-"+sets.Items[i].GetName()+"-") {
-			return live, nil
+		if deletesClaims(&sets.Items[i]) && strings.Contains(o.GetName(), "-"+sets.Items[i].GetName()+"-") {
+			return nil
 		}
 	}
-	return held, a.letGo(ctx, owner, held)
+	return a.letGo(ctx, owner, o)
 }
 
-// letGo takes the owner's reference off a claim.
-func (a *Applier) letGo(ctx context.Context, owner object.Owner, claim *unstructured.Unstructured) error {
-	return a.setOwners(ctx, claim, slices.DeleteFunc(claim.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+// letGo takes the owner's reference off an object, which it changes.
+func (a *Applier) letGo(ctx context.Context, owner object.Owner, o *unstructured.Unstructured) error {
+	return a.setOwners(ctx, o, slices.DeleteFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.UID == owner.UID
 	}))
 }

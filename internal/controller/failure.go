@@ -6,11 +6,13 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
@@ -26,8 +28,8 @@ type podOf = corev1.Pod
 const (
 	// transientFor is how long a failure that is likely to pass is retried before it is reported.
 	transientFor = 3 * time.Second
-	// refusedAgain is how long a spec that an admission webhook refused waits for its next try: the
-	// webhook's policy may change without an event.
+	// refusedAgain is how long a spec that an admission webhook or policy refused waits for its next
+	// try: the policy may change without an event.
 	refusedAgain = time.Minute
 )
 
@@ -63,9 +65,10 @@ func classify(err error) *stepError {
 		result.reason = known.reason
 	case errors.As(err, &mistake):
 		return &stepError{reason: mistake.Reason, err: err, stalled: true, final: true}
-	case errors.As(err, &refused) && apierrors.IsInvalid(err):
+	case errors.As(err, &refused) && apierrors.IsInvalid(err) && !byPolicy(err):
 		return &stepError{reason: kinds.ReasonInvalidSpec, err: err, stalled: true, final: true}
-	case errors.As(err, &refused): // by an admission webhook, whose mind may change
+	case errors.As(err, &refused) && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)):
+		// By a policy, which may change.
 		return &stepError{reason: kinds.ReasonInvalidSpec, err: err, stalled: true, retryAfter: refusedAgain}
 	case errors.As(err, &conflict):
 		return &stepError{reason: kinds.ReasonConflict, err: err, stalled: true}
@@ -81,6 +84,16 @@ func classify(err error) *stepError {
 		result.reason = kinds.ReasonPruneFailed
 	}
 	return result
+}
+
+// byPolicy reports whether a ValidatingAdmissionPolicy calls an object invalid: it names no field,
+// which the API server itself always does.
+func byPolicy(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "" })
 }
 
 // isTransient reports whether an error is likely to pass by itself: another writer was faster, the

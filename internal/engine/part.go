@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,7 +42,7 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 		}
 		result, err := p.applyObject(ctx, part, planned, live[i], &seen)
 		if err != nil {
-			failure, seen.Error = err, err.Error()
+			failure, seen.Error, seen.Culprit = err, err.Error(), refusedObject(planned, err)
 			break
 		}
 		live[i] = result.Object
@@ -164,13 +165,21 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 		}
 		seen.Health = health.Of(there, pods)
 	}
-	if len(seen.Missing) > 0 {
-		seen.Health.Settled = false
-		if seen.Health.Hint == "" {
-			seen.Health.Hint = seen.Missing[0] + " is missing"
+	for i, o := range slices.Backward(live) { // the first one is named
+		if o == nil {
+			seen.Health.AddMissing(part.Objects[i])
 		}
 	}
 	return nil
+}
+
+// refusedObject is the object that could not be written, as the one to look at.
+func refusedObject(planned *unstructured.Unstructured, err error) health.Culprit {
+	reason := string(apierrors.ReasonForError(err))
+	if reason == "" {
+		reason = "NotWritten"
+	}
+	return health.Culprit{Kind: planned.GetKind(), Name: planned.GetName(), Reason: reason, Message: err.Error()}
 }
 
 // Pods lists the pods of a part, from the cache.

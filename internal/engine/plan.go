@@ -34,6 +34,8 @@ type Part struct {
 	Known string
 	// NeedsDryRun reports whether the spec holds something that only the API server can judge.
 	NeedsDryRun bool
+	// RetainsData reports whether what the part stored outlives the owner.
+	RetainsData bool
 }
 
 // Plan is what an owner stands for.
@@ -58,9 +60,10 @@ type PartSeen struct {
 	Exists   bool     // some of its objects exist
 	WaitsFor []string // parts that hold its new revision back
 	Health   health.State
-	Missing  []string // objects that do not exist, as "Kind name"
-	Error    string   // why it could not be applied
-	Notes    []string // what a person should know even while all is well
+	Missing  []string       // objects that do not exist, as "Kind name"
+	Error    string         // why it could not be applied
+	Culprit  health.Culprit // the object that Error is about
+	Notes    []string       // what a person should know even while all is well
 }
 
 // Seen is what was seen of an owner in one pass.

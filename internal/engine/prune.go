@@ -5,9 +5,11 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -16,34 +18,57 @@ import (
 // had before stays
 //   - until its new revision has been applied, and its workloads and what they use until that is
 //     ready (see replaced);
-//   - for good, where it is a volume: nothing that a declared part stored is ever deleted here, and
-//     neither are the Secrets that open it.
+//   - for good, where it is data (see isData).
 func (p *pass) prune(ctx context.Context, seen *Seen) error {
-	leftovers := p.leftovers()
-	withVolume := map[string]bool{}
-	for _, o := range leftovers {
-		if isClaim(o) {
-			withVolume[o.GetLabels()[object.LabelComponent]] = true
+	var useless []*unstructured.Unstructured
+	for _, o := range p.leftovers() {
+		part := seen.part(o.GetLabels()[object.LabelComponent])
+		if part == nil {
+			useless = append(useless, o)
+			continue
+		}
+		declared := p.part(part.Name)
+		data, err := p.isData(ctx, o, declared)
+		switch {
+		case err != nil:
+			return err
+		case data && declared.RetainsData:
+			if err := p.applier.LetGo(ctx, p.owner, o.DeepCopy()); err != nil {
+				return err
+			}
+		case !data && part.Applied && p.replaced(o, part, seen):
+			useless = append(useless, o)
 		}
 	}
-	leftovers = slices.DeleteFunc(leftovers, func(o *unstructured.Unstructured) bool {
-		name := o.GetLabels()[object.LabelComponent]
-		part := seen.part(name)
-		if part == nil {
-			return false
-		}
-		keepsData := isClaim(o) || o.GetKind() == "Secret" && withVolume[name]
-		return keepsData || !part.Applied || !p.replaced(o, part, seen)
-	})
-	slices.SortStableFunc(leftovers, func(a, b *unstructured.Unstructured) int {
+	slices.SortStableFunc(useless, func(a, b *unstructured.Unstructured) int {
 		return p.plan.Position(b.GetLabels()[object.LabelComponent]) - p.plan.Position(a.GetLabels()[object.LabelComponent])
 	})
-	for _, o := range leftovers {
+	for _, o := range useless {
 		if err := p.remove(ctx, o, seen.part(o.GetLabels()[object.LabelComponent]) != nil); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isData reports whether a leftover of a declared part holds what cannot be made anew: a volume, or
+// a Secret that opens one which the part does not use at present, such as that of a database that
+// runs elsewhere for a while. While it does use one, the Secrets that open it are planned.
+func (p *pass) isData(ctx context.Context, o *unstructured.Unstructured, declared *Part) (bool, error) {
+	if isClaim(o) {
+		return true, nil
+	}
+	if o.GetKind() != "Secret" || hasVolume(declared) {
+		return false, nil
+	}
+	claims := object.EmptyList(object.ClaimKind) // of the owner's name, whoever controls them
+	err := p.client.List(ctx, claims, client.InNamespace(p.owner.Namespace), client.MatchingFields{object.IndexOwner: p.owner.Key()})
+	if err != nil {
+		return false, fmt.Errorf("list the volumes of %s: %w", declared.Name, err)
+	}
+	return slices.ContainsFunc(claims.Items, func(claim unstructured.Unstructured) bool {
+		return claim.GetLabels()[object.LabelComponent] == declared.Name
+	}), nil
 }
 
 // remove deletes an object. The volumes of a StatefulSet whose part is still declared stay.

@@ -107,6 +107,11 @@ func removeForeground(s *scene) {
 		client.PropagationPolicy(metav1.DeletePropagationForeground)))
 }
 
+// mysqlAs makes the database one of a kind, with its volume retained or deleted.
+func mysqlAs(kind, retention string) fields {
+	return fields{"mysql": fields{"kind": kind, "storage": fields{"retention": retention}}}
+}
+
 // drift changes what runs, in ways that take the operator several writes to undo.
 func drift(s *scene) {
 	s.Helper()
@@ -132,7 +137,7 @@ func undrifted(s *scene) error {
 
 // everyWrite are scenarios with a crash at each of their writes also without CHAOS=full: a create, updates
 // in one step and in several, deletes, and what is put back.
-var everyWrite = []string{"create", "image", "volume", "delete", "delete-data", "delete-foreground", "drift"}
+var everyWrite = []string{"create", "image", "kind-delete", "kind-retain", "volume", "delete", "delete-data", "delete-foreground", "drift"}
 
 // scenarios is what the operator carries out while everything fails around it.
 var scenarios = []*scenario{
@@ -143,6 +148,10 @@ var scenarios = []*scenario{
 	changes("third-party", fields{"mysql": fields{"kind": "ThirdParty", "thirdParty": fields{
 		"url": "mysql://db.example.com:3306", "username": "app", "password": "hush"}}}, "!StatefulSet/", "ExternalName", "PersistentVolumeClaim/"),
 	changes("kind", fields{"mysql": fields{"kind": "Deployment"}}, "!StatefulSet/", "Deployment/mysql-dataservice"),
+	{name: "kind-delete", before: compact(mysqlAs("Deployment", "Delete")), act: func(s *scene) { s.change(mysqlAs("StatefulSet", "Delete")) },
+		check: contains("Lives/PersistentVolumeClaim/data-mysql-dataservice-0:1", "Lives/Secret/mysql-dataservice-credentials:1", "!Deployment/mysql-dataservice")},
+	{name: "kind-retain", before: compact(mysqlAs("StatefulSet", "Delete")), act: func(s *scene) { s.change(mysqlAs("Deployment", "Retain")) },
+		check: contains("Lives/PersistentVolumeClaim/data-mysql-dataservice-0:1", "Lives/Secret/mysql-dataservice-credentials:1", "!StatefulSet/")},
 	changes("volume", fields{"mysql": fields{"storage": fields{"size": "20Gi"}}}, "20Gi", "Lives/StatefulSet/mysql-dataservice:2", "Lives/PersistentVolumeClaim/data-mysql-dataservice-0:1"),
 	changes("headless", fields{"proxy": fields{"serviceType": "Headless"}}, "clusterIP:None", "Lives/Service/proxy:2"),
 	changes("users", fields{"mysql": fields{"users": []any{fields{"name": "reporter"}}}}, "Secret/mysql-dataservice-users"),

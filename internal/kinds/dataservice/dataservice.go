@@ -104,6 +104,7 @@ func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) engin
 	return engine.Part{
 		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.DependsOn), CalledBy: texts(graph.Callers(c.Name)),
 		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), NeedsDryRun: c.Unchecked,
+		RetainsData: c.MySQL != nil && c.MySQL.Storage.Retention != dsv1.RetentionDelete,
 	}
 }
 
@@ -141,7 +142,7 @@ func (k *Kind) Status(ds *dsv1.DataService, seen kinds.Seen[kinds.Nothing], now 
 		}
 		observation.Components = append(observation.Components, status.Component{
 			Name: p.Name, Kind: p.Kind, Revision: p.Revision, Applied: p.Applied, Exists: p.Exists, WaitsFor: p.WaitsFor,
-			Health: p.Health, Error: p.Error, Note: note,
+			Health: p.Health, Error: p.Error, Culprit: p.Culprit, Note: note,
 		})
 	}
 	if seen.Parts != nil && observation.Components == nil {

@@ -249,7 +249,12 @@ func status(value any) any {
 	status["conditions"] = byType
 	components, _ := status["components"].([]any)
 	for _, c := range components {
-		if c, ok := c.(map[string]any); ok && c["revision"] != nil {
+		c, ok := c.(map[string]any)
+		if !ok {
+			continue
+		}
+		delete(c, "lastTransitionTime")
+		if c["revision"] != nil {
 			c["revision"] = "<digest>"
 		}
 	}

@@ -1,0 +1,119 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	data, err := yaml.YAMLToJSON([]byte(text))
+	assert.NilError(t, err)
+	assert.NilError(t, o.UnmarshalJSON(data)) // numbers as the API server's answers have them
+	return o
+}
+
+// digested is a ConfigMap with a digest.
+func digested(t *testing.T, digest string) *unstructured.Unstructured {
+	t.Helper()
+	o := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}")
+	o.SetAnnotations(map[string]string{object.AnnotationDigest: digest})
+	return o
+}
+
+func TestWaves(t *testing.T) {
+	t.Parallel()
+	parts := []Part{{Name: "a"}, {Name: "b"}, {Name: "c", After: []string{"a"}}, {Name: "d", After: []string{"b", "c"}}, {Name: "e", After: []string{"b"}}}
+	assert.DeepEqual(t, waves(parts), [][]int{{0, 1}, {2, 4}, {3}})
+	assert.Equal(t, len(waves(nil)), 0)
+}
+
+func TestNewRevision(t *testing.T) {
+	t.Parallel()
+	one, two := digested(t, "1"), digested(t, "2")
+	planned := []*unstructured.Unstructured{one, one}
+	for name, test := range map[string]struct {
+		known string
+		live  []*unstructured.Unstructured
+		want  bool
+	}{
+		"the status knows it":           {"r", []*unstructured.Unstructured{two, nil}, false},
+		"the status knows another":      {"q", []*unstructured.Unstructured{one, one}, true},
+		"no status, all is as planned":  {"", []*unstructured.Unstructured{one, one}, false},
+		"no status, one is gone":        {"", []*unstructured.Unstructured{nil, one}, false},
+		"no status, one is another":     {"", []*unstructured.Unstructured{one, two}, true},
+		"no status, and nothing exists": {"", []*unstructured.Unstructured{nil, nil}, true},
+	} {
+		assert.Equal(t, newRevision(&Part{Objects: planned, Revision: "r", Known: test.known}, test.live), test.want, name)
+	}
+}
+
+func TestIsUnchangedPart(t *testing.T) {
+	t.Parallel()
+	one, two := digested(t, "1"), digested(t, "2")
+	assert.Assert(t, isUnchangedPart(one, one, false))
+	assert.Assert(t, !isUnchangedPart(two, one, true))
+	assert.Assert(t, isUnchangedPart(one, nil, true))
+	assert.Assert(t, !isUnchangedPart(one, nil, false))
+}
+
+func TestHasVolume(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"{apiVersion: v1, kind: PersistentVolumeClaim}":                                  true,
+		"{apiVersion: apps/v1, kind: StatefulSet, spec: {volumeClaimTemplates: [{}]}}":   true,
+		"{apiVersion: apps/v1, kind: StatefulSet, spec: {volumeClaimTemplates: []}}":     false,
+		"{apiVersion: apps/v1, kind: Deployment, spec: {}}":                              false,
+		"{apiVersion: example.com/v1, kind: PersistentVolumeClaim, metadata: {name: x}}": false,
+	} {
+		assert.Equal(t, hasVolume(&Part{Objects: []*unstructured.Unstructured{parse(t, text)}}), want, text)
+	}
+}
+
+func TestNodePorts(t *testing.T) {
+	t.Parallel()
+	ports := "spec: {ports: [{port: 80, nodePort: 31000}, {port: 81}, {port: 82, nodePort: 31002}]}}"
+	assert.DeepEqual(t, nodePorts(parse(t, "{apiVersion: v1, kind: Service, "+ports)), []int64{31000, 31002})
+	assert.Equal(t, len(nodePorts(parse(t, "{apiVersion: v1, kind: ConfigMap, "+ports))), 0)
+}
+
+// While its new revision is not settled, or a caller still uses the old address, what a part had before
+// stays, unless it would be in the way.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	old := parse(t, "{apiVersion: v1, kind: Service, metadata: {name: old}}")
+	budget := parse(t, "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: old}}")
+	claim := parse(t, "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}}")
+	settled := func(applied, settled bool) PartSeen {
+		s := PartSeen{Applied: applied}
+		s.Health.Settled = settled
+		return s
+	}
+	for name, test := range map[string]struct {
+		left         *unstructured.Unstructured
+		objects      []*unstructured.Unstructured
+		part, caller PartSeen
+		want         bool
+	}{
+		"all are settled":            {old, nil, settled(true, true), settled(true, true), true},
+		"it is not settled":          {old, nil, settled(true, false), settled(true, true), false},
+		"a caller is held back":      {old, nil, settled(true, true), settled(false, true), false},
+		"a caller is not settled":    {old, nil, settled(true, true), settled(true, false), false},
+		"its volume is for one":      {old, []*unstructured.Unstructured{claim}, settled(true, false), settled(true, false), true},
+		"a budget over the same pod": {budget, nil, settled(true, false), settled(true, false), true},
+	} {
+		p := &pass{plan: &Plan{Parts: []Part{{Name: "eureka", CalledBy: []string{"auth", "absent"}, Objects: test.objects}, {Name: "auth"}}}}
+		test.part.Name, test.caller.Name = "eureka", "auth"
+		seen := &Seen{Parts: []PartSeen{test.part, test.caller}}
+		assert.Equal(t, p.replaced(test.left, &seen.Parts[0], seen), test.want, name)
+	}
+}

@@ -1,0 +1,104 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// A component that changes its name or its kind answers under what its callers use until they, too,
+// use the new one.
+func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		change  fields
+		goes    string   // the old object
+		settled []string // workloads that are to be settled before
+	}{
+		"name":    {fields{"eureka": fields{"name": "registry"}}, "Deployment/eureka", []string{"registry", "auth", "proxy"}},
+		"service": {fields{"eureka": fields{"name": "registry"}}, "Service/eureka", []string{"registry", "auth", "proxy"}},
+		"kind":    {fields{"eureka": fields{"kind": "StatefulSet"}}, "Deployment/eureka", nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := parallel(t)
+			e.Start()
+			name := e.CreateReady(small())
+			generations := map[string]int64{}
+			for _, d := range harness.Every[*appsv1.Deployment](e.Journal) {
+				generations[d.Name] = d.Generation
+			}
+			mark := e.Mark()
+			e.ChangeReady(name, test.change)
+			e.Until("the old object goes", func() error { return unless(e.Object(test.goes) == nil, "it is still there") })
+			// What the journal showed of each workload when the old object went.
+			last := map[string]bool{}
+			for _, c := range e.Since(mark) {
+				if c.ID == test.goes && (c.Event == watch.Deleted || c.Object.GetDeletionTimestamp() != nil) {
+					break
+				}
+				switch o := c.Object.(type) {
+				case *appsv1.Deployment:
+					last[o.Name] = o.Generation != generations[o.Name] && o.Status.ObservedGeneration == o.Generation &&
+						o.Status.UpdatedReplicas == *o.Spec.Replicas && o.Status.AvailableReplicas == *o.Spec.Replicas && o.Status.Replicas == *o.Spec.Replicas
+				case *appsv1.StatefulSet:
+					last[o.Name+" as StatefulSet"] = o.Status.ReadyReplicas == *o.Spec.Replicas
+				}
+			}
+			want := test.settled
+			if what == "kind" {
+				want = []string{"eureka as StatefulSet"}
+			}
+			for _, workload := range want {
+				if !last[workload] {
+					t.Errorf("%s went before %s was settled: %v", test.goes, workload, last)
+				}
+			}
+		})
+	}
+}
+
+// A component whose Service has a node port can be renamed: one of the two Services must go first.
+func TestRenamedComponentKeepsItsNodePort(t *testing.T) {
+	e := parallel(t)
+	e.Start()
+	name := e.CreateReady(small(fields{"web": fields{"nodePort": 31947}}))
+	e.ChangeReady(name, fields{"web": fields{"name": "front"}})
+	e.Until("the old one goes", func() error {
+		return unless(e.Object("Service/web") == nil && e.Object("Deployment/web") == nil, "it is still there")
+	})
+	if port := harness.Lookup[*corev1.Service](e.Journal, "front").Spec.Ports[0].NodePort; port != 31947 {
+		t.Errorf("node port %d", port)
+	}
+}
+
+// Whoever describes a new platform reads of each workload.
+func TestEachNewWorkloadIsToldOf(t *testing.T) {
+	e := parallel(t)
+	e.Start()
+	e.CreateReady(small())
+	e.Until("events", func() error {
+		var told, want []string
+		for _, event := range harness.Every[*eventsv1.Event](e.Journal) {
+			if event.Reason == "ComponentCreated" && event.Related != nil {
+				told = append(told, event.Related.Kind+"/"+event.Related.Name)
+			}
+		}
+		for _, o := range e.made() {
+			if id := harness.IDOf(o); strings.HasPrefix(id, "Deployment/") || strings.HasPrefix(id, "StatefulSet/") {
+				want = append(want, id)
+			}
+		}
+		slices.Sort(told)
+		return saying(harness.Difference(told, want))
+	})
+}
