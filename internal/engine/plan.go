@@ -42,7 +42,7 @@ type Plan struct {
 	Secrets []*unstructured.Unstructured
 	// Parts are in an order in which each comes after those that it names in After.
 	Parts []Part
-	// Position orders what is removed: parts with a higher one go first.
+	// Position orders what is removed: parts with a higher one go first. Nil: in any order.
 	Position func(part string) int
 	// Adopt is told of a live Secret whose planned values were generated before it was seen. It
 	// reports whether the plan has to be made again, with the values in use.

@@ -35,9 +35,11 @@ func (p *pass) prune(ctx context.Context, seen *Seen) error {
 		keepsData := isClaim(o) || o.GetKind() == "Secret" && withVolume[name]
 		return keepsData || !part.Applied || !p.replaced(o, part, seen)
 	})
-	slices.SortStableFunc(leftovers, func(a, b *unstructured.Unstructured) int {
-		return p.plan.Position(b.GetLabels()[object.LabelComponent]) - p.plan.Position(a.GetLabels()[object.LabelComponent])
-	})
+	if position := p.plan.Position; position != nil {
+		slices.SortStableFunc(leftovers, func(a, b *unstructured.Unstructured) int {
+			return position(b.GetLabels()[object.LabelComponent]) - position(a.GetLabels()[object.LabelComponent])
+		})
+	}
 	for _, o := range leftovers {
 		if err := p.remove(ctx, o, seen.part(o.GetLabels()[object.LabelComponent]) != nil); err != nil {
 			return err
