@@ -74,7 +74,7 @@ type Inputs struct {
 	Lookup func(kind, name string) (*unstructured.Unstructured, error)
 }
 
-// Pods are the pods of a resource, as the cache shows them.
+// Pods are the pods of a resource, as the cache shows them: without their specs and annotations.
 type Pods = day2.Pods
 
 // Decision is what a kind wants to be done.

@@ -100,29 +100,16 @@ func (k *notebooks) Plan(n *Notebook, _ kinds.Inputs) (*engine.Plan, error) {
 	if err != nil {
 		return nil, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
 	}
-	var revisions []byte
-	for _, o := range rendered[0] {
-		revision, err := object.Finish(o, owner)
-		if err != nil {
-			return nil, err
-		}
-		revisions = append(revisions, revision...)
+	planned := engine.Part{Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", Objects: rendered[0]}
+	if err := planned.Finish(owner); err != nil {
+		return nil, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
 	}
-	return &engine.Plan{Parts: []engine.Part{{
-		Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", Objects: rendered[0], Revision: object.Sum(revisions),
-	}}}, nil
+	return &engine.Plan{Parts: []engine.Part{planned}}, nil
 }
 
 // values are those of the chart.
 func values(n *Notebook, owner object.Owner) map[string]any {
-	pages := map[string]any{}
-	for name, text := range n.Spec.Pages {
-		pages[name] = text
-	}
-	return map[string]any{"title": n.Spec.Title, "pages": pages, "labels": map[string]any{
-		object.LabelManagedBy: object.ManagedBy, object.LabelComponent: part,
-		object.LabelInstance: n.Name, object.LabelKind: owner.KindLabel(),
-	}}
+	return map[string]any{"title": n.Spec.Title, "pages": n.Spec.Pages, "labels": owner.Labels(part)}
 }
 
 // world is what is observed: plain data.
