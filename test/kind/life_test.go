@@ -138,6 +138,13 @@ func TestDelete(t *testing.T) {
 	s.ready(book)
 	s.isOpen(book)
 	s.written(op, mark, "ConfigMap/book", "ConfigMap/book-a", "ConfigMap/book-b", "StatefulSet/book")
+	s.stop(op)
+	n := harness.Lookup[*Notebook](s.Journal, book)
+	s.Must(suite.API.Delete(s.Ctx, n.DeepCopyObject().(*Notebook)))
+	op = s.start() // which finds it done
+	s.gone(n)
+	s.quiet(op)
+	s.written(op, 0)
 	if again := s.claim(book); again.UID != claim.UID {
 		s.Errorf("the volume is another: %s, not %s", again.UID, claim.UID)
 	}
@@ -148,6 +155,14 @@ func (s *scene) remove(op *operator, name string) {
 	s.Helper()
 	mark, n := op.Mark(), harness.Lookup[*Notebook](s.Journal, name)
 	s.Must(suite.API.Delete(s.Ctx, n.DeepCopyObject().(*Notebook)))
+	s.gone(n)
+	s.written(op, mark)
+}
+
+// gone waits until a Notebook that was deleted is gone, and all that it controlled.
+func (s *scene) gone(n *Notebook) {
+	s.Helper()
+	name := n.Name
 	s.Until("everything owned goes", func() error {
 		if s.Object("Notebook/"+name) != nil {
 			return errors.New("the Notebook is still there")
@@ -159,5 +174,4 @@ func (s *scene) remove(op *operator, name string) {
 		}
 		return nil
 	})
-	s.written(op, mark)
 }

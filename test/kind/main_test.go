@@ -29,7 +29,7 @@ import (
 )
 
 // patience is how long anything may take that has no promise of its own; the machine may be busy.
-const patience = 60 * time.Second
+const patience = 90 * time.Second
 
 var suite = &stage.Suite{
 	Patience: func() time.Duration { return patience },
