@@ -30,7 +30,7 @@ import (
 func renderings(t *testing.T) map[string]func(*testing.T, string) (object.Owner, []*unstructured.Unstructured) {
 	t.Helper()
 	found := map[string]func(*testing.T, string) (object.Owner, []*unstructured.Unstructured){}
-	files, err := filepath.Glob("../preview/testdata/*.yaml")
+	files, err := filepath.Glob("../kinds/dataservice/preview/testdata/*.yaml")
 	assert.NilError(t, err)
 	assert.Assert(t, len(files) > 10, "the DataServices are missing")
 	for _, file := range append(files, "../../config/samples/d3os-product.com_v1_dataservice.yaml") {

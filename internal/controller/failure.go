@@ -120,11 +120,29 @@ func newFailures() *failures {
 func (f *failures) lasts(key types.NamespacedName) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.now()
+	return f.now().Sub(f.start(key)) >= transientFor
+}
+
+// begin notes that a resource fails, if that is not known.
+func (f *failures) begin(key types.NamespacedName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.start(key)
+}
+
+// has reports whether a resource has failed since it was forgotten.
+func (f *failures) has(key types.NamespacedName) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.since[key].IsZero()
+}
+
+// start returns since when a resource has been failing: from now on, if it was not.
+func (f *failures) start(key types.NamespacedName) time.Time {
 	if f.since[key].IsZero() {
-		f.since[key] = now
+		f.since[key] = f.now()
 	}
-	return now.Sub(f.since[key]) >= transientFor
+	return f.since[key]
 }
 
 func (f *failures) forget(key types.NamespacedName) {

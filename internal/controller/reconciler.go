@@ -81,21 +81,31 @@ func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) 
 	if err != nil {
 		return r.failed(ctx, resource, seen, err)
 	}
-	r.failures.forget(request.NamespacedName)
-	result, err := r.reporter.report(ctx, resource, seen)
-	if err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	return r.step(ctx, resource, seen, result)
+	return r.step(ctx, resource, seen)
 }
 
-// step takes the first step that was decided, after the status has named it.
-func (r *Reconciler[T, W]) step(ctx context.Context, resource T, seen kinds.Seen[W], result ctrl.Result) (ctrl.Result, error) {
-	decision := seen.Decision
-	if err := r.runner.Run(ctx, decision.Steps); err != nil {
+// step takes the first step that was decided, after the status has named it. While a resource fails,
+// the status is written after the step, which tells whether that is over: else it would say in turn
+// that the step is being taken and that it failed.
+func (r *Reconciler[T, W]) step(ctx context.Context, resource T, seen kinds.Seen[W]) (result ctrl.Result, err error) {
+	key := client.ObjectKeyFromObject(resource)
+	failing := r.failures.has(key)
+	if !failing {
+		if result, err = r.reporter.report(ctx, resource, seen); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if err := r.runner.Run(ctx, seen.Decision.Steps); err != nil {
+		r.failures.begin(key)
 		return r.failed(ctx, resource, seen, &stepError{reason: kinds.ReasonStepFailed, err: err})
 	}
-	if again := decision.LookAgain; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
+	r.failures.forget(key)
+	if failing {
+		if result, err = r.reporter.report(ctx, resource, seen); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if again := seen.Decision.LookAgain; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 		result.RequeueAfter = again
 	}
 	return result, nil

@@ -96,15 +96,15 @@ func (r *reporter[T, W]) announce(ctx context.Context, resource T, was, is kinds
 		}
 		teller.Tell(ctx, engine.Event{
 			Type: corev1.EventTypeNormal, Reason: "Ready", Action: "Report",
-			Note: fmt.Sprintf("all components are ready (%s)", is.ReadyText),
+			Note: is.ReadyText,
 		})
 	case is.Problem != "" && was.Problem != is.Problem:
 		event := engine.Event{Type: corev1.EventTypeWarning, Reason: is.ProblemReason, Action: "Report", Note: is.Problem}
-		if is.ProblemPart != "" {
+		if is.ProblemField != "" {
 			gvk := r.kind.GVK()
 			event.Related = &corev1.ObjectReference{
 				APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: resource.GetNamespace(), Name: resource.GetName(),
-				UID: resource.GetUID(), FieldPath: "status.components[" + is.ProblemPart + "]",
+				UID: resource.GetUID(), FieldPath: is.ProblemField,
 			}
 		}
 		teller.Tell(ctx, event)

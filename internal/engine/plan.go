@@ -8,9 +8,12 @@
 package engine
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // Part is some objects of an owner that become ready together, such as a component of a platform.
@@ -26,7 +29,8 @@ type Part struct {
 	// CalledBy names the parts that connect to this one: while one of them is not settled, its
 	// pods may still use what this part had before.
 	CalledBy []string
-	// Objects are complete but for what the API server adds. They are shared; nobody may change them.
+	// Objects are complete but for what the API server adds; see Finish. They are shared; nobody may
+	// change them.
 	Objects []*unstructured.Unstructured
 	// Revision is the digest of the objects without their number of replicas.
 	Revision string
@@ -38,13 +42,38 @@ type Part struct {
 	RetainsData bool
 }
 
+// Finish completes the objects of a part as they were rendered: with digest and owner. The part's
+// revision follows from them. An object is refused that the engine would lose sight of.
+func (p *Part) Finish(owner object.Owner) error {
+	var revisions []byte
+	for _, o := range p.Objects {
+		if o.GetNamespace() != owner.Namespace {
+			return fmt.Errorf("part %s: %s %s is not in namespace %s, where its owner is", p.Name, o.GetKind(), o.GetName(), owner.Namespace)
+		}
+		for key, value := range owner.Labels(p.Name) {
+			if o.GetLabels()[key] != value {
+				return fmt.Errorf("part %s: %s %s has the label %s=%q, not %q", p.Name, o.GetKind(), o.GetName(), key, o.GetLabels()[key], value)
+			}
+		}
+		revision, err := object.Finish(o, owner)
+		if err != nil {
+			return err
+		}
+		if o.GetKind() != "PodDisruptionBudget" { // it comes and goes with the number of pods
+			revisions = append(revisions, revision...)
+		}
+	}
+	p.Revision = object.Sum(revisions)
+	return nil
+}
+
 // Plan is what an owner stands for.
 type Plan struct {
 	// Secrets are applied before any part.
 	Secrets []*unstructured.Unstructured
 	// Parts are in an order in which each comes after those that it names in After.
 	Parts []Part
-	// Position orders what is removed: parts with a higher one go first.
+	// Position orders what is removed: parts with a higher one go first. Nil: in any order.
 	Position func(part string) int
 	// Adopt is told of a live Secret whose planned values were generated before it was seen. It
 	// reports whether the plan has to be made again, with the values in use.

@@ -40,9 +40,11 @@ func (p *pass) prune(ctx context.Context, seen *Seen) error {
 			useless = append(useless, o)
 		}
 	}
-	slices.SortStableFunc(useless, func(a, b *unstructured.Unstructured) int {
-		return p.plan.Position(b.GetLabels()[object.LabelComponent]) - p.plan.Position(a.GetLabels()[object.LabelComponent])
-	})
+	if position := p.plan.Position; position != nil {
+		slices.SortStableFunc(useless, func(a, b *unstructured.Unstructured) int {
+			return position(b.GetLabels()[object.LabelComponent]) - position(a.GetLabels()[object.LabelComponent])
+		})
+	}
 	for _, o := range useless {
 		if err := p.remove(ctx, o, seen.part(o.GetLabels()[object.LabelComponent]) != nil); err != nil {
 			return err

@@ -31,7 +31,8 @@ import (
 type Kind[T client.Object, W any] interface {
 	// GVK is the kind's group, version and kind.
 	GVK() schema.GroupVersionKind
-	// New returns an empty resource, to read into.
+	// New returns an empty resource, to read into. Its Go type has a field Status, and the operator's
+	// scheme knows it.
 	New() T
 
 	// Paused reports whether a resource asks for nothing to be changed.
@@ -73,7 +74,7 @@ type Inputs struct {
 	Lookup func(kind, name string) (*unstructured.Unstructured, error)
 }
 
-// Pods are the pods of a resource, as the cache shows them.
+// Pods are the pods of a resource, as the cache shows them: without their specs and annotations.
 type Pods = day2.Pods
 
 // Decision is what a kind wants to be done.
@@ -110,12 +111,12 @@ type Summary struct {
 	Phase      string
 	Generation int64  // the observed one
 	Ready      bool   // the condition Ready
-	ReadyText  string // for people, such as 7/12
+	ReadyText  string // what people are told when it becomes ready, such as: all components are ready (12/12)
 	// New reports whether the resource has never been ready.
 	New bool
 	// Problem is what a person should hear of: the reason and message of the condition Degraded, and
-	// the part or object that it is about. Empty while there is none.
-	Problem, ProblemReason, ProblemPart string
+	// the field of the status that says more, such as status.components[auth]. Empty while there is none.
+	Problem, ProblemReason, ProblemField string
 	// Urgent reports whether a change to this status is written at once, and not with the next one.
 	Urgent bool
 	// Parts reports for each part whether it is ready.

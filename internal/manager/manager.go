@@ -64,8 +64,12 @@ type Operator struct {
 	// Renderer renders charts for the version of Kubernetes that the cluster has.
 	Renderer *render.Renderer
 
+	// Parts are what the controllers of all kinds share. A kind reads and writes with their Client,
+	// which waits for the cache no longer than is good; a test may put another Lease there before it
+	// registers a kind.
+	Parts controller.Parts
+
 	applier *apply.Applier
-	parts   controller.Parts
 	options Options
 }
 
@@ -127,7 +131,7 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	applier := apply.New(c, mgr.GetAPIReader(), types, o.Version)
 	return &Operator{
 		Manager: mgr, Renderer: renderer, applier: applier, options: o,
-		parts: controller.Parts{
+		Parts: controller.Parts{
 			Client: c, Engine: engine.New(c, applier), Lease: lease,
 			Recorder: mgr.GetEventRecorder("d3os-operator"),
 		},
@@ -139,7 +143,7 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 func Register[T client.Object, W any](op *Operator, kind kinds.Kind[T, W]) error {
 	gvk := kind.GVK()
 	start := func() error {
-		r := controller.New(kind, metrics.SeriesOf(gvk.Kind), op.parts)
+		r := controller.New(kind, metrics.SeriesOf(gvk.Kind), op.Parts)
 		err := r.SetupWithManager(op, controller.Options{
 			MaxConcurrentReconciles: op.options.MaxConcurrentReconciles, SkipNameValidation: op.options.SkipNameValidation,
 		})

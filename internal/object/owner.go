@@ -35,6 +35,16 @@ func kindLabel(kind schema.GroupKind) string {
 	return strings.ToLower(kind.String())
 }
 
+// Labels are those that every object of a part has, on pods too: by them the operator's cache selects,
+// and the engine knows whose an object without a controller is.
+func (o Owner) Labels(part string) map[string]string {
+	labels := map[string]string{LabelManagedBy: ManagedBy, LabelInstance: o.Name, LabelComponent: part}
+	if kind := o.KindLabel(); kind != "" {
+		labels[LabelKind] = kind
+	}
+	return labels
+}
+
 // Reference is the reference to the owner on what it controls.
 func (o Owner) Reference() metav1.OwnerReference {
 	return metav1.OwnerReference{

@@ -24,13 +24,19 @@ type Operator struct {
 	err    error
 }
 
-// Start starts an operator; it does not wait until it is active.
-func Start(ctx context.Context, config *rest.Config, options manager.Options) (*Operator, error) {
+// Start starts an operator, with more kinds than its own if they are registered; it does not wait until it is active.
+func Start(ctx context.Context, config *rest.Config, options manager.Options, register ...func(*manager.Operator) error) (*Operator, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	mgr, err := manager.New(ctx, config, options)
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("set up an operator: %w", err)
+	}
+	for _, add := range register {
+		if err := add(mgr); err != nil {
+			cancel()
+			return nil, fmt.Errorf("register a kind: %w", err)
+		}
 	}
 	ended := make(chan struct{})
 	op := &Operator{Manager: mgr, Ended: ended, cancel: cancel}

@@ -15,7 +15,7 @@ import (
 func (*Kind) Summary(ds *dsv1.DataService) kinds.Summary {
 	s := &ds.Status
 	summary := kinds.Summary{
-		Phase: string(s.Phase), Generation: s.ObservedGeneration, ReadyText: s.Ready,
+		Phase: string(s.Phase), Generation: s.ObservedGeneration, ReadyText: "all components are ready (" + s.Ready + ")",
 		Ready:  meta.IsStatusConditionTrue(s.Conditions, dsv1.ConditionReady),
 		New:    s.Phase == "" || s.Phase == dsv1.PhasePending || s.Phase == dsv1.PhaseCreating,
 		Urgent: s.Phase == dsv1.PhaseDegraded || s.Phase == dsv1.PhaseFailed || s.Phase == dsv1.PhaseRunning,
@@ -23,14 +23,14 @@ func (*Kind) Summary(ds *dsv1.DataService) kinds.Summary {
 	}
 	for _, c := range s.Components {
 		summary.Parts[c.Name] = c.Phase == dsv1.PhaseRunning
-		if summary.ProblemPart == "" && (c.Phase == dsv1.PhaseDegraded || c.Phase == dsv1.PhaseFailed) {
-			summary.ProblemPart = c.Name
+		if summary.ProblemField == "" && (c.Phase == dsv1.PhaseDegraded || c.Phase == dsv1.PhaseFailed) {
+			summary.ProblemField = "status.components[" + c.Name + "]"
 		}
 	}
 	if d := meta.FindStatusCondition(s.Conditions, dsv1.ConditionDegraded); d != nil && d.Status == metav1.ConditionTrue {
 		summary.Problem, summary.ProblemReason = d.Message, d.Reason
 	} else {
-		summary.ProblemPart = ""
+		summary.ProblemField = ""
 	}
 	return summary
 }
