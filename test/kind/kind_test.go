@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -138,10 +139,13 @@ func (k *notebooks) Observe(ctx context.Context, n *Notebook, _ engine.Seen, _ k
 
 func (k *notebooks) mark(ctx context.Context, n *Notebook, o *unstructured.Unstructured, key string) (mark, error) {
 	err := k.client.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if client.IgnoreNotFound(err) != nil {
+	if apierrors.IsNotFound(err) {
+		return mark{}, nil
+	}
+	if err != nil {
 		return mark{}, fmt.Errorf("look at %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
-	if err != nil || !kinds.OwnerOf(k, n).Names(o) {
+	if !kinds.OwnerOf(k, n).Names(o) {
 		return mark{}, nil
 	}
 	return mark{UID: o.GetUID(), Version: o.GetResourceVersion(), Value: o.GetAnnotations()[key]}, nil
@@ -199,7 +203,7 @@ func (k *notebooks) write(name, message string, o *unstructured.Unstructured, se
 func (*notebooks) Status(n *Notebook, seen kinds.Seen[world], now metav1.Time) {
 	s := &n.Status
 	s.ObservedGeneration, s.Step, s.Ready = seen.Generation, "", "0/1"
-	reason, message := "", ""
+	var reason, message string
 	switch {
 	case seen.Deleting:
 		s.Phase, message = phaseDeleting, "it is being deleted"

@@ -57,7 +57,7 @@ func addToScheme(scheme *runtime.Scheme, gv schema.GroupVersion) {
 // DeepCopyObject is written by hand here; the types of api/ have a generated one.
 func (n *Notebook) DeepCopyObject() runtime.Object {
 	c := *n
-	c.ObjectMeta = *n.ObjectMeta.DeepCopy()
+	c.ObjectMeta = *n.DeepCopy()
 	c.Spec.Pages = maps.Clone(n.Spec.Pages)
 	c.Status.Conditions = slices.Clone(n.Status.Conditions)
 	return &c
@@ -66,7 +66,7 @@ func (n *Notebook) DeepCopyObject() runtime.Object {
 // DeepCopyObject copies every item.
 func (l *NotebookList) DeepCopyObject() runtime.Object {
 	c := *l
-	c.ListMeta = *l.ListMeta.DeepCopy()
+	c.ListMeta = *l.DeepCopy()
 	c.Items = nil
 	for i := range l.Items {
 		c.Items = append(c.Items, *l.Items[i].DeepCopyObject().(*Notebook))
