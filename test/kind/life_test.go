@@ -86,6 +86,7 @@ func TestDrift(t *testing.T) {
 		`{"metadata": {"annotations": {"` + markOpen + `": null}}}`,
 	} {
 		s.Must(suite.API.Patch(s.Ctx, title, client.RawPatch(types.MergePatchType, []byte(patch))))
+		s.CatchUp() // the journal shows what was there before, else
 		s.Until("put back", func() error {
 			live := harness.Lookup[*corev1.ConfigMap](s.Journal, book)
 			if len(live.Data) != 1 || live.Data["title"] != "one" || live.Annotations[markOpen] == "" || live.ResourceVersion == title.ResourceVersion {
