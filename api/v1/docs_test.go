@@ -97,7 +97,7 @@ func TestEveryFieldIsInTheReference(t *testing.T) {
 	}
 }
 
-// known tells whether a place has a type that another place stands for.
+// known reports whether a place has a type that another place stands for.
 func known(where at) bool {
 	if len(where) == 1 {
 		return where[0] == "uuc"

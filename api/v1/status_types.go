@@ -50,21 +50,21 @@ const (
 
 // The reasons that conditions carry.
 const (
-	ReasonAllReady         = "AllReady"
-	ReasonComponentsNotUp  = "ComponentsNotReady"
-	ReasonComponentFailing = "ComponentFailing"
-	ReasonRollingOut       = "RollingOut"
-	ReasonSettled          = "Settled"
-	ReasonHealthy          = "Healthy"
-	ReasonPaused           = "Paused"
-	ReasonNotPaused        = "NotPaused"
-	ReasonDeleting         = "Deleting"
+	ReasonAllReady           = "AllReady"
+	ReasonComponentsNotReady = "ComponentsNotReady"
+	ReasonComponentFailing   = "ComponentFailing"
+	ReasonRollingOut         = "RollingOut"
+	ReasonSettled            = "Settled"
+	ReasonHealthy            = "Healthy"
+	ReasonPaused             = "Paused"
+	ReasonNotPaused          = "NotPaused"
+	ReasonDeleting           = "Deleting"
 	// ReasonInvalidSpec: the spec contradicts itself; the message names the field.
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonRenderFailed: a chart did not render.
 	ReasonRenderFailed = "RenderFailed"
-	// ReasonConflict: an object of that name exists and is not this DataService's.
-	ReasonConflict = "ObjectConflict"
+	// ReasonObjectConflict: an object of that name exists and is not this DataService's.
+	ReasonObjectConflict = "ObjectConflict"
 	// ReasonApplyFailed: the API server refused an object.
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonCredentialsFailed: credentials could not be read or written.

@@ -142,7 +142,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 		return Result{}, err
 	}
 	replace := unchangeable(planned, live)
-	if same && !replace && !hasForeign(planned, live) {
+	if same && !replace && !hasUnplanned(planned, live) {
 		metrics.SkippedWrites.WithLabelValues(live.GetKind()).Inc()
 		return Result{Object: live}, nil
 	}
@@ -170,7 +170,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 		}
 	}
 	// Only now: what an earlier plan had and this one has not, the apply has removed.
-	if hasForeign(planned, obj) {
+	if hasUnplanned(planned, obj) {
 		if obj, err = a.restore(ctx, planned, obj); err != nil {
 			return Result{}, err
 		}
@@ -185,7 +185,7 @@ func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Uns
 	obj := planned.DeepCopy()
 	obj.SetUID(live.GetUID()) // never re-create, never touch a namesake
 	err := a.apply(ctx, obj)
-	inTheWay := apierrors.IsInvalid(err) && mayRestore(planned.GetKind()) || hasForeign(planned, live)
+	inTheWay := apierrors.IsInvalid(err) && mayRestore(planned.GetKind()) || hasUnplanned(planned, live)
 	if err == nil || immutable(err) || !inTheWay {
 		return obj, err
 	}
@@ -197,7 +197,7 @@ func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Uns
 }
 
 func (a *Applier) apply(ctx context.Context, obj *unstructured.Unstructured) error {
-	a.sign(obj)
+	a.stampVersion(obj)
 	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj),
 		client.FieldOwner(FieldManager), client.ForceOwnership)
 }
@@ -255,7 +255,7 @@ func (a *Applier) delete(ctx context.Context, live *unstructured.Unstructured, p
 		client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation)))
 }
 
-// immutable tells whether the API server refused a change because the field cannot change,
+// immutable reports whether the API server refused a change because the field cannot change,
 // as opposed to an invalid value.
 func immutable(err error) bool {
 	var status apierrors.APIStatus

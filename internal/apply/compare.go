@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// comparer tells whether a live object already is what applying a planned one would make it.
+// comparer reports whether a live object already is what applying a planned one would make it.
 // It asks the library behind server-side apply, with Kubernetes' own schema: lists are maps by
 // their keys, atomic lists are values, and what the plan does not set does not matter.
 type comparer struct {
@@ -50,7 +50,7 @@ func (c *comparer) same(planned, live *unstructured.Unstructured) (bool, error) 
 	return same, err
 }
 
-// contains tells whether merging the planned fields into the live object changes nothing.
+// contains reports whether merging the planned fields into the live object changes nothing.
 func (c *comparer) contains(live, planned *unstructured.Unstructured) (bool, error) {
 	has, merged, err := c.mergeTyped(live, planned)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *comparer) mergeTyped(live, planned *unstructured.Unstructured) (has, me
 	return has, merged, nil
 }
 
-// onlyDefaulted tells whether an atomic value differs only in what the API server filled in,
+// onlyDefaulted reports whether an atomic value differs only in what the API server filled in,
 // such as the volume mode of a claim template. Atomic maps are exact but for those with
 // defaults: an entry more in a selector selects something else.
 func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
@@ -113,7 +113,7 @@ func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	return covers(live, planned)
 }
 
-// covers tells whether every value in planned is also in live, item by item for lists.
+// covers reports whether every value in planned is also in live, item by item for lists.
 func covers(live, planned any) bool {
 	switch want := planned.(type) {
 	case map[string]any:

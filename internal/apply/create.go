@@ -72,7 +72,7 @@ func (a *Applier) found(ctx context.Context, owner object.Owner, planned, live *
 	return a.update(ctx, owner, planned, live)
 }
 
-// otherValues tells whether a Secret has another value than the planned one for any key.
+// otherValues reports whether a Secret has another value than the planned one for any key.
 func otherValues(planned, live *unstructured.Unstructured) bool {
 	if planned.GetKind() != "Secret" {
 		return false
@@ -91,7 +91,7 @@ func otherValues(planned, live *unstructured.Unstructured) bool {
 // makes it. An annotation marks the object in between, so that whoever comes next finishes.
 func (a *Applier) post(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
-	a.sign(obj)
+	a.stampVersion(obj)
 	markRestoring(obj)
 	if err := a.client.Create(ctx, obj, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("create %s without server-side apply: %w", describe(planned), err)

@@ -49,7 +49,7 @@ func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unst
 	return nil
 }
 
-// ownsReplicas tells whether the plan's manager owns the number of pods.
+// ownsReplicas reports whether the plan's manager owns the number of pods.
 func ownsReplicas(managers []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(managers, func(m metav1.ManagedFieldsEntry) bool {
 		if m.Manager != FieldManager || m.FieldsV1 == nil {

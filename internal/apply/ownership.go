@@ -84,7 +84,7 @@ func sameSelector(planned, live *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// unchangeable tells whether a Service becomes headless or stops to be: the API server keeps the
+// unchangeable reports whether a Service becomes headless or stops to be: the API server keeps the
 // address that it once gave, or did not give.
 func unchangeable(planned, live *unstructured.Unstructured) bool {
 	if planned.GetKind() != "Service" {

@@ -25,8 +25,8 @@ func (e *NewerError) Error() string {
 		e.Kind, e.Name, e.Writer, e.Version, e.Writer)
 }
 
-// sign notes on an object that is about to be written who writes it.
-func (a *Applier) sign(obj *unstructured.Unstructured) {
+// stampVersion notes on an object that is about to be written who writes it.
+func (a *Applier) stampVersion(obj *unstructured.Unstructured) {
 	annotations := obj.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}

@@ -71,7 +71,7 @@ func classify(err error) *stepError {
 		// By a policy, which may change.
 		return &stepError{reason: kinds.ReasonInvalidSpec, err: err, stalled: true, retryAfter: refusedAgain}
 	case errors.As(err, &conflict):
-		return &stepError{reason: kinds.ReasonConflict, err: err, stalled: true}
+		return &stepError{reason: kinds.ReasonObjectConflict, err: err, stalled: true}
 	case errors.As(err, &notAdopted):
 		return &stepError{reason: kinds.ReasonNotAdopted, err: err, stalled: true}
 	case errors.As(err, &newer):

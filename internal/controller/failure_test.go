@@ -58,7 +58,7 @@ func TestClassify(t *testing.T) {
 		"dry run: busy":        {&engine.RefusedError{Err: apierrors.NewTooManyRequests("busy", 1)}, stepError{reason: kinds.ReasonApplyFailed, transient: true}},
 		"prune: conflict":      {&engine.PruneError{Err: apierrors.NewConflict(deployments, "auth", nil)}, stepError{reason: kinds.ReasonPruneFailed, transient: true}},
 		"contested":            {&apply.ContestedError{RetryAfter: time.Second}, stepError{reason: kinds.ReasonContested, retryAfter: time.Second}},
-		"somebody else's":      {&apply.ConflictError{}, stepError{reason: kinds.ReasonConflict, stalled: true}},
+		"somebody else's":      {&apply.ConflictError{}, stepError{reason: kinds.ReasonObjectConflict, stalled: true}},
 		"a mistake":            {&kinds.Mistake{Reason: "X", Err: context.Canceled}, stepError{reason: "X", stalled: true, final: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

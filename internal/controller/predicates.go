@@ -83,7 +83,7 @@ func declaredChanged(before, after *unstructured.Unstructured) bool {
 
 // stateOf leaves out the hint, whose text changes with every step of a rollout.
 func stateOf(object *unstructured.Unstructured) health.State {
-	state := health.Of([]*unstructured.Unstructured{object}, nil)
+	state := health.Assess([]*unstructured.Unstructured{object}, nil)
 	state.Hint, state.HintCulprit = "", health.Culprit{}
 	return state
 }

@@ -85,7 +85,7 @@ func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) 
 }
 
 // step takes the first step that was decided, after the status has named it. While a resource fails,
-// the status is written after the step, which tells whether that is over: else it would say in turn
+// the status is written after the step, which reports whether that is over: else it would say in turn
 // that the step is being taken and that it failed.
 func (r *Reconciler[T, W]) step(ctx context.Context, resource T, seen kinds.Seen[W]) (result ctrl.Result, err error) {
 	key := client.ObjectKeyFromObject(resource)

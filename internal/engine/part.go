@@ -157,13 +157,13 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 		there = append(there, o)
 	}
 	seen.Exists = len(there) > 0
-	seen.Health = health.Of(there, nil)
+	seen.Health = health.Assess(there, nil)
 	if !seen.Health.Settled || len(seen.Missing) > 0 {
 		pods, err := p.Pods(ctx, p.owner, part.Name)
 		if err != nil {
 			return err
 		}
-		seen.Health = health.Of(there, pods)
+		seen.Health = health.Assess(there, pods)
 	}
 	for i, o := range slices.Backward(live) { // the first one is named
 		if o == nil {

@@ -34,7 +34,7 @@ func TestCronJobsTellOfTheirLastRun(t *testing.T) {
 			if job.Object["spec"] == nil {
 				job.Object["spec"] = map[string]any{"schedule": "30 2 * * *"}
 			}
-			state := Of([]*unstructured.Unstructured{job}, nil)
+			state := Assess([]*unstructured.Unstructured{job}, nil)
 			assert.Equal(t, state.Note, test.want)
 			assert.Assert(t, state.Settled)
 		})

@@ -39,12 +39,12 @@ func TestEndedPodsOfAReplicaSetAreNotToBlame(t *testing.T) {
 			rolling := objectOf(t, deployment+"spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, updatedReplicas: 1, conditions: ["+available+"]}}")
 			ended := ownedBy("ReplicaSet", named("auth-0", podOf(t, status)))
 			coming := ownedBy("ReplicaSet", named("auth-1", podOf(t, "{phase: Pending}")))
-			got := Of([]*unstructured.Unstructured{rolling}, []*corev1.Pod{ended, coming})
+			got := Assess([]*unstructured.Unstructured{rolling}, []*corev1.Pod{ended, coming})
 			assertState(t, got, State{Desired: 1, Hint: "Deployment auth: Available: 0/1"})
 
 			// What is wrong with the pod in its place is found.
 			coming.Status = podOf(t, unschedulable).Status
-			got = Of([]*unstructured.Unstructured{rolling}, []*corev1.Pod{ended, coming})
+			got = Assess([]*unstructured.Unstructured{rolling}, []*corev1.Pod{ended, coming})
 			assert.Equal(t, got.Problem, "pod auth-1: Unschedulable: 0/3 nodes are available: 3 Insufficient memory.")
 		})
 	}
@@ -116,11 +116,11 @@ func TestTheCulprit(t *testing.T) {
 			Culprit{"Deployment", "auth", "LessReplicas", "Replicas: 0/1"}},
 		"not ready":  {waiting, nil, Culprit{}, Culprit{"StatefulSet", "auth", "LessReady", "Ready: 1/2"}},
 		"going":      {going, nil, Culprit{}, Culprit{"Service", "auth", "Terminating", "Resource scheduled for deletion"}},
-		"unreadable": {unreadable, nil, Culprit{"Deployment", "auth", "StatusUnreadable", Of([]*unstructured.Unstructured{unreadable}, nil).Culprit.Message}, Culprit{}},
+		"unreadable": {unreadable, nil, Culprit{"Deployment", "auth", "StatusUnreadable", Assess([]*unstructured.Unstructured{unreadable}, nil).Culprit.Message}, Culprit{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Of([]*unstructured.Unstructured{test.object}, test.pods)
+			got := Assess([]*unstructured.Unstructured{test.object}, test.pods)
 			assert.DeepEqual(t, got.Culprit, test.problem)
 			assert.DeepEqual(t, got.HintCulprit, test.hint)
 		})
@@ -130,7 +130,7 @@ func TestTheCulprit(t *testing.T) {
 func TestAMissingObjectIsNamed(t *testing.T) {
 	t.Parallel()
 	up := objectOf(t, statefulSet+"spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, currentReplicas: 1, readyReplicas: 1, currentRevision: a, updateRevision: a}}")
-	got := Of([]*unstructured.Unstructured{up}, nil)
+	got := Assess([]*unstructured.Unstructured{up}, nil)
 	got.AddMissing(objectOf(t, "{apiVersion: v1, kind: Service, metadata: {name: auth}}"))
 	assert.DeepEqual(t, got, State{
 		Ready: 1, Desired: 1, Hint: "Service auth does not exist", HintCulprit: Culprit{"Service", "auth", "Missing", "it does not exist"},

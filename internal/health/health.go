@@ -41,8 +41,8 @@ type Culprit struct {
 	Kind, Name, Reason, Message string
 }
 
-// Of judges a component from its live objects and its pods.
-func Of(objects []*unstructured.Unstructured, pods []*corev1.Pod) State {
+// Assess judges a component from its live objects and its pods.
+func Assess(objects []*unstructured.Unstructured, pods []*corev1.Pod) State {
 	state := State{Settled: true}
 	for _, object := range objects {
 		state.add(object)

@@ -217,7 +217,7 @@ func TestOf(t *testing.T) {
 			t.Parallel()
 			object := objectOf(t, test.object)
 			before := object.DeepCopy()
-			assertState(t, Of([]*unstructured.Unstructured{object}, nil), test.want)
+			assertState(t, Assess([]*unstructured.Unstructured{object}, nil), test.want)
 			assert.DeepEqual(t, object, before)
 		})
 	}
@@ -225,7 +225,7 @@ func TestOf(t *testing.T) {
 
 func TestNothingIsSettled(t *testing.T) {
 	t.Parallel()
-	assert.DeepEqual(t, Of(nil, nil), State{Settled: true})
+	assert.DeepEqual(t, Assess(nil, nil), State{Settled: true})
 }
 
 // What a pod says of itself is closer to the cause than what its workload says; of several
@@ -256,7 +256,7 @@ func TestThePodIsBlamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assertState(t, Of([]*unstructured.Unstructured{test.object}, test.pods), test.want)
+			assertState(t, Assess([]*unstructured.Unstructured{test.object}, test.pods), test.want)
 		})
 	}
 }
@@ -268,14 +268,14 @@ func TestAllObjectsCount(t *testing.T) {
 	claim := objectOf(t, "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, status: {phase: Pending}}")
 	up := objectOf(t, statefulSet+"spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, currentReplicas: 1, readyReplicas: 1, currentRevision: a, updateRevision: a}}")
 	want := State{Ready: 1, Desired: 1, Hint: "PersistentVolumeClaim data: PVC is not Bound. phase: Pending"}
-	assertState(t, Of([]*unstructured.Unstructured{claim, service, up}, nil), want)
-	assertState(t, Of([]*unstructured.Unstructured{up, service, claim}, nil), want)
+	assertState(t, Assess([]*unstructured.Unstructured{claim, service, up}, nil), want)
+	assertState(t, Assess([]*unstructured.Unstructured{up, service, claim}, nil), want)
 }
 
 func TestAnUnreadableStatusIsAProblem(t *testing.T) {
 	t.Parallel()
 	object := objectOf(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: auth}, spec: {replicas: 1}, status: {conditions: nonsense}}`)
-	state := Of([]*unstructured.Unstructured{object}, nil)
+	state := Assess([]*unstructured.Unstructured{object}, nil)
 	assert.Equal(t, state.Settled, false)
 	assert.Assert(t, len(state.Problem) > len("Deployment auth: its status cannot be read: "), state.Problem)
 }

@@ -141,7 +141,7 @@ const (
 	ReasonCredentialsFailed = "CredentialsFailed"
 	ReasonApplyFailed       = "ApplyFailed"
 	ReasonPruneFailed       = "PruneFailed"
-	ReasonConflict          = "ObjectConflict"
+	ReasonObjectConflict    = "ObjectConflict"
 	ReasonNotAdopted        = "NotAdopted"
 	ReasonNewerOperator     = "NewerOperator"
 	ReasonContested         = "Contested"

@@ -31,7 +31,7 @@ func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync t
 	byObject := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Label: managed(), Transform: slimPod},
 	}
-	shared := newSharer()
+	shared := newInterner()
 	for _, gvk := range kinds {
 		byObject[object.Empty(gvk)] = cache.ByObject{Label: managed(), UnsafeDisableDeepCopy: ptr.To(true), Transform: shared.transform}
 	}

@@ -26,7 +26,7 @@ const (
 	reasonIdle       = "NoRollout"
 )
 
-// inProgress tells whether a DataService is being rolled out, or is about to be. A rollout that
+// inProgress reports whether a DataService is being rolled out, or is about to be. A rollout that
 // does not get on does not count: it may be the very thing that a newer operator puts right. Nor
 // do mere numbers of pods, which autoscalers change all the time.
 func inProgress(ds *dsv1.DataService) bool {

@@ -9,7 +9,7 @@ import "k8s.io/apimachinery/pkg/util/version"
 // Version is set by the build from the file VERSION.
 var Version = "0.0.0-dev"
 
-// Newer tells whether one version is newer than another by the rules of semantic versioning. A
+// Newer reports whether one version is newer than another by the rules of semantic versioning. A
 // version that has no place in the order is neither: none at all, or 0.0.0, that of a build
 // which was given none.
 func Newer(a, than string) bool {

@@ -126,7 +126,7 @@ func configAndDeployment(components []string) []string {
 	return found
 }
 
-// runs tells whether all pods of a component have an image.
+// runs reports whether all pods of a component have an image.
 func (e *env) runs(component, image string) bool {
 	pods := e.pods(component)
 	for _, p := range pods {

@@ -63,8 +63,8 @@ func TestSameNamesConflict(t *testing.T) {
 	other := small()
 	other.SetName("second")
 	name := e.Create(other)
-	e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonConflict, "Secret mysql-dataservice-credentials")
-	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonConflict)
+	e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonObjectConflict, "Secret mysql-dataservice-credentials")
+	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonObjectConflict)
 	e.never("the first was touched", func() bool {
 		after := versions(e.made())
 		for id, version := range before {
@@ -110,8 +110,8 @@ func TestForeignObject(t *testing.T) {
 			e.Must(api.Create(e.Ctx, object))
 			before := declared(object)
 			name := e.Create(small())
-			e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonConflict, harness.KindOf(object)+" "+object.GetName())
-			e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonConflict)
+			e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonObjectConflict, harness.KindOf(object)+" "+object.GetName())
+			e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonObjectConflict)
 			e.never("it was touched", func() bool { return declared(e.Object(harness.IDOf(object))) != before })
 			e.Must(api.Delete(e.Ctx, object))
 			e.Ready(name)

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// costs tells whether a request is one that an idle operator must not send.
+// costs reports whether a request is one that an idle operator must not send.
 func costs(r harness.Sent) bool { return r.Verb != "watch" && r.Resource != "leases" }
 
 // An operator that starts over healthy DataServices, and one that looks at all of them again,

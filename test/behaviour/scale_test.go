@@ -180,7 +180,7 @@ func (e *env) alwaysHad(deployment string, mark int, replicas ...int32) {
 	}
 }
 
-// ownsReplicas tells whether the operator owns a Deployment's number of pods.
+// ownsReplicas reports whether the operator owns a Deployment's number of pods.
 func (e *env) ownsReplicas(deployment string) bool {
 	e.Helper()
 	for _, f := range get(e, &appsv1.Deployment{}, deployment).ManagedFields {
@@ -201,5 +201,5 @@ func (e *env) rests(op *stage.Operator) {
 	})
 }
 
-// onDeployments tells whether a request writes a Deployment.
+// onDeployments reports whether a request writes a Deployment.
 func onDeployments(r harness.Sent) bool { return r.WritesObject() && r.Resource == "deployments" }

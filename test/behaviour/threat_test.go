@@ -172,7 +172,7 @@ func TestThreatForeignSecrets(t *testing.T) {
 	e.Change(name, fields{"mysql": fields{"kind": "ThirdParty", "credentialsSecret": nil, "thirdParty": fields{
 		"url": "mysql://db.example.org:3306", "username": "app", "password": "other-" + e.Namespace,
 	}}})
-	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonConflict, "Secret mysql-dataservice-third-party")
+	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonObjectConflict, "Secret mysql-dataservice-third-party")
 	e.secret(content)
 	for _, secret := range harness.Every[*corev1.Secret](e.Journal) {
 		own := secret.Name == "foreign" || secret.Name == "mysql-dataservice-third-party"

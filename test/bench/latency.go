@@ -90,7 +90,7 @@ func longest(values []time.Duration) time.Duration {
 	return l
 }
 
-// written tells whether a request writes the victim's Deployment.
+// written reports whether a request writes the victim's Deployment.
 func written(r harness.Sent) bool {
 	return r.WritesObject() && r.Resource == "deployments" && r.Name == victim
 }

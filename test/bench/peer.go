@@ -93,7 +93,7 @@ func (p *peer) saw(kind string, obj client.Object, gone bool) {
 	if !ok {
 		return
 	}
-	is := !gone && health.Of([]*unstructured.Unstructured{live}, nil).Settled
+	is := !gone && health.Assess([]*unstructured.Unstructured{live}, nil).Settled
 	k := key(kind, obj.GetNamespace(), obj.GetName())
 	p.mu.Lock()
 	was := p.settled[k]

@@ -192,7 +192,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// due tells whether the i-th case is tried in this of several turns: in one of them that the seed
+// due reports whether the i-th case is tried in this of several turns: in one of them that the seed
 // chooses, or in all with CHAOS=full.
 func due(i, turn, turns int) bool {
 	return full || (i+int(seed%uint64(turns)))%turns == turn

@@ -168,7 +168,7 @@ func properties(found map[string]bool, at string, schema *apiextensionsv1.JSONSc
 	}
 }
 
-// inObject tells whether a path leads into an object that the CRD does not spell out.
+// inObject reports whether a path leads into an object that the CRD does not spell out.
 func inObject(path string, inCRD map[string]bool) bool {
 	for name := range opaque {
 		part := strings.ToLower(name[:1]) + name[1:]

@@ -214,7 +214,7 @@ type Difference struct {
 	Added, Removed, Changed []string
 }
 
-// Empty tells whether nothing changes.
+// Empty reports whether nothing changes.
 func (d Difference) Empty() bool { return len(d.Added)+len(d.Removed)+len(d.Changed) == 0 }
 
 // Compare compares two renderings, in the order of the second.

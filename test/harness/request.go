@@ -24,19 +24,19 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s/%s/%s", r.Verb, r.Namespace, r.Resource, r.Name)
 }
 
-// Reads tells whether it only asks.
+// Reads reports whether it only asks.
 func (r Request) Reads() bool { return r.Verb == "get" || r.Verb == "list" }
 
-// Writes tells whether it is to change something that users care for; events and leases are not.
+// Writes reports whether it is to change something that users care for; events and leases are not.
 func (r Request) Writes() bool {
 	return !r.Reads() && r.Verb != "watch" && r.Verb != "try" && r.Resource != "events" && r.Resource != "leases" &&
 		!strings.HasSuffix(r.Resource, "reviews")
 }
 
-// WritesStatus tells whether it is to change a status.
+// WritesStatus reports whether it is to change a status.
 func (r Request) WritesStatus() bool { return r.Writes() && strings.HasSuffix(r.Resource, "/status") }
 
-// WritesObject tells whether it is to change an object.
+// WritesObject reports whether it is to change an object.
 func (r Request) WritesObject() bool { return r.Writes() && !strings.Contains(r.Resource, "/") }
 
 // Parse reads the API server's paths: /api/v1/namespaces/ns/configmaps/name and

@@ -84,7 +84,7 @@ func TestConflictWithADataService(t *testing.T) {
 	}
 	mark := op.Mark()
 	s.create(conflicting, NotebookSpec{})
-	s.hasReason(conflicting, kinds.ReasonConflict)
+	s.hasReason(conflicting, kinds.ReasonObjectConflict)
 	s.quiet(op)
 	for _, r := range op.Since(mark, objects) {
 		if r.Resource != "configmaps" {

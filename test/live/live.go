@@ -128,7 +128,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 	return nil
 }
 
-// Stays tells whether an object outlives its plan: data, and what opens it.
+// Stays reports whether an object outlives its plan: data, and what opens it.
 func Stays(obj *unstructured.Unstructured) bool {
 	return object.Kept(obj) || obj.GetKind() == "PersistentVolumeClaim"
 }
@@ -158,7 +158,7 @@ func NewBaseline(objects map[string]*unstructured.Unstructured) *Baseline {
 	return b
 }
 
-// Differs tells whether an object has other content than it had.
+// Differs reports whether an object has other content than it had.
 func (b *Baseline) Differs(obj *unstructured.Unstructured) bool {
 	return content(obj) != content(b.Was[fields.ID(obj)])
 }

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package snapshot tells whether anything was written or restarted in a namespace in the meantime.
+// Package snapshot reports whether anything was written or restarted in a namespace in the meantime.
 package snapshot
 
 import (

@@ -56,7 +56,7 @@ func load() ([]*property, error) {
 	return found, nil
 }
 
-// reaches tells whether others' manifests follow a property: it is of the whole, or part of the
+// reaches reports whether others' manifests follow a property: it is of the whole, or part of the
 // address of a component that others call.
 func reaches(p *property) bool {
 	switch p.component() {

@@ -182,7 +182,9 @@ func (w *walker) twoOfOneName(ctx context.Context) error {
 	w.report.add(result{kind: "two in one namespace", what: "a-b with c, a with b-c", verdict: carriedOut, err: err})
 	third, err := w.create(ctx, "third", fieldsOf{"mysql": fieldsOf{"name": "c", "replica": 0}})
 	if err == nil {
-		err = w.until(func() error { return w.says("third", third, dsv1.ConditionDegraded, dsv1.ReasonConflict, "c", "a-b") })
+		err = w.until(func() error {
+			return w.says("third", third, dsv1.ConditionDegraded, dsv1.ReasonObjectConflict, "c", "a-b")
+		})
 	}
 	if err == nil {
 		err = w.isReady("a-b", first)
@@ -214,7 +216,7 @@ func (w *walker) foreignObject(ctx context.Context) error {
 		generation, err := w.create(ctx, "platform", fieldsOf{"web": fieldsOf{"name": "theirs", "replica": 0}})
 		if err == nil {
 			err = w.until(func() error {
-				return w.says("platform", generation, dsv1.ConditionDegraded, dsv1.ReasonConflict, "theirs")
+				return w.says("platform", generation, dsv1.ConditionDegraded, dsv1.ReasonObjectConflict, "theirs")
 			})
 		}
 		if err == nil {

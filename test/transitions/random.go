@@ -75,7 +75,7 @@ func (w *walker) mutate(random *rand.Rand, of []*property, spec map[string]any) 
 }
 
 // judge changes the spec and expects what the API server and the operator promise for whatever
-// it is. kept tells whether it is the spec now.
+// it is. kept reports whether it is the spec now.
 func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, bool, error) {
 	generation, err := w.change(ctx, spec)
 	switch {

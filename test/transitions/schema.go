@@ -141,7 +141,7 @@ func (p *property) set(spec map[string]any, value any, with map[string]any) {
 	at[p.leaf()] = value
 }
 
-// isSet tells whether a spec has the property.
+// isSet reports whether a spec has the property.
 func (p *property) isSet(spec map[string]any) bool {
 	_, ok := holderOf(clone(spec), p.path)[p.leaf()]
 	return ok

@@ -103,7 +103,7 @@ func mistake(err error) error {
 func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) engine.Part {
 	return engine.Part{
 		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.DependsOn), CalledBy: texts(graph.Callers(c.Name)),
-		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), NeedsDryRun: c.Unchecked,
+		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), NeedsDryRun: c.NeedsDryRun,
 		RetainsData: c.MySQL != nil && c.MySQL.Storage.Retention != dsv1.RetentionDelete,
 	}
 }

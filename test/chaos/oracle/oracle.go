@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oracle tells whether two namespaces are in the same state, but for what differs between
+// Package oracle reports whether two namespaces are in the same state, but for what differs between
 // any two: names of the namespaces, UIDs, versions, times, addresses, generated passwords.
 package oracle
 
@@ -81,7 +81,7 @@ func (r *reporter) Report(result cmp.Result) {
 // IDs returns kind and name of every object, sorted.
 func (s State) IDs() []string { return slices.Sorted(maps.Keys(s)) }
 
-// foreign tells whether an object is Kubernetes' own business.
+// foreign reports whether an object is Kubernetes' own business.
 func foreign(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "ConfigMap" && obj.GetName() == "kube-root-ca.crt"
 }

@@ -74,8 +74,8 @@ func ofMySQL(m *dsv1.MySQL) Declaration {
 	return d
 }
 
-// own lists the components that the user declares beside the product's.
-func own(spec *dsv1.DataServiceSpec) []Component {
+// userDeclared lists the components that the user declares beside the product's.
+func userDeclared(spec *dsv1.DataServiceSpec) []Component {
 	var found []Component
 	for i := range spec.AdditionalServices {
 		s := &spec.AdditionalServices[i]

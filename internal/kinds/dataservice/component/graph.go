@@ -18,12 +18,12 @@ import (
 
 // Component is one declared component.
 type Component struct {
-	Name       dsv1.ComponentName
-	ObjectName string // name of its workload, Service and main ConfigMap
-	Chart      string
-	Kind       Kind
-	Preset     bool   // the microservice chart has product defaults for it
-	Path       string // in the spec, such as spec.auth
+	Name               dsv1.ComponentName
+	ObjectName         string // name of its workload, Service and main ConfigMap
+	Chart              string
+	Kind               Kind
+	HasProductDefaults bool   // the microservice chart has product defaults for it
+	Path               string // in the spec, such as spec.auth
 
 	// Needs are the components that this one cannot do without, in the order of the graph.
 	Needs []dsv1.ComponentName
@@ -104,7 +104,7 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 			continue
 		}
 		c := Component{
-			Name: def.name, ObjectName: d.Name, Chart: def.chart, Kind: def.kind, Preset: def.preset,
+			Name: def.name, ObjectName: d.Name, Chart: def.chart, Kind: def.kind, HasProductDefaults: def.preset,
 			Path: "spec." + string(def.name), Needs: def.after, Calls: def.calls, Declaration: d,
 		}
 		if c.ObjectName == "" {
@@ -115,7 +115,7 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 		}
 		found = append(found, c)
 	}
-	return append(found, own(spec)...), nil
+	return append(found, userDeclared(spec)...), nil
 }
 
 // setKind reads the kind of middleware.
@@ -155,7 +155,7 @@ func kindOf(k intstr.IntOrString) (Kind, bool) {
 func checkNames(components []Component) error {
 	names, objects := map[dsv1.ComponentName]string{}, map[string]string{}
 	for _, c := range components {
-		if c.Middleware == nil && !c.Preset && Position(string(c.Name)) < len(table) {
+		if c.Middleware == nil && !c.HasProductDefaults && Position(string(c.Name)) < len(table) {
 			return &FieldError{c.Path + ".name", fmt.Sprintf("%q is a name of the platform's own; choose another", c.Name)}
 		}
 		if other, ok := names[c.Name]; ok {
@@ -184,7 +184,7 @@ func connect(components []Component) error {
 		c := &components[i]
 		var edges []dsv1.ComponentName
 		for _, other := range components {
-			if c.Preset && other.Middleware != nil || slices.Contains(c.Needs, other.Name) {
+			if c.HasProductDefaults && other.Middleware != nil || slices.Contains(c.Needs, other.Name) {
 				edges = append(edges, other.Name)
 			}
 		}

@@ -68,7 +68,7 @@ func TestTheTableIsTheAPI(t *testing.T) {
 		assert.Equal(t, c.Path, "spec."+name)
 		assert.Equal(t, c.Middleware == nil, isService, name)
 		assert.Equal(t, c.MySQL != nil, name == "mysql", name)
-		assert.Equal(t, c.Preset, isService, name)
+		assert.Equal(t, c.HasProductDefaults, isService, name)
 	}
 	var named []string
 	for _, row := range table {

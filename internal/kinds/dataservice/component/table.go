@@ -110,7 +110,7 @@ func Position(name string) int {
 func Shipped() []Component {
 	components := make([]Component, len(table))
 	for i, d := range table {
-		components[i] = Component{Name: d.name, ObjectName: d.objectName, Chart: d.chart, Kind: d.kind, Preset: d.preset}
+		components[i] = Component{Name: d.name, ObjectName: d.objectName, Chart: d.chart, Kind: d.kind, HasProductDefaults: d.preset}
 	}
 	return components
 }

@@ -83,7 +83,7 @@ type planner struct {
 func (p *planner) platform(graph *component.Graph) error {
 	shared := false
 	for i := range graph.Components {
-		shared = shared || graph.Components[i].Preset
+		shared = shared || graph.Components[i].HasProductDefaults
 	}
 	if !shared {
 		return nil

@@ -42,7 +42,7 @@ func (k *Keeper) Forget(namespace, name string) {
 }
 
 // Adopt remembers the values of a live Secret, if there is one, in place of those generated because
-// it had not been seen. It tells whether that changes what is to be planned.
+// it had not been seen. It reports whether that changes what is to be planned.
 func (k *Keeper) Adopt(ds *dsv1.DataService, live *unstructured.Unstructured) bool {
 	if live == nil {
 		return false

@@ -32,8 +32,8 @@ type Component struct {
 	// Revision is the digest of the objects without their number of replicas.
 	Revision string
 
-	// Unchecked: the spec holds something that only the API server can judge.
-	Unchecked bool
+	// NeedsDryRun: the spec holds something that only the API server can judge.
+	NeedsDryRun bool
 }
 
 // Plan is every object of a DataService but its credentials, in the order of the graph.
@@ -115,7 +115,7 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 			return nil, nil, &component.FieldError{Field: "spec", Message: tooMuchInput}
 		}
 		inputs[i] = object.Sum(data)
-		plan.Components[i].Unchecked = c.PodTemplate() != nil || values.Unchecked(v)
+		plan.Components[i].NeedsDryRun = c.PodTemplate() != nil || values.NeedsDryRun(v)
 		if was, ok := known[c.Name]; ok && was.input == inputs[i] {
 			plan.Components[i].Component, plan.Components[i].Objects, plan.Components[i].Revision = *c, was.objects, was.revision
 			continue

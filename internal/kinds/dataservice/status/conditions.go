@@ -37,7 +37,7 @@ func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataService
 	progressing := !seen.Paused && !seen.Deleting && seen.Failure == nil && slices.ContainsFunc(next.Components, func(c dsv1.ComponentStatus) bool {
 		return inWork(c.Phase) || c.Phase == dsv1.PhasePending
 	})
-	reason := dsv1.ReasonComponentsNotUp
+	reason := dsv1.ReasonComponentsNotReady
 	switch {
 	case seen.Failure != nil:
 		reason = seen.Failure.Reason

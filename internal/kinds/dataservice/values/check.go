@@ -64,8 +64,8 @@ var serverChecks = map[string]reader{
 	"schedule": asGiven,
 }
 
-// Unchecked tells whether values hold something that only the API server can judge in full.
-func Unchecked(v map[string]any) bool {
+// NeedsDryRun reports whether values hold something that only the API server can judge in full.
+func NeedsDryRun(v map[string]any) bool {
 	for name := range serverChecks {
 		if v[name] != nil {
 			return true

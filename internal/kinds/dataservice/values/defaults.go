@@ -24,7 +24,7 @@ var presets sync.Map // file in helmcharts.FS -> preset
 
 // defaults returns the chart's own image and port for a component.
 func defaults(c *component.Component) preset {
-	if c.Preset {
+	if c.HasProductDefaults {
 		return load(path.Join(c.Chart, "services", string(c.Name), "preset.yaml"))
 	}
 	return load(path.Join(c.Chart, "values.yaml"))

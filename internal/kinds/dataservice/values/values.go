@@ -111,7 +111,7 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 
 func microservice(v map[string]any, in Input, c *component.Component) {
 	v["service"] = ""
-	if !c.Preset {
+	if !c.HasProductDefaults {
 		connections(v, in, c)
 		return
 	}
@@ -189,13 +189,13 @@ func networkPolicy(v map[string]any, in Input, c *component.Component) error {
 	return nil
 }
 
-// published tells whether all ports of a component are reached from outside the cluster; an
+// published reports whether all ports of a component are reached from outside the cluster; an
 // ingress reaches the main one only, which the chart sees to.
 func published(v map[string]any) bool {
 	return onNodes(v) || v["serviceType"] == "NodePort" || v["serviceType"] == "LoadBalancer"
 }
 
-// onNodes tells whether a component has a port on every node.
+// onNodes reports whether a component has a port on every node.
 func onNodes(v map[string]any) bool {
 	main, _ := v["nodePort"].(int64)
 	ports, _ := v["ports"].([]any)

@@ -27,22 +27,22 @@ const (
 	perPart     = 200 // what the cache takes for one
 )
 
-// sharer lets the objects of a cache share the parts that they have alike, such as the probes of
+// interner lets the objects of a cache share the parts that they have alike, such as the probes of
 // all Deployments: DataServices differ in little, and a map takes 300 bytes at least. Whoever reads such a
 // cache must not change what it returns.
-type sharer struct {
+type interner struct {
 	seed  maphash.Seed
 	parts *sized.Cache[uint64, any] // hash -> map or slice
 }
 
-func newSharer() *sharer {
-	return &sharer{seed: maphash.MakeSeed(), parts: sized.New[uint64, any](sharedBytes, nil)}
+func newInterner() *interner {
+	return &interner{seed: maphash.MakeSeed(), parts: sized.New[uint64, any](sharedBytes, nil)}
 }
 
 // transform prepares an object for the cache, without what nobody reads there: the field managers. It
 // changes nothing of what it is given, because informers give it some objects twice, whose parts are
 // others' as well then.
-func (s *sharer) transform(object any) (any, error) {
+func (s *interner) transform(object any) (any, error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return object, nil
@@ -64,7 +64,7 @@ func withoutManagers(metadata map[string]any) map[string]any {
 }
 
 // share returns a part that is as this one, its hash, and the bytes that it leads to.
-func (s *sharer) share(part any) (shared any, hash uint64, size int) {
+func (s *interner) share(part any) (shared any, hash uint64, size int) {
 	switch p := part.(type) {
 	case string:
 		return sharedText(p), maphash.String(s.seed, p), len(p)
@@ -108,7 +108,7 @@ func sharedText(text string) string {
 	return unique.Make(text).Value()
 }
 
-func (s *sharer) mix(a, b uint64) uint64 {
+func (s *interner) mix(a, b uint64) uint64 {
 	var both [16]byte
 	binary.LittleEndian.PutUint64(both[:], a)
 	binary.LittleEndian.PutUint64(both[8:], b)
@@ -116,7 +116,7 @@ func (s *sharer) mix(a, b uint64) uint64 {
 }
 
 // known returns the part that is known by this hash if it holds the same, else the given one.
-func (s *sharer) known(part any, hash uint64, size int) (shared any, sum uint64, bytes int) {
+func (s *interner) known(part any, hash uint64, size int) (shared any, sum uint64, bytes int) {
 	if size > largestPart {
 		return part, hash, size
 	}

@@ -57,7 +57,7 @@ func nodes(values ...any) (all, distinct int) {
 }
 
 func TestObjectsShareWhatTheyHaveAlike(t *testing.T) {
-	s := newSharer()
+	s := newInterner()
 	var first, both []any
 	for _, namespace := range []string{"a", "b"} {
 		for _, object := range objectsIn(t, namespace) {
@@ -84,7 +84,7 @@ func TestObjectsShareWhatTheyHaveAlike(t *testing.T) {
 // Informers give some objects to the transform twice, while others read what it returned the first time:
 // the race detector fails this if it writes to it, and the map's own check now and then.
 func TestSharingTwiceWritesNothing(t *testing.T) {
-	s := newSharer()
+	s := newInterner()
 	objects := objectsIn(t, "a")
 	var work sync.WaitGroup
 	for range 4 {
@@ -106,7 +106,7 @@ func TestSharingTwiceWritesNothing(t *testing.T) {
 }
 
 func TestOnlyTheSameIsShared(t *testing.T) {
-	s := newSharer()
+	s := newInterner()
 	for _, value := range []any{
 		map[string]any{"a": "1"}, map[string]any{"a": int64(1)}, map[string]any{"a": 1.0}, map[string]any{"a": true}, map[string]any{"a": nil},
 		map[string]any{"a": map[string]any{}}, map[string]any{"a": []any{}}, map[string]any{"b": "1"}, map[string]any{"1": "a"},
@@ -156,7 +156,7 @@ func TestWhatIsSharedIsBounded(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSharer()
+			s := newInterner()
 			before := heap()
 			for i := range test.objects {
 				_, err := s.transform(&unstructured.Unstructured{Object: map[string]any{
@@ -173,7 +173,7 @@ func TestWhatIsSharedIsBounded(t *testing.T) {
 }
 
 func BenchmarkShare(b *testing.B) {
-	s := newSharer()
+	s := newInterner()
 	objects := objectsIn(&testing.T{}, "a")
 	for b.Loop() {
 		for _, object := range objects {

@@ -19,16 +19,16 @@ import (
 // configuration, another port of its Service, a paused rollout. Others stand in the way: of a
 // disruption budget's two limits only one may be set. Those are the plan's alone.
 
-// hasForeign tells whether the live object has such entries, or has not been rid of them entirely.
-func hasForeign(planned, live *unstructured.Unstructured) bool {
+// hasUnplanned reports whether the live object has such entries, or has not been rid of them entirely.
+func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	if restoring(live) {
 		return true
 	}
 	switch planned.GetKind() {
 	case "ConfigMap", "Secret":
-		return foreignKeys(planned.Object, live.Object, "data") || foreignKeys(planned.Object, live.Object, "binaryData")
+		return unplannedKeys(planned.Object, live.Object, "data") || unplannedKeys(planned.Object, live.Object, "binaryData")
 	case "Service":
-		return foreignItems(items(planned.Object, "spec", "ports"), items(live.Object, "spec", "ports"), portKey)
+		return unplannedItems(items(planned.Object, "spec", "ports"), items(live.Object, "spec", "ports"), portKey)
 	case "PodDisruptionBudget":
 		return slices.ContainsFunc(limits, func(limit string) bool { return isSet(live, limit) && !isSet(planned, limit) })
 	}
@@ -38,7 +38,7 @@ func hasForeign(planned, live *unstructured.Unstructured) bool {
 	for _, list := range containerLists {
 		for _, container := range items(live.Object, list...) {
 			want := find(items(planned.Object, list...), nameKey, nameKey(container))
-			if want != nil && foreignItems(items(want, "env"), items(container, "env"), nameKey) {
+			if want != nil && unplannedItems(items(want, "env"), items(container, "env"), nameKey) {
 				return true
 			}
 		}
@@ -81,7 +81,7 @@ func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstr
 		return nil, err
 	}
 	object.SetResourceVersion(live.GetResourceVersion())
-	a.sign(object)
+	a.stampVersion(object)
 	if !kept {
 		markRestoring(object)
 	}
@@ -132,7 +132,7 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 	return object
 }
 
-// mayRestore tells whether objects of a kind have what is the plan's alone.
+// mayRestore reports whether objects of a kind have what is the plan's alone.
 func mayRestore(kind string) bool {
 	switch kind {
 	case "PersistentVolumeClaim", "HorizontalPodAutoscaler", "Ingress", "NetworkPolicy":
@@ -178,7 +178,7 @@ func portKey(item map[string]any) any {
 	return [2]any{item["port"], protocol}
 }
 
-func foreignKeys(planned, live map[string]any, field string) bool {
+func unplannedKeys(planned, live map[string]any, field string) bool {
 	want, _ := planned[field].(map[string]any)
 	has, _ := live[field].(map[string]any)
 	for k := range has {
@@ -189,7 +189,7 @@ func foreignKeys(planned, live map[string]any, field string) bool {
 	return false
 }
 
-func foreignItems(planned, live []map[string]any, by key) bool {
+func unplannedItems(planned, live []map[string]any, by key) bool {
 	known := make(map[any]bool, len(planned)) // a spec may hold thousands of variables
 	for _, item := range planned {
 		known[by(item)] = true
