@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -173,7 +174,7 @@ func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W],
 	if err != nil {
 		return seen, err
 	}
-	pods := func(ctx context.Context, part string) ([]*podOf, error) { return r.engine.Pods(ctx, owner, part) }
+	pods := func(ctx context.Context, part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) }
 	observed, err := r.kind.Observe(ctx, resource, seen.Seen, pods)
 	if err != nil {
 		return seen, &stepError{reason: kinds.ReasonObserveFailed, err: err}

@@ -45,25 +45,17 @@ type Part struct {
 // Finish completes the objects of a part as they were rendered: with digest and owner. The part's
 // revision follows from them. An object is refused that the engine would lose sight of.
 func (p *Part) Finish(owner object.Owner) error {
-	var revisions []byte
 	for _, o := range p.Objects {
-		if o.GetNamespace() != owner.Namespace {
-			return fmt.Errorf("part %s: %s %s is not in namespace %s, where its owner is", p.Name, o.GetKind(), o.GetName(), owner.Namespace)
-		}
 		for key, value := range owner.Labels(p.Name) {
 			if o.GetLabels()[key] != value {
 				return fmt.Errorf("part %s: %s %s has the label %s=%q, not %q", p.Name, o.GetKind(), o.GetName(), key, o.GetLabels()[key], value)
 			}
 		}
-		revision, err := object.Finish(o, owner)
-		if err != nil {
-			return err
-		}
-		if o.GetKind() != "PodDisruptionBudget" { // it comes and goes with the number of pods
-			revisions = append(revisions, revision...)
-		}
 	}
-	p.Revision = object.Sum(revisions)
+	var err error
+	if p.Revision, err = object.FinishAll(p.Objects, owner); err != nil {
+		return fmt.Errorf("part %s: %w", p.Name, err)
+	}
 	return nil
 }
 

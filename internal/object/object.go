@@ -74,6 +74,26 @@ func Finish(o *unstructured.Unstructured, owner Owner) (revision string, err err
 	return revision, nil
 }
 
+// FinishAll finishes the objects of one part of an owner, and returns the part's revision: the digest
+// of all of them without their numbers of replicas. An object outside the owner's namespace is refused.
+func FinishAll(objects []*unstructured.Unstructured, owner Owner) (revision string, err error) {
+	var revisions []byte
+	for _, o := range objects {
+		if o.GetNamespace() != owner.Namespace {
+			return "", fmt.Errorf("%s %s is not in namespace %s: charts may only render objects of the %s's own namespace",
+				o.GetKind(), o.GetName(), owner.Namespace, owner.Kind)
+		}
+		revision, err := Finish(o, owner)
+		if err != nil {
+			return "", err
+		}
+		if o.GetKind() != "PodDisruptionBudget" { // it comes and goes with the number of pods
+			revisions = append(revisions, revision...)
+		}
+	}
+	return Sum(revisions), nil
+}
+
 // digestOf returns the digest of an object, and the digest without its number of replicas:
 // scaling is not a new revision.
 func digestOf(o *unstructured.Unstructured) (digest, revision string, err error) {

@@ -168,24 +168,16 @@ func OwnerOf(ds *dsv1.DataService) object.Owner {
 }
 
 func (c *Component) finish(ds *dsv1.DataService, declared component.Component, objects []*unstructured.Unstructured) error {
-	var revisions []byte
 	for _, obj := range objects {
-		if obj.GetNamespace() != ds.Namespace {
-			return fmt.Errorf("%s %s is not in namespace %s: charts may only render objects of the DataService's own namespace",
-				obj.GetKind(), obj.GetName(), ds.Namespace)
-		}
 		if err := checkSizes(&declared, obj); err != nil {
 			return err
 		}
-		revision, err := object.Finish(obj, OwnerOf(ds))
-		if err != nil {
-			return err
-		}
-		if obj.GetKind() != "PodDisruptionBudget" { // it comes and goes with the number of pods
-			revisions = append(revisions, revision...)
-		}
 	}
-	c.Component, c.Objects, c.Revision = declared, objects, object.Sum(revisions)
+	revision, err := object.FinishAll(objects, OwnerOf(ds))
+	if err != nil {
+		return err
+	}
+	c.Component, c.Objects, c.Revision = declared, objects, revision
 	return nil
 }
 
