@@ -1,0 +1,123 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import "time"
+
+// Slots is the number of hash slots of a Redis Cluster.
+const Slots = 16384
+
+// Node is one pod of the cluster: what Kubernetes says of it, and what its Redis said in this pass.
+type Node struct {
+	Pod  string // its name; the identity of a place in the cluster that outlives the process
+	UID  string // of the pod; a step proves with it that the pod is still the observed one
+	Host string // the Kubernetes node it runs on; empty while it is not scheduled
+	Zone string // the topology zone of Host; empty if unknown
+
+	Shard   int // the ordinal of its StatefulSet
+	Ordinal int // its ordinal within the StatefulSet
+
+	IP          string // empty while it has none
+	Running     bool   // its Redis container runs
+	Ready       bool   // the pod is ready
+	Terminating bool   // the pod is being deleted
+	Outdated    bool   // the pod has another revision than its StatefulSet wants
+
+	// Reached reports whether Redis answered everything that was asked. Nothing below is known if not,
+	// and Problem says why: connection refused, no answer within 2s, wrong password, loading its data.
+	Reached bool
+	Problem string
+	// Loading reports whether Redis answered that it is still reading its data. It is not Reached then.
+	Loading bool
+
+	ID          string  // CLUSTER MYID
+	View        []Entry // CLUSTER NODES: the cluster as this node sees it, itself included
+	StateOK     bool    // cluster_state:ok of CLUSTER INFO
+	Replication Replication
+	Keys        int64  // DBSIZE
+	UsedMemory  int64  // bytes
+	MaxMemory   int64  // bytes; 0 is no limit
+	Saving      bool   // a BGSAVE or a rewrite of the append-only file is running
+	Version     string // redis_version, such as 7.0.15
+	// Settings are the values that the node has of the settings that were asked for.
+	Settings map[string]string
+	// Functions is the digest of FUNCTION DUMP, empty when the node has none.
+	Functions string
+	// At is when the node was read, by its own clock. The times in View are by the same clock.
+	At time.Time
+}
+
+// Replication is what INFO replication says.
+type Replication struct {
+	Master     bool
+	MasterHost string // of a replica
+	MasterPort int
+	LinkUp     bool  // master_link_status:up
+	Syncing    bool  // a full synchronisation is running
+	Offset     int64 // master_repl_offset, or slave_repl_offset of a replica
+	Replicas   int   // connected ones
+}
+
+// Entry is one line of CLUSTER NODES: a node as another one, or it itself, sees it.
+type Entry struct {
+	ID       string
+	IP       string // empty if the address is not known
+	Port     int
+	BusPort  int
+	Hostname string
+
+	Myself, Master, Replica                  bool
+	Fail, PossiblyFail, Handshake, NoAddress bool
+	MasterID                                 string // of a replica; empty otherwise
+	PingSent, PongReceived                   time.Time
+	Epoch                                    uint64
+	Connected                                bool // link-state
+	Owned                                    SlotSet
+	Migrating                                map[int]string // slot -> id of the target; only on the node's own line
+	Importing                                map[int]string // slot -> id of the source; only on the node's own line
+}
+
+// Record is what cannot be observed and is therefore written down, in an object that outlives the
+// RedisCluster as its data does. It is written before the first step that needs it.
+type Record struct {
+	// Formed reports whether slots were ever assigned. Pods that are all empty are a new cluster only
+	// if not.
+	Formed bool `json:"formed,omitempty"`
+	// Shards are the numbers of pods of the shards, by ordinal, that were ever part of the cluster and
+	// were not removed from it. The plan keeps them until they are drained.
+	Shards []int `json:"shards,omitempty"`
+	// Nodes are the ids of the nodes that were members, by pod. A pod with another id has lost its data.
+	Nodes map[string]string `json:"nodes,omitempty"`
+	// Table says where slots go, for AssignReceive; nil when there is nothing to move by table.
+	Table *Table `json:"table,omitempty"`
+	// Consents are the values of the annotation accept-data-loss that were acted upon.
+	Consents []string `json:"consents,omitempty"`
+}
+
+// Table is the targets of AssignReceive, made once for one generation and then followed.
+type Table struct {
+	Generation int64           `json:"generation"`
+	Targets    map[int]SlotSet `json:"targets"` // shard ordinal -> the slots it receives
+}
+
+// Wanted is what the resource asks for.
+type Wanted struct {
+	Generation int64
+	Shards     []int // pods of each shard, by ordinal; at least 2 each
+	// Assign are the entries of assignStrategies, for AssignReceive; nil for AutoReceive. The i-th
+	// belongs to the i-th new shard.
+	Assign []Assignment
+	// NodeTimeout is cluster-node-timeout.
+	NodeTimeout time.Duration
+	// Settings are those that are changed on a running Redis, by CONFIG SET.
+	Settings map[string]string
+	// Consent is what the annotation accept-data-loss names: node ids or slot ranges.
+	Consent []string
+}
+
+// Assignment is one entry of assignStrategies.
+type Assignment struct {
+	Slots int
+	From  []string // node ids or names of pods
+}

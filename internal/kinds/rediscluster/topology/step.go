@@ -1,0 +1,59 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import "time"
+
+// Action is what a step does.
+type Action string
+
+// The actions of steps. Each has one effect; what it did is seen in the next observation.
+const (
+	ActionWait        Action = "Wait"        // for the running system; Message says for what
+	ActionRecord      Action = "Record"      // write Record into the object that keeps it
+	ActionSetEpoch    Action = "SetEpoch"    // CLUSTER SET-CONFIG-EPOCH Epoch on Node
+	ActionMeet        Action = "Meet"        // CLUSTER MEET on Node with the address of Target
+	ActionAddSlots    Action = "AddSlots"    // CLUSTER ADDSLOTSRANGE Slots on Node
+	ActionReplicate   Action = "Replicate"   // CLUSTER REPLICATE on Node of Target
+	ActionForget      Action = "Forget"      // CLUSTER FORGET of ID on every node of On, in one pass
+	ActionReset       Action = "Reset"       // CLUSTER RESET HARD on Node; only a node that owns nothing and has no keys
+	ActionFailover    Action = "Failover"    // CLUSTER FAILOVER on Node, a replica; Mode is "", FORCE or TAKEOVER
+	ActionMoveSlots   Action = "MoveSlots"   // Slots from Node to Target, for as long as a pass may take
+	ActionMarkSlot    Action = "MarkSlot"    // CLUSTER SETSLOT on Node: Mode is IMPORTING, MIGRATING or STABLE, ID the other node
+	ActionAssignSlot  Action = "AssignSlot"  // CLUSTER SETSLOT NODE ID on the nodes of On, in that order
+	ActionFlush       Action = "Flush"       // FLUSHALL on Node: a stale copy that two proofs show to be one
+	ActionFunctions   Action = "Functions"   // FUNCTION DUMP of Node restored on Target
+	ActionConfigure   Action = "Configure"   // CONFIG SET Settings on Node
+	ActionDeletePod   Action = "DeletePod"   // so that its StatefulSet makes it anew
+	ActionDeleteClaim Action = "DeleteClaim" // of a pod that is gone for good; only where the resource asks for it
+)
+
+// Place is a node that a step acts on. The step is refused when the pod's UID, its address or the node
+// id at that address is no longer this one.
+type Place struct{ Pod, UID, IP, ID string }
+
+// Step is one effect, as data. Package server takes it.
+type Step struct {
+	Action Action
+	// Message tells people what is done to what, such as: move slots 0-99 from a-0-0 to a-3-0.
+	Message string
+
+	Node, Target Place
+	On           []Place
+	ID           string
+	Slots        SlotSet
+	Epoch        uint64
+	Mode         string
+	Settings     map[string]string
+	Record       *Record
+}
+
+// Decision is what Decide says.
+type Decision struct {
+	Model Model
+	// Steps in their order. The first is taken, then everything is observed anew.
+	Steps []Step
+	// LookAgain is when to observe again if nothing happens at the API server.
+	LookAgain time.Duration
+}
