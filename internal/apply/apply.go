@@ -114,6 +114,17 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 	return obj, nil
 }
 
+// Stands asks the API server whether an owner exists and is not being deleted.
+func (a *Applier) Stands(ctx context.Context, owner object.Owner) (bool, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(owner.GroupVersionKind)
+	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, live)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read %s %s: %w", owner.Kind, owner.Name, err)
+	}
+	return err == nil && live.UID == owner.UID && live.DeletionTimestamp == nil, nil
+}
+
 // Apply makes the cluster hold a planned object in the place of a live one, which may be nil. The
 // error is a *ConflictError when there is somebody else's, a *NotAdoptedError when it is the owner's
 // and another operator made it, a *NewerError when a newer version of this one wrote it, a

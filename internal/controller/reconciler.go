@@ -79,6 +79,9 @@ func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) 
 		r.leaving.Store(request.NamespacedName, resource.GetUID())
 		seen, err = kinds.Seen[W]{Generation: resource.GetGeneration(), Paused: seen.Paused, Deleting: true}, nil
 	}
+	if errors.Is(err, engine.ErrOwnerGone) {
+		return ctrl.Result{}, nil // the event of its deletion is under way
+	}
 	if err != nil {
 		return r.failed(ctx, resource, seen, err)
 	}
@@ -167,7 +170,11 @@ func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W],
 	if err != nil {
 		return seen, err
 	}
-	seen.Seen, err = r.engine.Carry(ctx, engine.Order{Owner: owner, Plan: plan, Owned: owned, Paused: seen.Paused}, r.reporter.teller(resource))
+	before := r.kind.Summary(resource)
+	seen.Seen, err = r.engine.Carry(ctx, engine.Order{
+		Owner: owner, Plan: plan, Owned: owned, Paused: seen.Paused,
+		WasReady: before.Ready && before.Generation == seen.Generation,
+	}, r.reporter.teller(resource))
 	if errors.Is(err, engine.ErrPlanAgain) {
 		return r.pass(ctx, resource) // with the values in use
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,9 @@ func New(c client.Client, applier *apply.Applier) *Engine {
 	return &Engine{client: c, applier: applier}
 }
 
+// ErrOwnerGone says that the owner has been deleted, though the cache still shows it.
+var ErrOwnerGone = errors.New("the resource has been deleted")
+
 // Owned lists what an owner has, from the cache. It is to be called before the plan is made: what
 // appears later is not removed by a plan that does not know of it. The error is an
 // *apply.NewerError when a newer operator wrote some of it.
@@ -78,15 +82,18 @@ type Order struct {
 	Owned []*unstructured.Unstructured
 	// Paused: everything is looked at, nothing is written.
 	Paused bool
+	// WasReady: the owner was ready in this generation when it was looked at last. So all of its objects existed.
+	WasReady bool
 }
 
 // Carry makes the cluster follow a plan as far as that may be done now. Nothing in it waits: what
 // may be applied is applied, what is waited for is in the result, and a watch brings the next pass.
 // The errors are *RefusedError,
-// *SecretError, *PruneError, ErrPlanAgain, and those of apply; with an error, the result holds what
+// *SecretError, *PruneError, ErrPlanAgain, ErrOwnerGone, and those of apply; with an error, the result holds what
 // was seen until then.
 func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, error) {
-	p := &pass{Engine: e, owner: order.Owner, plan: order.Plan, owned: order.Owned, teller: teller}
+	p := &pass{Engine: e, owner: order.Owner, plan: order.Plan, owned: order.Owned, wasReady: order.WasReady, teller: teller}
+	p.stands = sync.OnceValue(func() error { return p.ownerStands(ctx) })
 	if order.Paused {
 		return p.lookOnly(ctx)
 	}
@@ -123,6 +130,18 @@ type pass struct {
 	teller Teller
 	// healOnly: only what is planned as it was applied before is written.
 	healOnly bool
+	wasReady bool
+	// stands returns ErrOwnerGone if the owner is. It asks the API server once in a pass.
+	stands func() error
+}
+
+// ownerStands returns ErrOwnerGone unless the owner exists and stays.
+func (p *pass) ownerStands(ctx context.Context) error {
+	stands, err := p.applier.Stands(ctx, p.owner)
+	if err == nil && !stands {
+		err = ErrOwnerGone
+	}
+	return err
 }
 
 // allPlanned returns every object of the plan.

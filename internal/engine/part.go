@@ -61,6 +61,13 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	if err := p.clearNodePorts(ctx, part, planned); err != nil {
 		return apply.Result{}, err
 	}
+	// The object was there. It may be missing because the garbage collector takes what a deleted owner leaves behind, and
+	// its events may come before the owner's own.
+	if live == nil && (p.wasReady || part.Known == part.Revision) {
+		if err := p.stands(); err != nil {
+			return apply.Result{}, err
+		}
+	}
 	live, err := p.applier.HoldClaims(ctx, p.owner, planned, live)
 	if err != nil {
 		return apply.Result{}, err
