@@ -71,6 +71,7 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	}
 	for _, r := range refused {
 		seen.Notes = append(seen.Notes, r.Message)
+		seen.LookAgain = max(seen.LookAgain, r.Again)
 		if r.New {
 			p.teller.Tell(ctx, Event{
 				Type: corev1.EventTypeWarning, Reason: EventVolumeNotResized, Action: "Resize", Related: referTo(r.Claim), Note: r.Message,

@@ -9,6 +9,7 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -85,6 +86,8 @@ type PartSeen struct {
 	Error    string         // why it could not be applied
 	Culprit  health.Culprit // the object that Error is about
 	Notes    []string       // what a person should know even while all is well
+	// LookAgain is when to look again though nothing happened at the API server; 0 is never.
+	LookAgain time.Duration
 }
 
 // Seen is what was seen of an owner in one pass.
