@@ -159,6 +159,7 @@ func TestARefusedSizeIsAskedForAgain(t *testing.T) {
 	}))
 	ask(10*time.Minute-time.Second, false, time.Second)
 	ask(10*time.Minute, true, 0)
+	await(t, fetch(t, claim))
 	ask(15*time.Minute, false, 0)
 	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "20Gi")
 }
