@@ -37,7 +37,7 @@ func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) er
 	labels := live.GetLabels()
 	by := labels[object.LabelManagedBy]
 	// A claim that a StatefulSet made from its template has no digest.
-	retained := object.Kept(planned) || planned.GetKind() == object.ClaimKind.Kind
+	retained := object.OutlivesOwner(planned) || planned.GetKind() == object.ClaimKind.Kind
 	ours := by == object.ManagedBy && retained || (by == object.ManagedBy || by == "") && object.Digest(live) != ""
 	if owner.Names(live) && ours {
 		return nil

@@ -52,6 +52,7 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 	if err := p.judge(ctx, part, live, &seen); err != nil && failure == nil {
 		failure = err
 	}
+	seen.Notes = append(seen.Notes, part.Notes...)
 	seen.Health.Settled = seen.Health.Settled && settled && failure == nil
 	return seen, failure
 }
@@ -94,7 +95,7 @@ func (p *pass) lookOnly(ctx context.Context) (Seen, error) {
 		if err != nil {
 			return seen, err
 		}
-		s := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Applied: !newRevision(part, live)}
+		s := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Applied: !newRevision(part, live), Notes: part.Notes}
 		if err := p.judge(ctx, part, live, &s); err != nil {
 			return seen, err
 		}

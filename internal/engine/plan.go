@@ -41,6 +41,8 @@ type Part struct {
 	NeedsDryRun bool
 	// RetainsData reports whether what the part stored outlives the owner.
 	RetainsData bool
+	// Notes are what a person should know of the part even while all is well.
+	Notes []string
 }
 
 // Finish completes the objects of a part as they were rendered: with digest and owner. The part's
@@ -66,8 +68,8 @@ type Plan struct {
 	Secrets []*unstructured.Unstructured
 	// Parts are in an order in which each comes after those that it names in After.
 	Parts []Part
-	// Position orders what is removed: parts with a higher one go first. Nil: in any order.
-	Position func(part string) int
+	// RemovalOrder orders what is removed: parts with a higher number go first. Nil: in any order.
+	RemovalOrder func(part string) int
 	// Adopt is told of a live Secret whose planned values were generated before it was seen. It
 	// reports whether the plan has to be made again, with the values in use.
 	Adopt func(live *unstructured.Unstructured) bool
