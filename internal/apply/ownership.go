@@ -52,6 +52,20 @@ func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) er
 	return conflict
 }
 
+// OwnerLives asks the API server whether an owner exists and is not being deleted.
+func (a *Applier) OwnerLives(ctx context.Context, owner object.Owner) (bool, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(owner.GroupVersionKind)
+	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, live)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
+	}
+	return live.UID == owner.UID && live.DeletionTimestamp == nil, nil
+}
+
 // Owned lists, from the cache, what the owner controls in a namespace. The error is a
 // *NewerError when a newer operator wrote some of it, or of what the owner would take up.
 func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructured.Unstructured, error) {

@@ -86,6 +86,9 @@ func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) 
 		r.leaving.Store(request.NamespacedName, resource.GetUID())
 		seen, err = kinds.Seen[W]{Generation: resource.GetGeneration(), Paused: seen.Paused, Deleting: true}, nil
 	}
+	if errors.Is(err, engine.ErrOwnerGone) {
+		return ctrl.Result{}, nil // the event that it is gone is on its way
+	}
 	if err != nil {
 		return r.failed(ctx, resource, seen, err)
 	}

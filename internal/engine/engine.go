@@ -90,6 +90,9 @@ func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, e
 	if order.Paused {
 		return p.lookOnly(ctx)
 	}
+	if err := p.checkOwner(ctx); err != nil {
+		return Seen{}, err
+	}
 	if err := p.applier.CheckAdopted(ctx, p.owner, p.allPlanned()); err != nil {
 		return Seen{}, err
 	}
