@@ -114,17 +114,6 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 	return obj, nil
 }
 
-// Stands asks the API server whether an owner exists and is not being deleted.
-func (a *Applier) Stands(ctx context.Context, owner object.Owner) (bool, error) {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(owner.GroupVersionKind)
-	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, live)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read %s %s: %w", owner.Kind, owner.Name, err)
-	}
-	return err == nil && live.UID == owner.UID && live.DeletionTimestamp == nil, nil
-}
-
 // Apply makes the cluster hold a planned object in the place of a live one, which may be nil. The
 // error is a *ConflictError when there is somebody else's, a *NotAdoptedError when it is the owner's
 // and another operator made it, a *NewerError when a newer version of this one wrote it, a
@@ -227,7 +216,7 @@ func (a *Applier) wrote(obj *unstructured.Unstructured, action Action) Result {
 // new one will adopt them. What holds data is never deleted for that; refused is why it cannot be
 // changed.
 func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstructured, refused error) (Result, error) {
-	if precious(live) || object.Kept(planned) {
+	if precious(live) || object.OutlivesOwner(planned) {
 		return Result{}, fmt.Errorf("update %s: it cannot be changed in place, and is not deleted because it holds what cannot be made anew: "+
 			"take the change of the DataService back, or save what it holds, delete it and create it again: %w", describe(live), refused)
 	}
@@ -248,7 +237,7 @@ var errAddress = errors.New("the address of a Service cannot be changed")
 // precious reports whether an object holds what the operator could not make anew: data, and
 // passwords, which it may have generated.
 func precious(live *unstructured.Unstructured) bool {
-	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.Kept(live)
+	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.OutlivesOwner(live)
 }
 
 // Delete removes exactly this object, not a later one of the same name.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -64,9 +63,6 @@ func New(c client.Client, applier *apply.Applier) *Engine {
 	return &Engine{client: c, applier: applier}
 }
 
-// ErrOwnerGone says that the owner has been deleted, though the cache still shows it.
-var ErrOwnerGone = errors.New("the resource has been deleted")
-
 // Owned lists what an owner has, from the cache. It is to be called before the plan is made: what
 // appears later is not removed by a plan that does not know of it. The error is an
 // *apply.NewerError when a newer operator wrote some of it.
@@ -93,9 +89,11 @@ type Order struct {
 // was seen until then.
 func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, error) {
 	p := &pass{Engine: e, owner: order.Owner, plan: order.Plan, owned: order.Owned, wasReady: order.WasReady, teller: teller}
-	p.stands = sync.OnceValue(func() error { return p.ownerStands(ctx) })
 	if order.Paused {
 		return p.lookOnly(ctx)
+	}
+	if err := p.checkOwner(ctx); err != nil {
+		return Seen{}, err
 	}
 	if err := p.applier.CheckAdopted(ctx, p.owner, p.allPlanned()); err != nil {
 		return Seen{}, err
@@ -131,17 +129,6 @@ type pass struct {
 	// healOnly: only what is planned as it was applied before is written.
 	healOnly bool
 	wasReady bool
-	// stands returns ErrOwnerGone if the owner is. It asks the API server once in a pass.
-	stands func() error
-}
-
-// ownerStands returns ErrOwnerGone unless the owner exists and stays.
-func (p *pass) ownerStands(ctx context.Context) error {
-	stands, err := p.applier.Stands(ctx, p.owner)
-	if err == nil && !stands {
-		err = ErrOwnerGone
-	}
-	return err
 }
 
 // allPlanned returns every object of the plan.

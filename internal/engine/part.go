@@ -52,6 +52,7 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 	if err := p.judge(ctx, part, live, &seen); err != nil && failure == nil {
 		failure = err
 	}
+	seen.Notes = append(seen.Notes, part.Notes...)
 	seen.Health.Settled = seen.Health.Settled && settled && failure == nil
 	return seen, failure
 }
@@ -60,13 +61,6 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstructured.Unstructured, seen *PartSeen) (apply.Result, error) {
 	if err := p.clearNodePorts(ctx, part, planned); err != nil {
 		return apply.Result{}, err
-	}
-	// The object was there. It may be missing because the garbage collector takes what a deleted owner leaves behind, and
-	// its events may come before the owner's own.
-	if live == nil && (p.wasReady || part.Known == part.Revision) {
-		if err := p.stands(); err != nil {
-			return apply.Result{}, err
-		}
 	}
 	live, err := p.applier.HoldClaims(ctx, p.owner, planned, live)
 	if err != nil {
@@ -78,6 +72,7 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	}
 	for _, r := range refused {
 		seen.Notes = append(seen.Notes, r.Message)
+		seen.LookAgain = max(seen.LookAgain, r.Again)
 		if r.New {
 			p.teller.Tell(ctx, Event{
 				Type: corev1.EventTypeWarning, Reason: EventVolumeNotResized, Action: "Resize", Related: referTo(r.Claim), Note: r.Message,
@@ -100,7 +95,7 @@ func (p *pass) lookOnly(ctx context.Context) (Seen, error) {
 		if err != nil {
 			return seen, err
 		}
-		s := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Applied: !newRevision(part, live)}
+		s := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Applied: !newRevision(part, live), Notes: part.Notes}
 		if err := p.judge(ctx, part, live, &s); err != nil {
 			return seen, err
 		}

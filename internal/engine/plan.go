@@ -9,6 +9,7 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -40,6 +41,8 @@ type Part struct {
 	NeedsDryRun bool
 	// RetainsData reports whether what the part stored outlives the owner.
 	RetainsData bool
+	// Notes are what a person should know of the part even while all is well.
+	Notes []string
 }
 
 // Finish completes the objects of a part as they were rendered: with digest and owner. The part's
@@ -65,8 +68,8 @@ type Plan struct {
 	Secrets []*unstructured.Unstructured
 	// Parts are in an order in which each comes after those that it names in After.
 	Parts []Part
-	// Position orders what is removed: parts with a higher one go first. Nil: in any order.
-	Position func(part string) int
+	// RemovalOrder orders what is removed: parts with a higher number go first. Nil: in any order.
+	RemovalOrder func(part string) int
 	// Adopt is told of a live Secret whose planned values were generated before it was seen. It
 	// reports whether the plan has to be made again, with the values in use.
 	Adopt func(live *unstructured.Unstructured) bool
@@ -85,6 +88,8 @@ type PartSeen struct {
 	Error    string         // why it could not be applied
 	Culprit  health.Culprit // the object that Error is about
 	Notes    []string       // what a person should know even while all is well
+	// LookAgain is when to look again though nothing happened at the API server; 0 is never.
+	LookAgain time.Duration
 }
 
 // Seen is what was seen of an owner in one pass.

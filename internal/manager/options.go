@@ -36,6 +36,9 @@ type Options struct {
 	Images map[string]string
 	// SkipNameValidation allows several managers in one process, as tests have.
 	SkipNameValidation bool
+	// RetryRefused is how long what an admission policy or a storage class refused waits for its next
+	// try: neither tells of its change. Default: a minute for a spec, five for the size of a volume.
+	RetryRefused time.Duration
 	// Version is the operator's own; objects carry that of the operator which wrote them.
 	Version string
 

@@ -130,14 +130,14 @@ func TestObjectsBelongToTheirDataService(t *testing.T) {
 			assert.Equal(t, labels[object.LabelInstance], ds.Name, where)
 			assert.Equal(t, labels[object.LabelManagedBy], "d3os-operator", where)
 			assert.Equal(t, labels[object.LabelPartOf], "dataservice", where)
-			assert.Assert(t, component.Position(labels[object.LabelComponent]) >= 0 || labels[object.LabelComponent] == "platform", where)
+			assert.Assert(t, component.TableIndex(labels[object.LabelComponent]) >= 0 || labels[object.LabelComponent] == "platform", where)
 			assert.Equal(t, len(obj.GetAnnotations()[object.AnnotationDigest]), 24, where)
 			assert.Assert(t, slices.Contains(object.Kinds, obj.GroupVersionKind()), "%s is of a kind that nothing watches", where)
 			want := []metav1.OwnerReference{{
 				APIVersion: "d3os-product.com.d3os/v1", Kind: "DataService", Name: ds.Name, UID: ds.UID,
 				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
 			}}
-			if object.Kept(obj) {
+			if object.OutlivesOwner(obj) {
 				assert.Equal(t, len(obj.GetOwnerReferences()), 0, where)
 				continue
 			}

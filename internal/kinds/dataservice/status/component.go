@@ -14,7 +14,10 @@ import (
 // which alone knows whether it is new, changed or should have been well. prev is empty for a new one.
 func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 	next := dsv1.ComponentStatus{
-		Name: c.Name, Kind: c.Kind, Ready: c.Health.Ready, Desired: c.Health.Desired, Message: c.Note, Revision: prev.Revision,
+		Name: c.Name, Kind: c.Kind, Ready: c.Health.Ready, Desired: c.Health.Desired, Revision: prev.Revision,
+	}
+	if len(c.Notes) > 0 {
+		next.Message = c.Notes[0]
 	}
 	if c.Error != "" {
 		fail(&next, c, prev)

@@ -85,7 +85,7 @@ func TestComponent(t *testing.T) {
 		"not applied yet":                {was(dsv1.PhaseRunning), Component{Name: "auth", Kind: "Deployment", Revision: "r2", Health: up}, dsv1.PhasePending, "", "r1"},
 		"refused":                        {was(dsv1.PhaseRunning), Component{Name: "auth", Kind: "Deployment", Revision: "r2", Error: "update Deployment a/auth: no", Health: up}, dsv1.PhaseFailed, "update Deployment a/auth: no", "r1"},
 		"refused, and held":              {nil, Component{Name: "auth", Kind: "Deployment", Error: "e", WaitsFor: []string{"mysql"}}, dsv1.PhaseFailed, "e", ""},
-		"a note":                         {was(dsv1.PhaseRunning), func() Component { c := seenOf("auth", up); c.Note = "n"; return c }(), dsv1.PhaseRunning, "n", "r1"},
+		"a note":                         {was(dsv1.PhaseRunning), func() Component { c := seenOf("auth", up); c.Notes = []string{"n"}; return c }(), dsv1.PhaseRunning, "n", "r1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

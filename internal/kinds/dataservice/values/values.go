@@ -129,7 +129,7 @@ func microservice(v map[string]any, in Input, c *component.Component) {
 // connections give a component of the user's own the addresses of the middleware that it
 // depends on, and the database account.
 func connections(v map[string]any, in Input, c *component.Component) {
-	needs := func(name dsv1.ComponentName) bool { return slices.Contains(c.Needs, name) }
+	needs := func(name dsv1.ComponentName) bool { return slices.Contains(c.Requires, name) }
 	if found := endpoints(in, needs); len(found) > 0 {
 		v["endpoints"] = found
 	}
