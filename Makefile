@@ -89,16 +89,19 @@ generate: $(CONTROLLER_GEN) ## Generate the deep-copy code of the API types.
 	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
 
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Generate the CRD, the operator's role and its list of images.
+manifests: $(CONTROLLER_GEN) ## Generate the CRDs, the operator's role and its list of images.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/crd config/crd/bases/*.yaml
 	$(CONTROLLER_GEN) rbac:roleName=manager-role,headerFile=hack/boilerplate.yaml.txt paths=./internal/... output:rbac:dir=config/rbac
 	go run ./hack/relatedimages config/manager/related_images.yaml
 
 .PHONY: docs
-docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/reference/api.md.
+docs: $(CRD_REF_DOCS) ## Generate the API references in docs/reference: a file for each group.
 	@mkdir -p docs/reference
-	$(CRD_REF_DOCS) --source-path=api --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --output-path=docs/reference/api.md --log-level=ERROR
+	$(CRD_REF_DOCS) --source-path=api/v1 --output-path=docs/reference/api.md $(REF_DOCS)
+	$(CRD_REF_DOCS) --source-path=api/redis --output-path=docs/reference/redis.md $(REF_DOCS)
+
+REF_DOCS := --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --log-level=ERROR
 
 .PHONY: verify-generated
 verify-generated: ## Fail when generated files are not what their sources generate.
