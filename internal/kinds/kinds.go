@@ -69,8 +69,8 @@ type Watcher interface {
 
 // Inputs are what a plan may depend on besides the resource.
 type Inputs struct {
-	// Lookup returns the resource's Secret or PersistentVolumeClaim of that name, retained ones
-	// included, or nil.
+	// Lookup returns the resource's object of that kind and name, retained ones included, or nil.
+	// kind is one of object.Kinds.
 	Lookup func(kind, name string) (*unstructured.Unstructured, error)
 }
 
