@@ -41,7 +41,7 @@ USER_CLUSTER := $(KUBECONFIG)
 KUBECONFIG   ?= $(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig
 export KUBECONFIG
 # Where suites find a cluster, or what to make one of.
-ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)'
+ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)'
 # With a cluster of one's own, one's own kubectl will do.
 KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubectl)
 
@@ -132,7 +132,7 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LI
 	@hack/govulncheck.sh
 
 .PHONY: test
-test: cluster-tools $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
+test: cluster-tools $(REDIS)/redis-server $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
 	$(if $(ARGS),,go test -C test/images ./... && go test -C test/scorecard ./...)
 
@@ -144,7 +144,7 @@ bench: cluster-tools ## Measure the operator with many DataServices (test/bench)
 	$(ON_CLUSTER) go run ./test/bench $(ARGS)
 
 .PHONY: tools
-tools: cluster-tools node-tools olm-tools $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) ## Build every tool that any target needs.
+tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) ## Build every tool that any target needs.
 
 .PHONY: verify
 verify: ## Run everything there is, in full, and print the seconds of each step (root, some hours; STEPS='lint test' runs those).
