@@ -1,0 +1,341 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscluster
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// Status writes what was seen into the status of a RedisCluster.
+func (k *Kind) Status(rc *redisv1.RedisCluster, seen kinds.Seen[World], now metav1.Time) {
+	owner := kinds.OwnerOf(k, rc)
+	v := view{rc: rc, seen: seen}
+	if seen.Observed != nil {
+		v.world = *seen.Observed
+		v.decided = topology.Decide(wanted(rc), v.world.Record, v.world.Nodes)
+	}
+	s := &rc.Status
+	s.ObservedGeneration = seen.Generation
+	s.Selector = labels.SelectorFromSet(labels.Set{
+		object.LabelInstance: rc.Name, object.LabelComponent: part, object.LabelKind: owner.KindLabel(),
+	}).String()
+	if seen.Observed != nil {
+		v.count(s, now)
+		s.Verdict = string(v.decided.Model.Verdict)
+	}
+	s.Phase = v.phase(s.Phase)
+	s.Step, _ = v.doing()
+	s.Reason, s.Message = v.explain(s)
+	v.conditions(s, now)
+}
+
+// view is what a status is made from.
+type view struct {
+	rc      *redisv1.RedisCluster
+	seen    kinds.Seen[World]
+	world   World
+	decided topology.Decision
+}
+
+// count fills in the numbers and the instances.
+func (v *view) count(s *redisv1.RedisClusterStatus, now metav1.Time) {
+	before := map[string]redisv1.Instance{}
+	for _, i := range s.Instances {
+		before[i.Name] = i
+	}
+	s.Replicas, s.Shards, s.Instances = 0, 0, nil
+	well := 0
+	for i := range v.world.Nodes {
+		node := &v.world.Nodes[i]
+		if node.UID == "" {
+			continue
+		}
+		s.Replicas++
+		made := v.instance(node)
+		if made.Status == string(metav1.ConditionTrue) {
+			well++
+		}
+		known, ok := before[made.Name]
+		made.LastTransitionTime = known.LastTransitionTime
+		if !ok || known.Status != made.Status || made.LastTransitionTime == nil {
+			made.LastTransitionTime = &now
+		}
+		s.Instances = append(s.Instances, made)
+	}
+	for _, shard := range v.decided.Model.Shards {
+		if shard.Owned.Len() > 0 {
+			s.Shards++
+		}
+	}
+	s.Slots = int32(v.decided.Model.Served) //nolint:gosec // 16384 at most
+	s.Ready = fmt.Sprintf("%d/%d", well, len(v.world.Nodes))
+}
+
+// instance says what one pod and its Redis are.
+func (v *view) instance(node *topology.Node) redisv1.Instance {
+	made := redisv1.Instance{
+		Name: node.Pod, HostName: node.Host, HostIP: v.world.HostIPs[node.Pod],
+		DomainName: fmt.Sprintf("%s.%s-headless.%s.svc", node.Pod, v.rc.Name, v.rc.Namespace),
+	}
+	if node.IP != "" {
+		made.Instance = net.JoinHostPort(node.IP, strconv.Itoa(server.Port))
+	}
+	made.Status, made.Reason, made.Message = v.judge(node)
+	if !node.Reached {
+		return made
+	}
+	made.NodeID = node.ID
+	for i := range node.View {
+		own := &node.View[i]
+		if !own.Myself {
+			continue
+		}
+		made.Slots, made.MasterNodeID, made.Type = own.Owned.String(), own.MasterID, "master"
+		if own.Replica {
+			made.Type = "slave"
+		}
+	}
+	return made
+}
+
+// judge says whether a node does its part, and else why not.
+func (v *view) judge(node *topology.Node) (status, reason, message string) {
+	no := string(metav1.ConditionFalse)
+	problem := v.world.Problems[node.Pod]
+	switch {
+	case node.Terminating:
+		return no, "Terminating", "the pod is being deleted"
+	case problem != "":
+		reason, message, _ = strings.Cut(problem, ": ")
+		return no, reason, message
+	case !node.Running:
+		return no, "NotRunning", "the Redis container does not run"
+	case node.Loading:
+		return no, "Loading", node.Problem
+	case !node.Reached:
+		return no, "Unreachable", node.Problem
+	case !node.Replication.Master && !node.Replication.LinkUp:
+		return no, "LinkDown", "the link to its master is down"
+	case !node.StateOK && v.world.Record.Formed:
+		return no, "ClusterDown", "by its own view the cluster is not well"
+	case !node.Ready:
+		return no, "NotReady", "the pod is not ready"
+	}
+	return string(metav1.ConditionTrue), "", ""
+}
+
+// phase is one word for where the cluster stands.
+func (v *view) phase(before redisv1.Phase) redisv1.Phase {
+	switch {
+	case v.seen.Deleting:
+		return before
+	case v.seen.Observed != nil:
+		model := v.decided.Model
+		after := redisv1.Phase(topology.PhaseAfter(string(before), model))
+		if v.world.Lagging && after == redisv1.PhaseRunning {
+			return redisv1.PhaseUpgrading
+		}
+		return after
+	case v.seen.Paused && (before == "" || before == redisv1.PhaseNone):
+		return redisv1.PhaseNone
+	case v.seen.Failure != nil:
+		return redisv1.PhaseFailed
+	case before == "":
+		return redisv1.PhaseNone
+	}
+	return before
+}
+
+// doing is the name of the step that is being taken, and what it does. Both are empty while the
+// operator only waits, or is not to do anything.
+func (v *view) doing() (step, text string) {
+	if v.seen.Paused || v.seen.Deleting || v.seen.Failure != nil || len(v.seen.Decision.Steps) == 0 {
+		return "", ""
+	}
+	first := v.seen.Decision.Steps[0]
+	if first.Name == string(topology.ActionWait) {
+		return "", ""
+	}
+	return first.Name, first.Message
+}
+
+// settled reports whether the cluster is all that the spec asks for.
+func (v *view) settled() bool {
+	model := v.decided.Model
+	return v.seen.Observed != nil && v.seen.Failure == nil && model.Settled && model.Redundant && model.Served == topology.Slots && !v.world.Lagging
+}
+
+// hopeless reports whether only a person can help.
+func (v *view) hopeless() bool {
+	if v.seen.Failure != nil {
+		return v.seen.Failure.Stalled
+	}
+	verdict := v.decided.Model.Verdict
+	if verdict != topology.SlotsLost && verdict != topology.Inconsistent {
+		return false
+	}
+	step, _ := v.doing()
+	return step == ""
+}
+
+// explain returns the reason and the message of the status.
+func (v *view) explain(s *redisv1.RedisClusterStatus) (reason, message string) {
+	step, text := v.doing()
+	model := v.decided.Model
+	paused := ""
+	if v.seen.Paused {
+		paused = "paused (spec.pause): nothing is changed"
+	}
+	switch {
+	case v.seen.Deleting:
+		return redisv1.ReasonDeleting, v.deleting()
+	case v.seen.Failure != nil:
+		return v.seen.Failure.Reason, join(paused, v.seen.Failure.Message)
+	case v.settled():
+		text := fmt.Sprintf("all %d slots are served by %d shards", s.Slots, s.Shards)
+		if v.seen.Paused {
+			return redisv1.ReasonPaused, join(paused, text)
+		}
+		return redisv1.ReasonAllServed, text
+	case v.seen.Paused:
+		return redisv1.ReasonPaused, join(paused, model.Reason)
+	case step != "":
+		return step, text
+	case v.seen.Observed == nil:
+		return redisv1.ReasonWorking, "looking at the cluster"
+	}
+	return v.waiting(), v.waitsFor()
+}
+
+// deleting says what becomes of the data.
+func (v *view) deleting() string {
+	if keepsData(&v.rc.Spec) {
+		return fmt.Sprintf("being deleted; the claims, the Secret %s and the ConfigMap %s stay", secretOf(v.rc), recordName(v.rc.Name))
+	}
+	return "being deleted, and the data with it (spec.finalizers: foreground)"
+}
+
+// waiting is one word for what is missing while no step can be taken.
+func (v *view) waiting() string {
+	model := v.decided.Model
+	switch {
+	case model.Verdict != topology.Complete && model.Verdict != topology.Fresh && model.Verdict != topology.Healing && model.Verdict != "":
+		return string(model.Verdict)
+	case v.firstProblem() != "":
+		return redisv1.ReasonPodsNotReady
+	case !v.world.Record.Formed:
+		return redisv1.ReasonForming
+	case model.Served < topology.Slots:
+		return redisv1.ReasonSlotsNotServed
+	case !model.Redundant:
+		return redisv1.ReasonNotRedundant
+	}
+	return redisv1.ReasonWorking
+}
+
+// waitsFor says what is missing while no step can be taken.
+func (v *view) waitsFor() string {
+	wait := ""
+	if len(v.seen.Decision.Steps) > 0 {
+		wait = v.seen.Decision.Steps[0].Message
+	}
+	if wait == "" {
+		wait = v.decided.Model.Reason
+	}
+	if v.world.Lagging && wait == "" {
+		wait = "waiting for Kubernetes to look at the changed StatefulSets"
+	}
+	return join(wait, v.firstProblem())
+}
+
+// firstProblem is why the first of the pods does not come up that do not.
+func (v *view) firstProblem() string {
+	for i := range v.world.Nodes {
+		if problem := v.world.Problems[v.world.Nodes[i].Pod]; problem != "" {
+			return "pod " + v.world.Nodes[i].Pod + ": " + problem
+		}
+	}
+	return ""
+}
+
+func join(texts ...string) string {
+	var given []string
+	for _, text := range texts {
+		if text != "" {
+			given = append(given, text)
+		}
+	}
+	return strings.Join(given, "; ")
+}
+
+// conditions sums up the status by Kubernetes' conventions.
+func (v *view) conditions(s *redisv1.RedisClusterStatus, now metav1.Time) {
+	ready, stalled := v.settled() && !v.seen.Deleting, v.hopeless() && !v.seen.Deleting
+	progressing := !ready && !stalled && (!v.seen.Paused || v.seen.Deleting)
+	degraded := !v.seen.Deleting && (v.seen.Failure != nil || s.Phase == redisv1.PhaseFailed)
+	set := func(name string, is bool, reason, message string, elseReason, elseMessage string) {
+		c := metav1.Condition{
+			Type: name, Status: metav1.ConditionFalse, Reason: elseReason, Message: elseMessage,
+			ObservedGeneration: v.seen.Generation, LastTransitionTime: now,
+		}
+		if is {
+			c.Status, c.Reason, c.Message = metav1.ConditionTrue, reason, message
+		}
+		meta.SetStatusCondition(&s.Conditions, c)
+	}
+	while := func(name string, is bool, reason, message string) {
+		if !is {
+			meta.RemoveStatusCondition(&s.Conditions, name)
+			return
+		}
+		set(name, true, reason, message, "", "")
+	}
+	set(redisv1.ConditionReady, ready, redisv1.ReasonAllServed, s.Message, s.Reason, s.Message)
+	idle := redisv1.ReasonSettled
+	if v.seen.Paused {
+		idle = redisv1.ReasonPaused
+	}
+	set(redisv1.ConditionProgressing, progressing, s.Reason, s.Message, idle, "no change is in progress")
+	reason, message := s.Reason, s.Message
+	if v.seen.Failure == nil && v.decided.Model.Reason != "" {
+		reason, message = v.waiting(), v.decided.Model.Reason
+	}
+	set(redisv1.ConditionDegraded, degraded, reason, message, redisv1.ReasonHealthy, "nothing has failed")
+	while(redisv1.ConditionReconciling, progressing, s.Reason, s.Message)
+	while(redisv1.ConditionStalled, stalled, reason, message)
+	notes := ignored(&v.rc.Spec)
+	while(redisv1.ConditionSpecIgnored, len(notes) > 0, redisv1.ReasonNotSupported, strings.Join(notes, "; "))
+}
+
+// Summary says what a RedisCluster's status amounts to.
+func (*Kind) Summary(rc *redisv1.RedisCluster) kinds.Summary {
+	s := &rc.Status
+	ready := meta.IsStatusConditionTrue(s.Conditions, redisv1.ConditionReady)
+	summary := kinds.Summary{
+		Phase: string(s.Phase), Generation: s.ObservedGeneration, Ready: ready, ReadyText: fmt.Sprintf("%s (pods: %s)", s.Message, s.Ready),
+		New:    s.Phase == "" || s.Phase == redisv1.PhaseNone || s.Phase == redisv1.PhaseCreating,
+		Urgent: s.Step != "" || s.Phase == redisv1.PhaseFailed || s.Phase == redisv1.PhaseRunning,
+		Parts:  map[string]bool{part: ready},
+	}
+	if s.Step != "" {
+		summary.Doing = kinds.Doing{Step: s.Step, Text: s.Message}
+	}
+	if d := meta.FindStatusCondition(s.Conditions, redisv1.ConditionDegraded); d != nil && d.Status == metav1.ConditionTrue {
+		summary.Problem, summary.ProblemReason, summary.ProblemField = d.Message, d.Reason, "status.conditions"
+	}
+	return summary
+}
