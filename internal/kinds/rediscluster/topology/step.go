@@ -29,6 +29,10 @@ const (
 	ActionDeleteClaim Action = "DeleteClaim" // of a pod that is gone for good; only where the resource asks for it
 )
 
+// ModeConsent is the Mode of a Flush or Reset of a node whose data a person gave up by its id: it may own
+// slots by its own word, and hold keys.
+const ModeConsent = "CONSENT"
+
 // Place is a node that a step acts on. The step is refused when the pod's UID, its address or the node
 // id at that address is no longer this one.
 type Place struct{ Pod, UID, IP, ID string }
