@@ -5,7 +5,6 @@ package rediscluster
 
 import (
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -35,26 +34,9 @@ func settingsOf(config map[string]string) settings {
 			s.start[name] = value
 			continue
 		}
-		s.live[name] = normal(value)
+		s.live[name] = value
 	}
 	return s
-}
-
-// units of memory, as redis.conf has them.
-var units = map[string]int64{
-	"b": 1, "k": 1000, "kb": 1 << 10, "m": 1000 * 1000, "mb": 1 << 20, "g": 1000 * 1000 * 1000, "gb": 1 << 30,
-}
-
-// normal returns a value as CONFIG GET returns it: an amount of memory in bytes.
-func normal(value string) string {
-	text := strings.ToLower(strings.TrimSpace(value))
-	digits := strings.TrimRight(text, "bkmg")
-	unit, ok := units[strings.TrimPrefix(text, digits)]
-	amount, err := strconv.ParseInt(digits, 10, 64)
-	if !ok || err != nil || amount < 0 || amount > (1<<62)/unit {
-		return strings.TrimSpace(value)
-	}
-	return strconv.FormatInt(amount*unit, 10)
 }
 
 // nodeTimeout returns after how long without an answer nodes take another one for failed.

@@ -53,14 +53,8 @@ func TestVersions(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[string]string{
-		"2gb": "2147483648", "1G": "1000000000", "64mb": "67108864", "1k": "1000", "100": "100", "5b": "5", "0": "0",
-		"yes": "yes", "": "", " no ": "no", "5%": "5%", "-1": "-1", "g": "g", "3600 1 300 100": "3600 1 300 100", "99999999999gb": "99999999999gb",
-	} {
-		assert.Equal(t, normal(value), want, "%q", value)
-	}
 	s := settingsOf(map[string]string{"io-threads": "4", "maxmemory": "1kb", "notify-keyspace-events": "KEA"})
-	assert.DeepEqual(t, s.live, map[string]string{"maxmemory": "1024"})
+	assert.DeepEqual(t, s.live, map[string]string{"maxmemory": "1kb"})
 	assert.DeepEqual(t, s.start, map[string]string{"io-threads": "4", "notify-keyspace-events": "KEA"})
 	assert.Equal(t, nodeTimeout(map[string]string{settingNodeTimeout: "15000"}), 15*time.Second)
 	assert.Equal(t, nodeTimeout(nil), defaultNodeTimeout)
