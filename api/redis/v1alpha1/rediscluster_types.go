@@ -127,11 +127,10 @@ type RedisClusterSpec struct {
 	// +kubebuilder:validation:MaxProperties=200
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z][a-z0-9-]*$'))",message="the name of a setting must consist of small letters, digits and '-'"
 	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.matches('^(port|bind|bind-source-addr|protected-mode|dir|include|loadmodule|daemonize|supervised|pidfile|logfile|syslog-.*|unixsocket.*|user|aclfile|rename-command|requirepass|masterauth|masteruser|appendonly|appendfilename|appenddirname|dbfilename|databases|replicaof|slaveof|(replica|slave)-announce.*|cluster-(enabled|config-file|port|announce-.*|allow-replica-migration|preferred-endpoint-type|slave-.*|replica-no-failover)|tls-.*|enable-.*-command|enable-debug-.*)$'))",message="a setting that the operator sets itself, such as port, dir, appendonly, requirepass or cluster-enabled, may not be given"
-	// +kubebuilder:validation:XValidation:rule="self.all(name, !self[name].matches('[\\\\r\\\\n]'))",message="a setting must be one line"
 	// +kubebuilder:example=`{maxmemory-policy: allkeys-lru, cluster-node-timeout: "10000"}`
 	// +optional
 	// +nullable
-	Config map[string]string `json:"config,omitempty"`
+	Config map[string]Setting `json:"config,omitempty"`
 
 	// size is small, medium or large: the resources of each Redis container, unless pod gives them.
 	// Default: none, 100m to 1 CPU and 512Mi to 1Gi of memory.
@@ -187,6 +186,12 @@ type RedisClusterSpec struct {
 	// +nullable
 	TLS *TLS `json:"tls,omitempty"`
 }
+
+// Setting is the value of a setting of Redis, as in redis.conf: one line.
+//
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:Pattern=`^[^\r\n]*$`
+type Setting string
 
 // TLS is reserved for encrypted connections.
 type TLS struct {
@@ -398,7 +403,7 @@ type Storage struct {
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity above zero, such as 10Gi"
 	// +kubebuilder:example=`50Gi`
 	// +optional
-	Size resource.Quantity `json:"size,omitempty"`
+	Size *resource.Quantity `json:"size,omitempty"`
 
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	// +kubebuilder:validation:MaxLength=253

@@ -239,7 +239,7 @@ func TestMistakes(t *testing.T) {
 // A setting that Redis can change while it runs leaves the pods as they are.
 func TestLiveSettingsLeaveThePods(t *testing.T) {
 	t.Parallel()
-	pods := func(config map[string]string) string {
+	pods := func(config map[string]redisv1.Setting) string {
 		rc := read(t, "minimal")
 		rc.Spec.Config = config
 		for _, o := range planOf(t, rc, there{}).Parts[0].Objects {
@@ -250,8 +250,8 @@ func TestLiveSettingsLeaveThePods(t *testing.T) {
 		return ""
 	}
 	none := pods(nil)
-	assert.Equal(t, pods(map[string]string{"maxmemory-policy": "allkeys-lru", "maxmemory": "1gb"}), none)
-	assert.Assert(t, pods(map[string]string{"io-threads": "4"}) != none)
+	assert.Equal(t, pods(map[string]redisv1.Setting{"maxmemory-policy": "allkeys-lru", "maxmemory": "1gb"}), none)
+	assert.Assert(t, pods(map[string]redisv1.Setting{"io-threads": "4"}) != none)
 }
 
 // No password is in a pod, in a ConfigMap or in anything that a digest is made of.

@@ -6,6 +6,8 @@ package rediscluster
 import (
 	"strconv"
 	"time"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 )
 
 // startOnly are the settings that Redis 6.2 to 8 reads when it starts and refuses to change later (found
@@ -27,14 +29,14 @@ type settings struct {
 	start map[string]string // by a restart
 }
 
-func settingsOf(config map[string]string) settings {
+func settingsOf(config map[string]redisv1.Setting) settings {
 	s := settings{live: map[string]string{}, start: map[string]string{}}
 	for name, value := range config {
 		if startOnly[name] {
-			s.start[name] = value
+			s.start[name] = string(value)
 			continue
 		}
-		s.live[name] = value
+		s.live[name] = string(value)
 	}
 	return s
 }

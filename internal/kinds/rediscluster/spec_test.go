@@ -53,7 +53,7 @@ func TestVersions(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	s := settingsOf(map[string]string{"io-threads": "4", "maxmemory": "1kb", "notify-keyspace-events": "KEA"})
+	s := settingsOf(map[string]redisv1.Setting{"io-threads": "4", "maxmemory": "1kb", "notify-keyspace-events": "KEA"})
 	assert.DeepEqual(t, s.live, map[string]string{"maxmemory": "1kb"})
 	assert.DeepEqual(t, s.start, map[string]string{"io-threads": "4", "notify-keyspace-events": "KEA"})
 	assert.Equal(t, nodeTimeout(map[string]string{settingNodeTimeout: "15000"}), 15*time.Second)

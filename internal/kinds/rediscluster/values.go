@@ -45,7 +45,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, shards []int, related 
 		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom},
 		"priorityClassName": pod.PriorityClassName,
 	}
-	if spec.Storage.Size.IsZero() { // of a resource that no API server has completed
+	if spec.Storage.Size == nil { // of a resource that no API server has completed
 		delete(v["storage"].(map[string]any), "size")
 	}
 	if spec.AntiAffinity != "" {
