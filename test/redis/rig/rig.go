@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -26,9 +25,13 @@ import (
 func Program(name string) (string, error) {
 	folder := os.Getenv("REDIS")
 	if folder == "" {
-		if _, file, _, ok := runtime.Caller(0); ok {
-			folder = filepath.Join(filepath.Dir(file), "..", "..", "..", "bin", "tools", "redis")
+		root, err := os.Getwd()
+		for ; err == nil && root != "/"; root = filepath.Dir(root) {
+			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+				break
+			}
 		}
+		folder = filepath.Join(root, "bin", "tools", "redis")
 	}
 	path := filepath.Join(folder, name)
 	if _, err := os.Stat(path); err != nil {
