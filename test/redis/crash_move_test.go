@@ -31,7 +31,7 @@ func TestMoveBrokenOffAtEveryCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	ledger := f.Keep(rig.LedgerOptions{})
-	slots := keySlots(t, f, "ledger-", 4).Union(topology.SlotSet{{From: 0, To: 2}})
+	slots := keySlots(t, f, "ledger-1-", 4).Union(topology.SlotSet{{From: 0, To: 2}})
 	boundaries := map[string]int{}
 	n := 0
 	for ; ; n++ {

@@ -4,6 +4,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,7 @@ func drive(t *testing.T, d *rig.Driver, from, to *rig.Pod, slots topology.SlotSe
 			return err
 		}
 		if left := slots.Minus(owned(t, to)); left.Len() > 0 {
-			return errorf("%d slots are not at %s", left.Len(), to.Name)
+			return fmt.Errorf("%d slots are not at %s", left.Len(), to.Name)
 		}
 		return nil
 	})

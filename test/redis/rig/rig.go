@@ -63,6 +63,7 @@ type Fleet struct {
 	records  int // how often the record was written
 	revision int
 	made     int // pods made, for their UIDs
+	ledgers  int
 }
 
 // NewFleet starts the pods of a cluster. They end with the test.
@@ -83,15 +84,20 @@ func NewFleet(t testing.TB, options Options) *Fleet {
 		if t.Failed() {
 			f.Story()
 		}
-		for _, pod := range f.Pods() {
-			pod.down()
-		}
+		f.Stop()
 		if err := errors.Join(f.network.Release(), f.guard.End()); err != nil {
 			t.Error(err)
 		}
 	})
 	f.Scale(options.Shards)
 	return f
+}
+
+// Stop kills all pods.
+func (f *Fleet) Stop() {
+	for _, pod := range f.Pods() {
+		pod.down()
+	}
 }
 
 // Password returns the cluster's.

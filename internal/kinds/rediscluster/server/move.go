@@ -20,7 +20,7 @@ import (
 // Slots are moved a few at a time: as many as have about so many keys together. Each is open for as long as its
 // keys take, and clients are sent to and fro (ASK) for open slots alone.
 const (
-	slotsAtOnce = 64
+	slotsAtOnce = 32
 	keysAtOnce  = 512
 )
 
@@ -37,7 +37,7 @@ type mover struct {
 	*taker
 	source, target *link
 	others         []*link // every other living master
-	until          time.Time
+	until, hard    time.Time
 }
 
 func (t *taker) moveSlots(ctx context.Context) error {
@@ -47,9 +47,15 @@ func (t *taker) moveSlots(ctx context.Context) error {
 			places = append(places, place)
 		}
 	}
-	m := &mover{taker: t, until: time.Now().Add(t.servers.options.Slice)}
-	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-time.Second).Before(m.until) {
-		m.until = deadline.Add(-time.Second)
+	// What is open when the slice ends is finished, up to twice the time.
+	slice := t.servers.options.Slice
+	m := &mover{taker: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice)}
+	if deadline, ok := ctx.Deadline(); ok {
+		for _, end := range []*time.Time{&m.until, &m.hard} {
+			if last := deadline.Add(-time.Second); last.Before(*end) {
+				*end = last
+			}
+		}
 	}
 	links, err := t.proveAll(ctx, places...)
 	if err != nil {
@@ -57,7 +63,7 @@ func (t *taker) moveSlots(ctx context.Context) error {
 	}
 	m.source, m.target, m.others = links[0], links[1], links[2:]
 	rest := slices.Collect(t.Step.Slots.All)
-	for len(rest) > 0 && m.more(ctx) {
+	for len(rest) > 0 && m.more(ctx, m.until) {
 		moved, err := m.some(ctx, rest[:min(len(rest), slotsAtOnce)])
 		if err != nil {
 			return fmt.Errorf("move slots from %s to %s: %w", t.Step.Node.Pod, t.Step.Target.Pod, err)
@@ -67,7 +73,7 @@ func (t *taker) moveSlots(ctx context.Context) error {
 	return nil
 }
 
-func (m *mover) more(ctx context.Context) bool { return ctx.Err() == nil && time.Now().Before(m.until) }
+func (m *mover) more(ctx context.Context, end time.Time) bool { return ctx.Err() == nil && time.Now().Before(end) }
 
 // some moves the first of the slots, as many as it likes, and returns how many.
 func (m *mover) some(ctx context.Context, slots []int) (int, error) {
@@ -165,7 +171,7 @@ func (m *mover) acquainted(ctx context.Context, slots []int) (*sight, error) {
 		if err != nil || now.epoch >= now.source.Epoch {
 			return now, err
 		}
-		if !m.more(ctx) {
+		if !m.more(ctx, m.until) {
 			return nil, refuse("%s has not heard yet that %s has config epoch %d", m.target.place.Pod, m.source.place.Pod, now.source.Epoch)
 		}
 		select {
@@ -278,7 +284,7 @@ func (m *mover) drain(ctx context.Context, slots []int) ([]int, error) {
 				n += len(keys[slot])
 			}
 		}
-		if len(left) == 0 || !m.more(ctx) {
+		if len(left) == 0 || !m.more(ctx, m.hard) {
 			return slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return len(keys[slot]) > 0 }), nil
 		}
 		if err := m.migrate(ctx, round, keys, false); err != nil {
