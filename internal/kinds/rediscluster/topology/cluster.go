@@ -230,6 +230,12 @@ func (c *cluster) wants(n *Node) bool {
 	return n.Shard < len(c.wanted.Shards) && n.Ordinal < c.wanted.Shards[n.Shard]
 }
 
+// needs reports whether a pod may become a member: it is wanted, or of a shard that goes and has slots
+// yet. Without a replica that shard could never give them away.
+func (c *cluster) needs(n *Node) bool {
+	return c.wants(n) || n.Shard >= len(c.wanted.Shards) && len(c.shards[n.Shard].owned) > 0
+}
+
 // masters returns the members that own slots.
 func (c *cluster) masters() []*Node {
 	var all []*Node

@@ -63,7 +63,7 @@ func (c *cluster) join() []Step {
 	record := c.copyRecord()
 	var pods []string
 	for _, n := range c.nodes {
-		if !n.Reached || n.Terminating || c.record.Nodes[n.Pod] == n.ID || !c.member(n) && (!c.wants(n) || !c.joinable(n)) {
+		if !n.Reached || n.Terminating || c.record.Nodes[n.Pod] == n.ID || !c.member(n) && (!c.needs(n) || !c.joinable(n)) {
 			continue
 		}
 		// A node that was forgotten in order to be removed, and is still one of the past.

@@ -134,12 +134,19 @@ func (c *cluster) harmless(id string) bool {
 	return true
 }
 
-// outsiders are reached pods whose node is none of the cluster and is not empty: it was given up, or
-// its volume is of another cluster. Only a person's word empties it.
+// outsiders are reached pods whose node is none of the cluster, and knows others or has keys. It was
+// removed while it was down, or given up, or its volume is of another cluster. One that has nothing is
+// reset, and so is a replica of a member, whose keys are copies. Only a person's word empties others.
 func (c *cluster) outsiders() []Step {
 	for _, n := range c.nodes {
-		if !n.Reached || c.member(n) || n.Terminating || !c.wants(n) || c.joinable(n) {
+		if !n.Reached || c.member(n) || n.Terminating || !c.needs(n) || c.joinable(n) {
 			continue
+		}
+		if self := n.self(); self.Master && len(self.Owned) == 0 && n.Keys == 0 {
+			return []Step{{Action: ActionReset, Node: n.place(), Message: fmt.Sprintf("reset %s, which is empty and knows nodes of the past", n.Pod)}}
+		} else if self.Replica && c.byID[self.MasterID] != nil && c.stale(n) {
+			return []Step{{Action: ActionReset, Node: n.place(), Mode: ModeStale, Message: fmt.Sprintf("reset %s, a former replica of %s that was removed",
+				n.Pod, c.byID[self.MasterID].Pod)}}
 		}
 		if !slices.Contains(c.wanted.Consent, n.ID) {
 			c.note("%s is node %s with %d keys, which is not of this cluster: remove its volume, or annotate accept-data-loss: %q to empty it",

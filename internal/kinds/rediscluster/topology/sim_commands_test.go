@@ -37,6 +37,7 @@ func (s *server) setSlotNode(slot int, id string) error {
 	s.give(slot, s.w.index[id])
 	if id == s.id && s.imports[slot] != "" {
 		delete(s.imports, slot)
+		s.w.moved++
 		s.bump()
 		s.broadcast()
 	}
@@ -124,7 +125,6 @@ func (o *operator) moveSlots(step Step, from *server) error {
 		if err := o.moveSlot(slot, from, to, step.On); err != nil {
 			return err
 		}
-		o.moved++
 	}
 	return nil
 }

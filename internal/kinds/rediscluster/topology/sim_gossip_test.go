@@ -102,6 +102,7 @@ func (s *server) hear(from *server) {
 			s.me().epoch = s.current
 		}
 		s.claims(from)
+		s.update(from)
 	}
 	for _, third := range from.known() {
 		mine := s.peers[third.id]
@@ -160,6 +161,40 @@ func (s *server) claims(from *server) {
 	}
 	if mine > 0 && mine == sender && s.count(source) == 0 {
 		s.follow(from.id)
+	}
+}
+
+// update tells another server of a node that owns, by a higher epoch, what that server claims.
+func (s *server) update(other *server) {
+	if !other.me().master {
+		return
+	}
+	s.tally()
+	for i, ranges := range s.ranges {
+		p := s.peers[s.w.id(i)]
+		if p == nil || p.id == other.id || p.epoch <= other.me().epoch || other.peers[p.id] == nil {
+			continue
+		}
+		other.tally()
+		if len(NewSlotSet(ranges...).Intersect(NewSlotSet(other.ranges[other.idx()]...))) == 0 {
+			continue
+		}
+		q := other.peers[p.id]
+		q.epoch, q.master, q.masterID = p.epoch, true, ""
+		lost := 0
+		for slot := range s.slotOf {
+			if s.slotOf[slot] == i && other.slotOf[slot] != i && other.imports[slot] == "" {
+				if other.owns(slot) {
+					other.dropSlot(slot)
+					lost++
+				}
+				other.give(slot, i)
+			}
+		}
+		if lost > 0 && lost == s.count(p.id) && other.count(other.id) == 0 {
+			other.follow(p.id)
+		}
+		return
 	}
 }
 

@@ -34,8 +34,8 @@ type operator struct {
 	hosts   int
 	uids    int
 	budget  int // commands until it dies; below 0 it does not
+	deaths  int // how often it dies yet
 	taken   map[string]time.Duration
-	moved   int
 	commits int
 }
 
@@ -149,6 +149,9 @@ func (o *operator) command() error {
 	o.commits++
 	if o.budget == 0 {
 		o.budget = -1
+		if o.deaths--; o.deaths > 0 {
+			o.budget = o.rnd.IntN(200)
+		}
 		clear(o.taken)
 		o.logf("the operator dies")
 		return errDied

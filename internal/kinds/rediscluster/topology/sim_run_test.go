@@ -30,10 +30,26 @@ func newRun(t *testing.T, seed uint64, shards ...int) *run {
 	r := &run{operator: newOperator(seed, shards...), t: t, planned: true}
 	t.Cleanup(func() {
 		if t.Failed() {
+			if os.Getenv("REDIS_MODEL_SEED") != "" {
+				t.Log(r.dump())
+			}
 			t.Logf("seed %d; the last events:\n%s", seed, strings.Join(r.log[max(0, len(r.log)-60):], "\n"))
 		}
 	})
 	return r
+}
+
+// dump is what each server sees.
+func (r *run) dump() string {
+	var b strings.Builder
+	for _, n := range r.observe() {
+		fmt.Fprintf(&b, "%s %s %s reached=%v running=%v keys=%d ok=%v %+v\n", n.Pod, n.IP, short(n.ID), n.Reached, n.Running, n.Keys, n.StateOK, n.Replication)
+		for _, e := range n.View {
+			fmt.Fprintf(&b, "    %s %s my=%v master=%v of=%s fail=%v/%v hs=%v conn=%v epoch=%d %s %v %v\n", short(e.ID), e.IP, e.Myself, e.Master,
+				short(e.MasterID), e.Fail, e.PossiblyFail, e.Handshake, e.Connected, e.Epoch, e.Owned, e.Migrating, e.Importing)
+		}
+	}
+	return b.String()
 }
 
 // pass is one pass of the operator, and the time until the next.

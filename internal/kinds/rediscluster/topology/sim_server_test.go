@@ -98,6 +98,7 @@ type world struct {
 	lastIP  int
 	keys    []int // every key; slotOfKey tells its slot
 	acked   map[int]int
+	moved   int // slots that got another owner
 	log     []string
 }
 

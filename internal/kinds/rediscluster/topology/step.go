@@ -33,6 +33,10 @@ const (
 // slots by its own word, and hold keys.
 const ModeConsent = "CONSENT"
 
+// ModeStale is the Mode of a Reset of a replica that the cluster has forgotten and whose keys are copies
+// of what a member owns: it may hold keys, and loses them.
+const ModeStale = "STALE"
+
 // Place is a node that a step acts on. The step is refused when the pod's UID, its address or the node
 // id at that address is no longer this one.
 type Place struct{ Pod, UID, IP, ID string }
