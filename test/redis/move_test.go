@@ -4,6 +4,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -85,12 +86,12 @@ func owned(t *testing.T, pod *rig.Pod) topology.SlotSet {
 // drive takes steps until all slots are where they are to be.
 func drive(t *testing.T, d *rig.Driver, from, to *rig.Pod, slots topology.SlotSet) {
 	t.Helper()
-	rig.Until(t, 3*time.Minute, "slots "+slots.String()+" move", func() error {
+	rig.Until(t, 20*time.Second, "slots "+slots.String()+" move", func() error {
 		if err := d.Take(t.Context(), d.MoveStep(from, to, slots)); err != nil {
 			return err
 		}
 		if left := slots.Minus(owned(t, to)); left.Len() > 0 {
-			return errorf("%d slots are not at %s", left.Len(), to.Name)
+			return fmt.Errorf("%d slots are not at %s", left.Len(), to.Name)
 		}
 		return nil
 	})

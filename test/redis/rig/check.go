@@ -206,6 +206,9 @@ func (f *Fleet) Story() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10e9)
 	defer cancel()
 	for _, pod := range f.Pods() {
+		if pod.Client() == nil {
+			continue
+		}
 		text, err := pod.Client().ClusterNodes(ctx).Result()
 		f.t.Logf("== %s at %s (running: %v): %v\n%s\n-- log\n%s", pod.Name, pod.IP(), pod.Running(), err, text, pod.Log())
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -101,4 +102,15 @@ func (f *Fleet) Fill(ctx context.Context, keys, size int) error {
 		}
 	}
 	return nil
+}
+
+// Without returns a digest without keys of a prefix.
+func (d Digest) Without(prefix string) Digest {
+	rest := Digest{}
+	for key, sum := range d {
+		if !strings.HasPrefix(key, prefix) {
+			rest[key] = sum
+		}
+	}
+	return rest
 }

@@ -49,8 +49,8 @@ func NewDriver(f *Fleet) *Driver {
 	return d
 }
 
-// restart makes a new operator, which remembers nothing.
-func (d *Driver) restart() {
+// Restart makes a new operator, which remembers nothing.
+func (d *Driver) Restart() {
 	if d.servers != nil {
 		d.servers.Close()
 	}
@@ -68,7 +68,7 @@ func (f *Fleet) Access() server.Access { return server.Access{Password: f.passwo
 // Observe reads all nodes.
 func (d *Driver) Observe(ctx context.Context) []topology.Node {
 	if d.servers == nil {
-		d.restart()
+		d.Restart()
 	}
 	nodes := d.Fleet.Observed()
 	var settings []string
@@ -101,7 +101,7 @@ func (d *Driver) Pass(ctx context.Context) topology.Decision {
 // Take takes one step. If it is broken off, the driver is another one afterwards.
 func (d *Driver) Take(ctx context.Context, step topology.Step) error {
 	if d.servers == nil {
-		d.restart()
+		d.Restart()
 	}
 	within, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -110,7 +110,7 @@ func (d *Driver) Take(ctx context.Context, step topology.Step) error {
 		Cluster: clusterName, Access: d.Fleet.Access(), Step: step, Pipeline: d.Pipeline, Kubernetes: kubernetes{d.Fleet},
 	})
 	if errors.Is(err, server.ErrBrokenOff) {
-		d.restart()
+		d.Restart()
 	}
 	return err
 }

@@ -63,8 +63,12 @@ func (f *Fleet) Keep(options LedgerOptions) *Ledger {
 	}
 	ctx, stop := context.WithCancel(f.t.Context())
 	l := &Ledger{t: f.t, client: f.ClusterClient(), wait: options.Wait, stop: stop}
+	f.mu.Lock()
+	f.ledgers++
+	name := fmt.Sprintf("ledger-%d", f.ledgers) // numbers begin anew, so names do
+	f.mu.Unlock()
 	for i := range options.Keys {
-		l.keys = append(l.keys, &entry{key: fmt.Sprintf("ledger-%d", i)})
+		l.keys = append(l.keys, &entry{key: fmt.Sprintf("%s-%d", name, i)})
 	}
 	const writers = 4
 	for w := range writers {

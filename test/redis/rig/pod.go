@@ -165,6 +165,40 @@ func (p *Pod) Replace() {
 	p.answers()
 }
 
+// Move kills the pod and makes it anew at an address: one that another cluster had.
+func (p *Pod) Move(ip string) {
+	p.fleet.t.Helper()
+	p.down()
+	p.mu.Lock()
+	p.ip, p.uid = ip, p.uid+"-moved"
+	p.mu.Unlock()
+	p.start()
+	p.answers()
+}
+
+// ReplaceAll kills all pods at once and makes them anew, each with another address.
+func (f *Fleet) ReplaceAll() {
+	f.t.Helper()
+	for _, pod := range f.Pods() {
+		pod.down()
+	}
+	for _, pod := range f.Pods() {
+		pod.replace()
+	}
+	for _, pod := range f.Pods() {
+		pod.answers()
+	}
+}
+
+// Role returns "master" or "slave".
+func (p *Pod) Role(ctx context.Context) (string, error) {
+	said, err := p.Client().Do(ctx, "ROLE").Slice()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(said[0]), nil
+}
+
 // answers waits until the server answers.
 func (p *Pod) answers() {
 	p.fleet.t.Helper()

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -26,9 +25,13 @@ import (
 func Program(name string) (string, error) {
 	folder := os.Getenv("REDIS")
 	if folder == "" {
-		if _, file, _, ok := runtime.Caller(0); ok {
-			folder = filepath.Join(filepath.Dir(file), "..", "..", "..", "bin", "tools", "redis")
+		root, err := os.Getwd()
+		for ; err == nil && root != "/"; root = filepath.Dir(root) {
+			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+				break
+			}
 		}
+		folder = filepath.Join(root, "bin", "tools", "redis")
 	}
 	path := filepath.Join(folder, name)
 	if _, err := os.Stat(path); err != nil {
@@ -60,6 +63,7 @@ type Fleet struct {
 	records  int // how often the record was written
 	revision int
 	made     int // pods made, for their UIDs
+	ledgers  int
 }
 
 // NewFleet starts the pods of a cluster. They end with the test.
@@ -80,15 +84,20 @@ func NewFleet(t testing.TB, options Options) *Fleet {
 		if t.Failed() {
 			f.Story()
 		}
-		for _, pod := range f.Pods() {
-			pod.down()
-		}
+		f.Stop()
 		if err := errors.Join(f.network.Release(), f.guard.End()); err != nil {
 			t.Error(err)
 		}
 	})
 	f.Scale(options.Shards)
 	return f
+}
+
+// Stop kills all pods.
+func (f *Fleet) Stop() {
+	for _, pod := range f.Pods() {
+		pod.down()
+	}
 }
 
 // Password returns the cluster's.

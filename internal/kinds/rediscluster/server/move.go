@@ -20,7 +20,7 @@ import (
 // Slots are moved a few at a time: as many as have about so many keys together. Each is open for as long as its
 // keys take, and clients are sent to and fro (ASK) for open slots alone.
 const (
-	slotsAtOnce = 64
+	slotsAtOnce = 32
 	keysAtOnce  = 512
 )
 
@@ -29,11 +29,15 @@ const (
 // The order for each slot is the one that a crash at any point leaves repairable: IMPORTING on the target, MIGRATING
 // on the source, the keys, and when no master but the target holds any: NODE on the target, the source, the others.
 // Whoever continues finds the marks, or finds the slot at the target by the target's own word, and goes on from there.
+//
+// The target claims a slot with a config epoch above all that it knows of. If it has not heard yet that the source has a
+// higher one (because the source has just received slots itself), the source's next message takes the slot back, and
+// the target deletes its keys. So nothing is opened or assigned before the target knows the source's epoch.
 type mover struct {
 	*taker
 	source, target *link
 	others         []*link // every other living master
-	until          time.Time
+	until, hard    time.Time
 }
 
 func (t *taker) moveSlots(ctx context.Context) error {
@@ -43,9 +47,15 @@ func (t *taker) moveSlots(ctx context.Context) error {
 			places = append(places, place)
 		}
 	}
-	m := &mover{taker: t, until: time.Now().Add(t.servers.options.Slice)}
-	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-time.Second).Before(m.until) {
-		m.until = deadline.Add(-time.Second)
+	// What is open when the slice ends is finished, up to twice the time.
+	slice := t.servers.options.Slice
+	m := &mover{taker: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice)}
+	if deadline, ok := ctx.Deadline(); ok {
+		for _, end := range []*time.Time{&m.until, &m.hard} {
+			if last := deadline.Add(-time.Second); last.Before(*end) {
+				*end = last
+			}
+		}
 	}
 	links, err := t.proveAll(ctx, places...)
 	if err != nil {
@@ -53,7 +63,7 @@ func (t *taker) moveSlots(ctx context.Context) error {
 	}
 	m.source, m.target, m.others = links[0], links[1], links[2:]
 	rest := slices.Collect(t.Step.Slots.All)
-	for len(rest) > 0 && m.more(ctx) {
+	for len(rest) > 0 && m.more(ctx, m.until) {
 		moved, err := m.some(ctx, rest[:min(len(rest), slotsAtOnce)])
 		if err != nil {
 			return fmt.Errorf("move slots from %s to %s: %w", t.Step.Node.Pod, t.Step.Target.Pod, err)
@@ -63,11 +73,11 @@ func (t *taker) moveSlots(ctx context.Context) error {
 	return nil
 }
 
-func (m *mover) more(ctx context.Context) bool { return ctx.Err() == nil && time.Now().Before(m.until) }
+func (m *mover) more(ctx context.Context, end time.Time) bool { return ctx.Err() == nil && time.Now().Before(end) }
 
 // some moves the first of the slots, as many as it likes, and returns how many.
 func (m *mover) some(ctx context.Context, slots []int) (int, error) {
-	now, err := m.look(ctx, slots)
+	now, err := m.acquainted(ctx, slots)
 	if err != nil {
 		return 0, err
 	}
@@ -112,6 +122,7 @@ func (m *mover) some(ctx context.Context, slots []int) (int, error) {
 type sight struct {
 	source, target topology.Entry
 	owner          map[int]string // by the target's word
+	epoch          uint64         // of the source, by the target's word
 	keys, stale    map[int]int64  // at the source, at the target
 }
 
@@ -141,6 +152,9 @@ func (m *mover) look(ctx context.Context, slots []int) (*sight, error) {
 		return m.knowsAll(all, links[i].place)
 	})
 	for _, entry := range view {
+		if entry.ID == m.source.place.ID {
+			now.epoch = entry.Epoch
+		}
 		for _, slot := range slots {
 			if entry.Owned.Has(slot) {
 				now.owner[slot] = entry.ID
@@ -148,6 +162,23 @@ func (m *mover) look(ctx context.Context, slots []int) (*sight, error) {
 		}
 	}
 	return now, err
+}
+
+// acquainted looks until the target knows the config epoch of the source, which nodes tell each other in a second.
+func (m *mover) acquainted(ctx context.Context, slots []int) (*sight, error) {
+	for tick := time.Tick(20 * time.Millisecond); ; {
+		now, err := m.look(ctx, slots)
+		if err != nil || now.epoch >= now.source.Epoch {
+			return now, err
+		}
+		if !m.more(ctx, m.until) {
+			return nil, refuse("%s has not heard yet that %s has config epoch %d", m.target.place.Pod, m.source.place.Pod, now.source.Epoch)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick:
+		}
+	}
 }
 
 // few returns the first of the slots: one, and more while they have few keys.
@@ -212,7 +243,7 @@ func (m *mover) assign(ctx context.Context, drained, owned []int) error {
 			if _, err := m.judge(now, slot); err != nil {
 				return err
 			}
-			if now.target.Importing[slot] != m.source.place.ID || now.source.Migrating[slot] != m.target.place.ID || now.keys[slot] > 0 {
+			if now.target.Importing[slot] != m.source.place.ID || now.source.Migrating[slot] != m.target.place.ID || now.keys[slot] > 0 || now.epoch < now.source.Epoch {
 				return refuse("slot %d changed while it was moved", slot)
 			}
 		}
@@ -253,7 +284,7 @@ func (m *mover) drain(ctx context.Context, slots []int) ([]int, error) {
 				n += len(keys[slot])
 			}
 		}
-		if len(left) == 0 || !m.more(ctx) {
+		if len(left) == 0 || !m.more(ctx, m.hard) {
 			return slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return len(keys[slot]) > 0 }), nil
 		}
 		if err := m.migrate(ctx, round, keys, false); err != nil {
