@@ -229,3 +229,14 @@ func (s *scene) checkNode(pod *corev1.Pod, pods int) (owned topology.SlotSet, er
 	}
 	return owned, errors.Join(errs...)
 }
+
+// clients connects to the cluster as its clients do.
+func (s *scene) clients() *redis.ClusterClient {
+	s.Helper()
+	var addresses []string
+	for _, pod := range s.pods() {
+		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, "6379"))
+	}
+	secret := harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials")
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses, Password: string(secret.Data["password"]), Protocol: 2, DisableIdentity: true})
+}
