@@ -198,7 +198,7 @@ func TestChanges(t *testing.T) {
 	s.change("{replicas: 8}")
 	t.Logf("8 pods after %s", s.ready(8))
 	s.holds()
-	s.tells("move slots", "MoveSlots")
+	s.tells("move 1365 slots (0-1364) from cache-0-0 to cache-3-0", "MoveSlots")
 	s.change("{replicas: 6}")
 	t.Logf("6 pods after %s", s.ready(6))
 	s.holds()
@@ -217,6 +217,7 @@ func TestRolls(t *testing.T) {
 		old[string(pod.UID)] = true
 	}
 	s.change("{config: {io-threads: '2'}}")
+	began := time.Now()
 	s.Until("rolled", func() error {
 		for _, pod := range s.pods() {
 			if old[string(pod.UID)] {
@@ -226,7 +227,27 @@ func TestRolls(t *testing.T) {
 		return s.isReady(6)
 	})
 	s.ready(6)
+	t.Logf("six pods replaced after %s", time.Since(began))
+	s.story()
 	s.holds()
+}
+
+// story logs what the status said, in order.
+func (s *scene) story() {
+	last, began := "", time.Time{}
+	for _, c := range s.Since(0) {
+		rc, ok := c.Object.(*redisv1.RedisCluster)
+		if !ok {
+			continue
+		}
+		if began.IsZero() {
+			began = c.At
+		}
+		if line := fmt.Sprintf("%s %s %d %s: %s", rc.Status.Phase, rc.Status.Ready, rc.Status.Slots, rc.Status.Reason, rc.Status.Message); line != last {
+			s.Logf("%6.1f %s", c.At.Sub(began).Seconds(), line)
+			last = line
+		}
+	}
 }
 
 // tells fails the test unless an event of a reason says something.

@@ -43,8 +43,8 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, now metav1.Time) {
 	}
 	set(redisv1.ConditionProgressing, progressing, s.Reason, s.Message, idle, "no change is in progress")
 	reason, message := s.Reason, s.Message
-	if v.seen.Failure == nil && v.decided.Model.Reason != "" {
-		reason, message = v.waiting(), v.decided.Model.Reason
+	if v.seen.Failure == nil && v.seen.Observed != nil {
+		reason, message = v.waiting(), join(v.decided.Model.Reason, v.firstProblem())
 	}
 	set(redisv1.ConditionDegraded, degraded, reason, message, redisv1.ReasonHealthy, "nothing has failed")
 	while(redisv1.ConditionReconciling, progressing, s.Reason, s.Message)

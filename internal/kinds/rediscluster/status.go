@@ -5,8 +5,6 @@ package rediscluster
 
 import (
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +12,6 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds"
-	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -50,105 +47,13 @@ type view struct {
 	decided topology.Decision
 }
 
-// count fills in the numbers and the instances.
-func (v *view) count(s *redisv1.RedisClusterStatus, now metav1.Time) {
-	before := map[string]redisv1.Instance{}
-	for _, i := range s.Instances {
-		before[i.Name] = i
-	}
-	s.Replicas, s.Shards, s.Instances = 0, 0, nil
-	well := 0
-	for i := range v.world.Nodes {
-		node := &v.world.Nodes[i]
-		if node.UID == "" {
-			continue
-		}
-		s.Replicas++
-		made := v.instance(node)
-		if made.Status == string(metav1.ConditionTrue) {
-			well++
-		}
-		known, ok := before[made.Name]
-		made.LastTransitionTime = known.LastTransitionTime
-		if !ok || known.Status != made.Status || made.LastTransitionTime == nil {
-			made.LastTransitionTime = &now
-		}
-		s.Instances = append(s.Instances, made)
-	}
-	for _, shard := range v.decided.Model.Shards {
-		if shard.Owned.Len() > 0 {
-			s.Shards++
-		}
-	}
-	s.Slots = int32(v.decided.Model.Served) //nolint:gosec // 16384 at most
-	s.Ready = fmt.Sprintf("%d/%d", well, len(v.world.Nodes))
-}
-
-// instance says what one pod and its Redis are.
-func (v *view) instance(node *topology.Node) redisv1.Instance {
-	made := redisv1.Instance{
-		Name: node.Pod, HostName: node.Host, HostIP: v.world.HostIPs[node.Pod],
-		DomainName: fmt.Sprintf("%s.%s-headless.%s.svc", node.Pod, v.rc.Name, v.rc.Namespace),
-	}
-	if node.IP != "" {
-		made.Instance = net.JoinHostPort(node.IP, strconv.Itoa(server.Port))
-	}
-	made.Status, made.Reason, made.Message = v.judge(node)
-	if !node.Reached {
-		return made
-	}
-	made.NodeID = node.ID
-	for i := range node.View {
-		own := &node.View[i]
-		if !own.Myself {
-			continue
-		}
-		made.Slots, made.MasterNodeID, made.Type = own.Owned.String(), own.MasterID, "master"
-		if own.Replica {
-			made.Type = "slave"
-		}
-	}
-	return made
-}
-
-// judge says whether a node does its part, and else why not.
-func (v *view) judge(node *topology.Node) (status, reason, message string) {
-	no := string(metav1.ConditionFalse)
-	problem := v.world.Problems[node.Pod]
-	switch {
-	case node.Terminating:
-		return no, "Terminating", "the pod is being deleted"
-	case problem != "":
-		reason, message, _ = strings.Cut(problem, ": ")
-		return no, reason, message
-	case !node.Running:
-		return no, "NotRunning", "the Redis container does not run"
-	case node.Loading:
-		return no, "Loading", node.Problem
-	case !node.Reached:
-		return no, "Unreachable", node.Problem
-	case !node.Replication.Master && !node.Replication.LinkUp:
-		return no, "LinkDown", "the link to its master is down"
-	case !node.StateOK && v.world.Record.Formed:
-		return no, "ClusterDown", "by its own view the cluster is not well"
-	case !node.Ready:
-		return no, "NotReady", "the pod is not ready"
-	}
-	return string(metav1.ConditionTrue), "", ""
-}
-
 // phase is one word for where the cluster stands.
 func (v *view) phase(before redisv1.Phase) redisv1.Phase {
 	switch {
 	case v.seen.Deleting:
 		return before
 	case v.seen.Observed != nil:
-		model := v.decided.Model
-		after := redisv1.Phase(topology.PhaseAfter(string(before), model))
-		if v.world.Lagging && after == redisv1.PhaseRunning {
-			return redisv1.PhaseUpgrading
-		}
-		return after
+		return v.phaseAfter(before)
 	case v.seen.Paused && (before == "" || before == redisv1.PhaseNone):
 		return redisv1.PhaseNone
 	case v.seen.Failure != nil:
@@ -157,6 +62,47 @@ func (v *view) phase(before redisv1.Phase) redisv1.Phase {
 		return redisv1.PhaseNone
 	}
 	return before
+}
+
+// phaseAfter is the phase that follows from what was observed. While a change is carried out, it stays
+// that of the change for as long as every slot has a living owner: it takes nodes and pods a moment to
+// hear of a new one, and that is no failure.
+func (v *view) phaseAfter(before redisv1.Phase) redisv1.Phase {
+	after := redisv1.Phase(topology.PhaseAfter(string(before), v.decided.Model))
+	changing := before == redisv1.PhaseCreating || before == redisv1.PhaseScaling || before == redisv1.PhaseUpgrading
+	step, _ := v.doing()
+	switch {
+	case after == redisv1.PhaseFailed && changing && v.onTheWay():
+		return before
+	case after != redisv1.PhaseRunning:
+		return after
+	case v.world.Lagging:
+		return redisv1.PhaseUpgrading
+	case v.unwell() == nil:
+		return after
+	case changing:
+		return before
+	case step != "":
+		return redisv1.PhaseUpgrading
+	}
+	return redisv1.PhaseFailed
+}
+
+// unwell is the first of the pods that do not do their part, or nil.
+func (v *view) unwell() *topology.Node {
+	for i := range v.world.Nodes {
+		node := &v.world.Nodes[i]
+		if status, _, _ := v.judge(node); status != string(metav1.ConditionTrue) {
+			return node
+		}
+	}
+	return nil
+}
+
+// onTheWay reports whether every slot has a living owner.
+func (v *view) onTheWay() bool {
+	verdict := v.decided.Model.Verdict
+	return verdict == topology.Complete || verdict == topology.Healing
 }
 
 // doing is the name of the step that is being taken, and what it does. Both are empty while the
@@ -175,7 +121,8 @@ func (v *view) doing() (step, text string) {
 // settled reports whether the cluster is all that the spec asks for.
 func (v *view) settled() bool {
 	model := v.decided.Model
-	return v.seen.Observed != nil && v.seen.Failure == nil && model.Settled && model.Redundant && model.Served == topology.Slots && !v.world.Lagging
+	return v.seen.Observed != nil && v.seen.Failure == nil && model.Settled && model.Redundant && model.Served == topology.Slots &&
+		!v.world.Lagging && v.unwell() == nil
 }
 
 // hopeless reports whether only a person can help.
@@ -232,16 +179,18 @@ func (v *view) deleting() string {
 func (v *view) waiting() string {
 	model := v.decided.Model
 	switch {
-	case model.Verdict != topology.Complete && model.Verdict != topology.Fresh && model.Verdict != topology.Healing && model.Verdict != "":
-		return string(model.Verdict)
-	case v.firstProblem() != "":
+	case !v.world.Record.Formed && v.unwell() != nil:
 		return redisv1.ReasonPodsNotReady
 	case !v.world.Record.Formed:
 		return redisv1.ReasonForming
+	case model.Verdict != topology.Complete && model.Verdict != topology.Fresh && model.Verdict != topology.Healing && model.Verdict != "":
+		return string(model.Verdict)
 	case model.Served < topology.Slots:
 		return redisv1.ReasonSlotsNotServed
 	case !model.Redundant:
 		return redisv1.ReasonNotRedundant
+	case v.unwell() != nil:
+		return redisv1.ReasonPodsNotReady
 	}
 	return redisv1.ReasonWorking
 }
@@ -261,12 +210,17 @@ func (v *view) waitsFor() string {
 	return join(wait, v.firstProblem())
 }
 
-// firstProblem is why the first of the pods does not come up that do not.
+// firstProblem is why the first of the pods does not come up that do not. Where the servers have nothing
+// to say of it, it is why the first pod does not do its part.
 func (v *view) firstProblem() string {
 	for i := range v.world.Nodes {
 		if problem := v.world.Problems[v.world.Nodes[i].Pod]; problem != "" {
 			return "pod " + v.world.Nodes[i].Pod + ": " + problem
 		}
+	}
+	if node := v.unwell(); node != nil && v.decided.Model.Settled {
+		_, _, message := v.judge(node)
+		return "pod " + node.Pod + ": " + message
 	}
 	return ""
 }

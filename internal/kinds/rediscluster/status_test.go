@@ -102,6 +102,25 @@ func TestStatus(t *testing.T) {
 			change: func(_ *redisv1.RedisCluster, w *World) { w.Nodes[1].Replication.LinkUp = false },
 			phase:  redisv1.PhaseFailed, ready: "5/6", slots: 16384, conditions: "Degraded Progressing Reconciling",
 		},
+		"a pod is not ready": {
+			change: func(_ *redisv1.RedisCluster, w *World) { w.Nodes[1].Ready = false },
+			phase:  redisv1.PhaseFailed, reason: redisv1.ReasonPodsNotReady, ready: "5/6", slots: 16384, conditions: "Degraded Progressing Reconciling",
+		},
+		"while it is upgraded, a pod is not ready": {
+			change: func(rc *redisv1.RedisCluster, w *World) {
+				rc.Status.Phase, w.Nodes[1].Ready = redisv1.PhaseUpgrading, false
+			},
+			phase: redisv1.PhaseUpgrading, reason: redisv1.ReasonPodsNotReady, ready: "5/6", slots: 16384, conditions: "Progressing Reconciling",
+		},
+		"new": {
+			change: func(_ *redisv1.RedisCluster, w *World) {
+				w.Record = topology.Record{}
+				for i := range w.Nodes {
+					w.Nodes[i] = topology.Node{Pod: w.Nodes[i].Pod, Shard: w.Nodes[i].Shard, Ordinal: w.Nodes[i].Ordinal, Problem: "the pod does not exist"}
+				}
+			},
+			phase: redisv1.PhaseCreating, reason: redisv1.ReasonPodsNotReady, ready: "0/6", conditions: "Progressing Reconciling",
+		},
 		"Kubernetes lags": {
 			change: func(_ *redisv1.RedisCluster, w *World) { w.Lagging = true },
 			phase:  redisv1.PhaseUpgrading, reason: redisv1.ReasonWorking, ready: "6/6", slots: 16384, conditions: "Progressing Reconciling",
