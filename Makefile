@@ -41,7 +41,7 @@ USER_CLUSTER := $(KUBECONFIG)
 KUBECONFIG   ?= $(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig
 export KUBECONFIG
 # Where suites find a cluster, or what to make one of.
-ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)'
+ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)'
 # With a cluster of one's own, one's own kubectl will do.
 KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubectl)
 
@@ -89,16 +89,19 @@ generate: $(CONTROLLER_GEN) ## Generate the deep-copy code of the API types.
 	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
 
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Generate the CRD, the operator's role and its list of images.
+manifests: $(CONTROLLER_GEN) ## Generate the CRDs, the operator's role and its list of images.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/crd config/crd/bases/*.yaml
 	$(CONTROLLER_GEN) rbac:roleName=manager-role,headerFile=hack/boilerplate.yaml.txt paths=./internal/... output:rbac:dir=config/rbac
 	go run ./hack/relatedimages config/manager/related_images.yaml
 
 .PHONY: docs
-docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/reference/api.md.
+docs: $(CRD_REF_DOCS) ## Generate the API references in docs/reference: a file for each group.
 	@mkdir -p docs/reference
-	$(CRD_REF_DOCS) --source-path=api --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --output-path=docs/reference/api.md --log-level=ERROR
+	$(CRD_REF_DOCS) --source-path=api/v1 --output-path=docs/reference/api.md $(REF_DOCS)
+	$(CRD_REF_DOCS) --source-path=api/redis --output-path=docs/reference/redis.md $(REF_DOCS)
+
+REF_DOCS := --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --log-level=ERROR
 
 .PHONY: verify-generated
 verify-generated: ## Fail when generated files are not what their sources generate.
@@ -129,7 +132,7 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LI
 	@hack/govulncheck.sh
 
 .PHONY: test
-test: cluster-tools $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
+test: cluster-tools $(REDIS)/redis-server $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
 	$(if $(ARGS),,go test -C test/images ./... && go test -C test/scorecard ./...)
 
@@ -141,7 +144,7 @@ bench: cluster-tools ## Measure the operator with many DataServices (test/bench)
 	$(ON_CLUSTER) go run ./test/bench $(ARGS)
 
 .PHONY: tools
-tools: cluster-tools node-tools olm-tools $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) ## Build every tool that any target needs.
+tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) ## Build every tool that any target needs.
 
 .PHONY: verify
 verify: ## Run everything there is, in full, and print the seconds of each step (root, some hours; STEPS='lint test' runs those).

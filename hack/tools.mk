@@ -1,5 +1,6 @@
 # Every tool is pinned by a go.mod under hack/tools and built from source into bin/tools;
-# the Go build cache makes the second build a link step. Nothing is downloaded as a binary.
+# the Go build cache makes the second build a link step. Nothing is downloaded as a binary,
+# but for the Redis of the tests, which is Debian's.
 
 TOOLS ?= $(CURDIR)/bin/tools
 
@@ -57,6 +58,8 @@ OPM            := $(TOOLS)/opm
 CYCLONEDX      := $(TOOLS)/cyclonedx-gomod
 KUBE_SCORE     := $(TOOLS)/kube-score
 GOVULNCHECK    := $(TOOLS)/govulncheck
+# A folder with redis-server and redis-cli; tests read its path from the environment.
+REDIS          := $(TOOLS)/redis
 
 $(KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
 	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(call kube_ldflags,$(KUBERNETES_VERSION)))
@@ -95,3 +98,5 @@ $(KUBE_SCORE): hack/tools/kube-score/go.mod
 	$(call build_tools,kube-score,github.com/zegl/kube-score/cmd/kube-score,kube-score)
 $(GOVULNCHECK): hack/tools/govulncheck/go.mod
 	$(call build_tools,govulncheck,golang.org/x/vuln/cmd/govulncheck,govulncheck)
+$(REDIS)/redis-server: hack/redis.sh
+	@hack/redis.sh '$(REDIS)' && touch $@

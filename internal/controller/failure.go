@@ -98,7 +98,7 @@ func isTransient(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsUnexpectedServerError(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
-		utilnet.IsProbableEOF(err) || errors.Is(err, context.Canceled) || errors.Is(err, day2.ErrNotHeld)
+		utilnet.IsProbableEOF(err) || errors.Is(err, context.Canceled) || errors.Is(err, day2.ErrNotHeld) || errors.Is(err, day2.ErrAgain)
 }
 
 // failures remembers since when each resource has been failing.

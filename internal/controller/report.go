@@ -31,6 +31,8 @@ const (
 	progressEvery = 250 * time.Millisecond
 	// noteLimit is the number of bytes of an event's note that the API server takes.
 	noteLimit = 1024
+	// relatedLimit is how much of a step's text tells its event from others.
+	relatedLimit = 256
 )
 
 // reporter tells people what happened: status, events, metrics.
@@ -86,9 +88,16 @@ func (r *reporter[T, W]) forget(key types.NamespacedName) {
 	delete(r.written, key)
 }
 
-// announce records an event when a resource becomes ready, stops being ready, or fails.
+// announce records an event when a resource becomes ready, stops being ready, fails, or is worked on.
 func (r *reporter[T, W]) announce(ctx context.Context, resource T, was, is kinds.Summary) {
 	teller := r.teller(resource)
+	if is.Doing.Step != "" && is.Doing != was.Doing {
+		teller.Tell(ctx, engine.Event{
+			Type: corev1.EventTypeNormal, Reason: is.Doing.Step, Action: "Step", Note: is.Doing.Text,
+			// Events that differ in their notes alone would be counted as one.
+			Related: r.field(resource, "status.step{"+cut(is.Doing.Text, relatedLimit)+"}"),
+		})
+	}
 	switch {
 	case is.Ready && !was.Ready:
 		if was.New {
@@ -101,13 +110,18 @@ func (r *reporter[T, W]) announce(ctx context.Context, resource T, was, is kinds
 	case is.Problem != "" && was.Problem != is.Problem:
 		event := engine.Event{Type: corev1.EventTypeWarning, Reason: is.ProblemReason, Action: "Report", Note: is.Problem}
 		if is.ProblemField != "" {
-			gvk := r.kind.GVK()
-			event.Related = &corev1.ObjectReference{
-				APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: resource.GetNamespace(), Name: resource.GetName(),
-				UID: resource.GetUID(), FieldPath: is.ProblemField,
-			}
+			event.Related = r.field(resource, is.ProblemField)
 		}
 		teller.Tell(ctx, event)
+	}
+}
+
+// field refers to a field of a resource.
+func (r *reporter[T, W]) field(resource T, path string) *corev1.ObjectReference {
+	gvk := r.kind.GVK()
+	return &corev1.ObjectReference{
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: resource.GetNamespace(), Name: resource.GetName(),
+		UID: resource.GetUID(), FieldPath: path,
 	}
 }
 

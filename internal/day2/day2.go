@@ -38,6 +38,11 @@ type Lease interface {
 // ErrNotHeld says that a step was not taken because another replica may lead.
 var ErrNotHeld = errors.New("not taken: this replica does not hold the lease, and another one may lead")
 
+// ErrAgain says that a step did not succeed for a reason that is likely to pass: what it acts on has
+// changed since it was decided, or a server did not answer. The next pass looks again, and people are
+// told when it lasts.
+var ErrAgain = errors.New("to be tried again")
+
 // Runner takes steps.
 type Runner struct{ lease Lease }
 

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/apply"
@@ -247,10 +248,14 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 	return err
 }
 
-// Lookup returns the owner's Secret or PersistentVolumeClaim of that name from the cache, retained
-// ones included, or nil.
+// Lookup returns the owner's object of that name from the cache, retained ones included, or nil. kind
+// is one of object.Kinds.
 func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
-	wanted := object.Empty(corev1.SchemeGroupVersion.WithKind(kind))
+	i := slices.IndexFunc(object.Kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
+	if i < 0 {
+		return nil, fmt.Errorf("look for %s %s: the operator watches no such kind", kind, name)
+	}
+	wanted := object.Empty(object.Kinds[i])
 	wanted.SetName(name)
 	wanted.SetNamespace(owner.Namespace)
 	live, err := e.applier.Get(ctx, wanted)

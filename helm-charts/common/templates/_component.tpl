@@ -11,6 +11,7 @@ Every template takes one dict, "the component". common.init fills in its identit
   podAnnotations, serviceAnnotations
   strategy    of a Deployment;  claims, claimRetention, serviceName  of a StatefulSet
   command     of the container;  handlers  what its probes do: probe to handler
+  lifecycle   of the container
 Values that not every chart lists are read with get. Names and user text are quoted: a service may well be called
 "on" or "null".
 */ -}}

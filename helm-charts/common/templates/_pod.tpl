@@ -155,6 +155,9 @@ spec:
       resources: {{ include "common.resources" . }}
       securityContext: {{ toJson $container }}
       {{- include "common.probes" . | indent 6 }}
+      {{- with get . "lifecycle" }}
+      lifecycle: {{ toJson . }}
+      {{- end }}
       {{- with $mounts }}
       volumeMounts:
         {{- range . }}

@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // container runs one container of a pod, again and again where the restart policy says so.
@@ -150,7 +152,7 @@ func (c *container) execute(v *view) int {
 	p.runs[name] = run
 	p.mu.Unlock()
 	if p.ctx.Err() != nil {
-		run.kill()
+		run.Kill()
 	}
 	probes, stopProbes := context.WithCancel(p.ctx)
 	unhealthy := make(chan struct{}, 1)
@@ -161,15 +163,15 @@ func (c *container) execute(v *view) int {
 			return
 		}
 		c.change(func(s *corev1.ContainerStatus) {
-			s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: run.began}}
+			s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: run.Began}}
 			s.ContainerID = id
 		})
 		c.watchHealth(probes, v, unhealthy)
 	})
 	select {
-	case <-run.done:
+	case <-run.Done:
 	case <-p.ctx.Done():
-		run.kill()
+		run.Kill()
 	case <-c.stop:
 		c.terminate(v, run)
 	case <-unhealthy:
@@ -181,15 +183,15 @@ func (c *container) execute(v *view) int {
 	delete(p.runs, name)
 	p.mu.Unlock()
 	reason := "Completed"
-	if run.code != 0 {
+	if run.Code != 0 {
 		reason = "Error"
 	}
-	c.terminated(id, run.code, reason, "", run.began)
-	return run.code
+	c.terminated(id, run.Code, reason, "", run.Began)
+	return run.Code
 }
 
 // launch starts the program.
-func (c *container) launch(v *view) (*process, error) {
+func (c *container) launch(v *view) (*process.Process, error) {
 	file := c.pod.logFile(c.spec.Name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
@@ -199,11 +201,11 @@ func (c *container) launch(v *view) (*process, error) {
 		return nil, err
 	}
 	defer out.Close() // the process has it
-	return c.pod.emulator.guard.start(v.argv(c.spec), v.environ(), v.dir, out)
+	return c.pod.emulator.guard.Start(v.argv(c.spec), v.environ(), v.dir, out)
 }
 
 // terminate ends a program as a kubelet does: preStop, SIGTERM, and SIGKILL at the end of the grace period.
-func (c *container) terminate(v *view, run *process) {
+func (c *container) terminate(v *view, run *process.Process) {
 	deadline := time.NewTimer(c.pod.grace())
 	defer deadline.Stop()
 	ctx, cancel := context.WithCancel(c.pod.ctx)
@@ -217,27 +219,27 @@ func (c *container) terminate(v *view, run *process) {
 	}()
 	select {
 	case <-hooked:
-		_ = run.signal(syscall.SIGTERM) // it may have ended by itself
-	case <-run.done:
+		_ = run.Signal(syscall.SIGTERM) // it may have ended by itself
+	case <-run.Done:
 		return
 	case <-deadline.C:
-		run.kill()
+		run.Kill()
 		return
 	case <-c.pod.ctx.Done():
-		run.kill()
+		run.Kill()
 		return
 	}
 	select {
-	case <-run.done:
+	case <-run.Done:
 	case <-deadline.C:
-		run.kill()
+		run.Kill()
 	case <-c.pod.ctx.Done():
-		run.kill()
+		run.Kill()
 	}
 }
 
 // postStart runs the hook after the start and reports whether the container may go on.
-func (c *container) postStart(ctx context.Context, v *view, run *process) bool {
+func (c *container) postStart(ctx context.Context, v *view, run *process.Process) bool {
 	if c.spec.Lifecycle == nil || c.spec.Lifecycle.PostStart == nil {
 		return true
 	}
@@ -245,7 +247,7 @@ func (c *container) postStart(ctx context.Context, v *view, run *process) bool {
 	defer cancel()
 	go func() {
 		select {
-		case <-run.done:
+		case <-run.Done:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -261,7 +263,7 @@ func (p *pod) signal(container string, signal syscall.Signal) error {
 	if run == nil {
 		return fmt.Errorf("container %s is not running", container)
 	}
-	if err := run.signal(signal); err != nil {
+	if err := run.Signal(signal); err != nil {
 		return fmt.Errorf("container %s: %w", container, err)
 	}
 	return nil

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // Options say what an emulator runs.
@@ -39,9 +41,9 @@ type Emulator struct {
 	api     kubernetes.Interface
 	config  *rest.Config
 	options Options
-	guard   *guard
+	guard   *process.Guard
 	dir     string // everything that pods and claims keep
-	network *network
+	network *process.Network
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -75,10 +77,10 @@ func (e *Emulator) start(ctx context.Context) error {
 	if e.dir, err = os.MkdirTemp("", "d3os-pods-"); err != nil {
 		return fmt.Errorf("make a folder for pods: %w", err)
 	}
-	if e.guard, err = newGuard(e.dir); err != nil {
+	if e.guard, err = process.NewGuard(e.dir); err != nil {
 		return err
 	}
-	if e.network, err = claimNetwork(); err != nil {
+	if e.network, err = process.ClaimNetwork(); err != nil {
 		return err
 	}
 	if err := e.layOutImages(); err != nil {
@@ -120,10 +122,10 @@ func (e *Emulator) Stop() error {
 		cancel()
 	}
 	if e.network != nil {
-		errs = append(errs, e.network.release())
+		errs = append(errs, e.network.Release())
 	}
 	if e.guard != nil {
-		errs = append(errs, e.guard.end())
+		errs = append(errs, e.guard.End())
 	}
 	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
 }

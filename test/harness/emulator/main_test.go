@@ -37,11 +37,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	switch os.Getenv("EMULATED") {
-	case "server":
+	if os.Getenv("EMULATED") != "" {
 		os.Exit(serve(os.Args[1:]))
-	case "orphan":
-		emulator.Orphan()
 	}
 	os.Exit(run(m))
 }

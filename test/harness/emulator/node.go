@@ -46,7 +46,7 @@ func (e *Emulator) addNode(ctx context.Context, name string) error {
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: label, Value: e.options.Namespace, Effect: corev1.TaintEffectPreferNoSchedule}}},
 		Status: corev1.NodeStatus{
 			Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{nodeReady(corev1.ConditionTrue)},
-			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: e.network.host()}, {Type: corev1.NodeHostName, Address: name}},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: e.network.Host()}, {Type: corev1.NodeHostName, Address: name}},
 		},
 	}
 	if _, err := e.api.CoreV1().Nodes().Create(ctx, object, metav1.CreateOptions{}); err != nil {

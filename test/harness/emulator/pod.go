@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // often is how often what is not watched is looked at again: what a container waits for, and the files of volumes.
@@ -38,7 +40,7 @@ type pod struct {
 	mu       sync.Mutex
 	object   *corev1.Pod // as last seen or written
 	statuses map[string]*corev1.ContainerStatus
-	runs     map[string]*process
+	runs     map[string]*process.Process
 	views    map[string]*view
 	ready    bool // its init containers are done
 	phase    corev1.PodPhase
@@ -48,10 +50,10 @@ type pod struct {
 
 func newPod(e *Emulator, n *node, object *corev1.Pod) *pod {
 	p := &pod{
-		emulator: e, node: n, name: object.Name, uid: object.UID, spec: object.Spec.DeepCopy(), address: e.network.next(),
+		emulator: e, node: n, name: object.Name, uid: object.UID, spec: object.Spec.DeepCopy(), address: e.network.Next(),
 		dir:      filepath.Join(e.dir, "pods", string(object.UID)),
 		deleting: make(chan struct{}), ended: make(chan struct{}), dirty: make(chan struct{}, 1),
-		object: object, statuses: map[string]*corev1.ContainerStatus{}, runs: map[string]*process{}, views: map[string]*view{}, began: now(), tokens: map[string]string{},
+		object: object, statuses: map[string]*corev1.ContainerStatus{}, runs: map[string]*process.Process{}, views: map[string]*view{}, began: now(), tokens: map[string]string{},
 	}
 	p.ctx, p.cancel = context.WithCancel(n.ctx)
 	return p
@@ -191,7 +193,7 @@ func (p *pod) addressed() *corev1.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	object := p.object.DeepCopy()
-	object.Status.PodIP, object.Status.HostIP = p.address, p.emulator.network.host()
+	object.Status.PodIP, object.Status.HostIP = p.address, p.emulator.network.Host()
 	return object
 }
 

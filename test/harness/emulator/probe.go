@@ -168,18 +168,18 @@ func (c *container) exec(ctx context.Context, v *view, command []string) error {
 		return err
 	}
 	defer out.Close() // the process has it
-	run, err := c.pod.emulator.guard.start(argv, v.environ(), v.dir, out)
+	run, err := c.pod.emulator.guard.Start(argv, v.environ(), v.dir, out)
 	if err != nil {
 		return err
 	}
 	select {
-	case <-run.done:
+	case <-run.Done:
 	case <-ctx.Done():
-		run.kill()
+		run.Kill()
 		return ctx.Err()
 	}
-	if run.code != 0 {
-		return fmt.Errorf("%s exited with code %d", argv[0], run.code)
+	if run.Code != 0 {
+		return fmt.Errorf("%s exited with code %d", argv[0], run.Code)
 	}
 	return nil
 }

@@ -207,7 +207,7 @@ func (p *pod) status(object *corev1.Pod) corev1.PodStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := *object.Status.DeepCopy()
-	host := p.emulator.network.host()
+	host := p.emulator.network.Host()
 	s.HostIP, s.HostIPs = host, []corev1.HostIP{{IP: host}}
 	s.PodIP, s.PodIPs = p.address, []corev1.PodIP{{IP: p.address}}
 	if s.StartTime == nil {

@@ -66,26 +66,3 @@ func TestQuantityIsRoundedUp(t *testing.T) {
 		}
 	}
 }
-
-func TestAddressesAreNotGivenTwice(t *testing.T) {
-	first, err := claimNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.release() //nolint:errcheck // the process ends
-	second, err := claimNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.release() //nolint:errcheck // the process ends
-	seen := map[string]bool{first.host(): true}
-	for range 3000 {
-		for _, n := range []*network{first, second} {
-			address := n.next()
-			if seen[address] {
-				t.Fatalf("%s is given twice", address)
-			}
-			seen[address] = true
-		}
-	}
-}

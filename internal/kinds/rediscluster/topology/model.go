@@ -27,6 +27,16 @@ const (
 	Unknown Verdict = "Unknown"
 )
 
+// The phases of a model.
+const (
+	PhaseNone      = "None"      // nothing exists yet
+	PhaseCreating  = "Creating"  // slots were never assigned
+	PhaseRunning   = "Running"   // all slots are served, and every shard has the replicas that it should have
+	PhaseFailed    = "Failed"    // slots are not served, or redundancy is missing, and no change that was asked for explains it
+	PhaseScaling   = "Scaling"   // shards, replicas or slots are being added, moved or removed
+	PhaseUpgrading = "Upgrading" // pods are being replaced by those of another revision
+)
+
 // Model is the cluster as a whole.
 type Model struct {
 	Verdict Verdict

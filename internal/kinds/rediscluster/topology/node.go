@@ -42,6 +42,9 @@ type Node struct {
 	Version     string // redis_version, such as 7.0.15
 	// Settings are the values that the node has of the settings that were asked for.
 	Settings map[string]string
+	// SlotKeys are the keys that the node holds of each slot that is open on any node (COUNTKEYSINSLOT).
+	// Every reached master is asked for every such slot; nothing is decided about one that is missing.
+	SlotKeys map[int]int64
 	// Functions is the digest of FUNCTION DUMP, empty when the node has none.
 	Functions string
 	// At is when the node was read, by its own clock. The times in View are by the same clock.
@@ -91,8 +94,11 @@ type Record struct {
 	Nodes map[string]string `json:"nodes,omitempty"`
 	// Table says where slots go, for AssignReceive; nil when there is nothing to move by table.
 	Table *Table `json:"table,omitempty"`
-	// Consents are the values of the annotation accept-data-loss that were acted upon.
+	// Consents are the values of the annotation accept-data-loss that were acted upon. One that is still
+	// in the annotation counts only once: it does not cover a later loss of the same slots.
 	Consents []string `json:"consents,omitempty"`
+	// Accepted are the slots whose loss was consented to and that no node owns yet.
+	Accepted SlotSet `json:"accepted,omitempty"`
 }
 
 // Table is the targets of AssignReceive, made once for one generation and then followed.

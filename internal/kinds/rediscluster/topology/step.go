@@ -19,7 +19,7 @@ const (
 	ActionForget      Action = "Forget"      // CLUSTER FORGET of ID on every node of On, in one pass
 	ActionReset       Action = "Reset"       // CLUSTER RESET HARD on Node; only a node that owns nothing and has no keys
 	ActionFailover    Action = "Failover"    // CLUSTER FAILOVER on Node, a replica; Mode is "", FORCE or TAKEOVER
-	ActionMoveSlots   Action = "MoveSlots"   // Slots from Node to Target, for as long as a pass may take
+	ActionMoveSlots   Action = "MoveSlots"   // Slots from Node to Target, for as long as a pass may take; On are the other masters, told last
 	ActionMarkSlot    Action = "MarkSlot"    // CLUSTER SETSLOT on Node: Mode is IMPORTING, MIGRATING or STABLE, ID the other node
 	ActionAssignSlot  Action = "AssignSlot"  // CLUSTER SETSLOT NODE ID on the nodes of On, in that order
 	ActionFlush       Action = "Flush"       // FLUSHALL on Node: a stale copy that two proofs show to be one
@@ -28,6 +28,14 @@ const (
 	ActionDeletePod   Action = "DeletePod"   // so that its StatefulSet makes it anew
 	ActionDeleteClaim Action = "DeleteClaim" // of a pod that is gone for good; only where the resource asks for it
 )
+
+// ModeConsent is the Mode of a Flush or Reset of a node whose data a person gave up by its id: it may own
+// slots by its own word, and hold keys.
+const ModeConsent = "CONSENT"
+
+// ModeStale is the Mode of a Reset of a replica that the cluster has forgotten and whose keys are copies
+// of what a member owns: it may hold keys, and loses them.
+const ModeStale = "STALE"
 
 // Place is a node that a step acts on. The step is refused when the pod's UID, its address or the node
 // id at that address is no longer this one.
@@ -47,6 +55,16 @@ type Step struct {
 	Mode         string
 	Settings     map[string]string
 	Record       *Record
+
+	// Batch are commands of the same action that are sent in one pass; the fields above, but for Action
+	// and Message, are empty then. None depends on another, so their order is free, one that fails does
+	// not keep back the others, and a crash between two of them leaves what the next observation shows:
+	// some nodes met, some slots added. The decision about the rest is then the same.
+	Batch []Step
+	// Interval is how long the same Action is not sent to the same Node again: a failover is accepted
+	// at once and takes a while, and one that is begun again each second may never end. Whoever takes
+	// steps may forget it, in a restart, at the cost of one command too many.
+	Interval time.Duration
 }
 
 // Decision is what Decide says.

@@ -1,7 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package emulator
+// Package process runs programs as processes of this machine for tests, and gives them loopback addresses. Nothing is
+// left of them when the process of the test has ended, however that came about.
+package process
 
 import (
 	"errors"
@@ -18,18 +20,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// process is a program that runs, with all that it starts in its process group.
-type process struct {
+// Process is a program that runs, with all that it starts in its process group.
+type Process struct {
 	cmd    *exec.Cmd
-	began  metav1.Time
-	code   int           // its exit code, 128 and the signal that ended it; when done is closed
-	done   chan struct{} // closed when it has ended
+	Began  metav1.Time
+	Code   int           // its exit code, 128 and the signal that ended it; when Done is closed
+	Done   chan struct{} // closed when it has ended
 	mu     sync.Mutex
 	reaped bool // its number may be another's
 }
 
-// start runs a program. The guard's mark is in its environment.
-func (g *guard) start(argv, env []string, dir string, out *os.File) (*process, error) {
+// Start runs a program. The guard's mark is in its environment.
+func (g *Guard) Start(argv, env []string, dir string, out *os.File) (*Process, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("there is no command")
 	}
@@ -38,7 +40,7 @@ func (g *guard) start(argv, env []string, dir string, out *os.File) (*process, e
 		return nil, err
 	}
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: append(env, g.mark), Dir: dir, Stdout: out, Stderr: out, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
-	p := &process{cmd: cmd, began: now(), done: make(chan struct{})}
+	p := &Process{cmd: cmd, Began: metav1.Now().Rfc3339Copy(), Done: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}
@@ -62,7 +64,7 @@ func lookPath(name string, env []string) (string, error) {
 }
 
 // wait waits for the program's end and kills what it leaves, as the end of a container does.
-func (p *process) wait() {
+func (p *Process) wait() {
 	for errors.Is(unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
 	p.mu.Lock()
@@ -71,15 +73,15 @@ func (p *process) wait() {
 	_ = p.cmd.Wait() // the state has it
 	p.mu.Unlock()
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		p.code = 128 + int(status.Signal())
+		p.Code = 128 + int(status.Signal())
 	} else {
-		p.code = p.cmd.ProcessState.ExitCode()
+		p.Code = p.cmd.ProcessState.ExitCode()
 	}
-	close(p.done)
+	close(p.Done)
 }
 
-// signal sends a signal to the program and all that it has started.
-func (p *process) signal(signal syscall.Signal) error {
+// Signal sends a signal to the program and all that it has started.
+func (p *Process) Signal(signal syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reaped {
@@ -88,15 +90,15 @@ func (p *process) signal(signal syscall.Signal) error {
 	return syscall.Kill(-p.cmd.Process.Pid, signal)
 }
 
-// kill ends the program and waits until it has ended.
-func (p *process) kill() {
-	_ = p.signal(syscall.SIGKILL) // it may have ended by itself
-	<-p.done
+// Kill ends the program and waits until it has ended.
+func (p *Process) Kill() {
+	_ = p.Signal(syscall.SIGKILL) // it may have ended by itself
+	<-p.Done
 }
 
-// guard outlives this process: at its end, however that comes about, the guard kills every process that has its mark
+// Guard outlives this process: at its end, however that comes about, the guard kills every process that has its mark
 // in the environment, and removes the files. It waits until the pipe that only this process writes to closes.
-type guard struct {
+type Guard struct {
 	mark     string
 	cmd      *exec.Cmd
 	lifeline io.WriteCloser
@@ -112,8 +114,9 @@ for i in 1 2 3 4 5; do
 	done
 done; rm -rf "$1"`
 
-func newGuard(dir string) (*guard, error) {
-	g := &guard{mark: "D3OS_EMULATOR=" + dir}
+// NewGuard starts a guard of the processes that it starts itself, and of a folder of files.
+func NewGuard(dir string) (*Guard, error) {
+	g := &Guard{mark: "D3OS_EMULATOR=" + dir}
 	g.cmd = exec.Command("sh", "-c", guardScript, g.mark, dir)
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is not for it
 	var err error
@@ -121,15 +124,15 @@ func newGuard(dir string) (*guard, error) {
 		err = g.cmd.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("guard the emulator's processes: %w", err)
+		return nil, fmt.Errorf("guard processes: %w", err)
 	}
 	return g, nil
 }
 
-// end kills what is left.
-func (g *guard) end() error {
+// End kills what is left.
+func (g *Guard) End() error {
 	if err := errors.Join(g.lifeline.Close(), g.cmd.Wait()); err != nil {
-		return fmt.Errorf("end the emulator's processes: %w", err)
+		return fmt.Errorf("end processes: %w", err)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package emulator
+package process
 
 import (
 	"bufio"
@@ -21,9 +21,9 @@ import (
 // orphan is what the test binary does when it is told so: it starts a process that starts another one in a session
 // of its own, says their numbers and waits to be killed.
 func orphan() {
-	g, err := newGuard(os.Getenv("FOLDER"))
+	g, err := NewGuard(os.Getenv("FOLDER"))
 	if err == nil {
-		_, err = g.start([]string{"sh", "-c", "setsid sleep 600 & echo $$ $!; wait"}, []string{"PATH=/usr/bin:/bin"}, "/", os.Stdout)
+		_, err = g.Start([]string{"sh", "-c", "setsid sleep 600 & echo $$ $!; wait"}, []string{"PATH=/usr/bin:/bin"}, "/", os.Stdout)
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -32,13 +32,20 @@ func orphan() {
 	select {}
 }
 
+func TestMain(m *testing.M) {
+	if os.Getenv("ORPHAN") != "" {
+		orphan()
+	}
+	os.Exit(m.Run())
+}
+
 func TestProcessesEndWithTheTestsProcess(t *testing.T) {
 	folder := t.TempDir() + "/pods"
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "EMULATED=orphan", "FOLDER="+folder)
+	cmd.Env = append(os.Environ(), "ORPHAN=yes", "FOLDER="+folder)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -1,0 +1,73 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+)
+
+// info is what INFO says, by name.
+type info map[string]string
+
+// parseInfo reads the answer to INFO. It refuses one that lacks what nodes are judged by.
+func parseInfo(text string) (info, error) {
+	said := info{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if name, value, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, "#") {
+			said[name] = value
+		}
+	}
+	for _, name := range []string{"redis_version", "role", "used_memory", "maxmemory"} {
+		if said[name] == "" {
+			return nil, fmt.Errorf("its INFO lacks %s", name)
+		}
+	}
+	if role := said["role"]; role != "master" && role != "slave" {
+		return nil, fmt.Errorf("its INFO has the unknown role %q", role)
+	}
+	return said, nil
+}
+
+// number returns a number, 0 if there is none of that name.
+func (i info) number(name string) int64 {
+	n, err := strconv.ParseInt(i[name], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (i info) is(name, value string) bool { return i[name] == value }
+
+// keys returns the number of keys; a cluster has database 0 alone.
+func (i info) keys() int64 {
+	for field := range strings.SplitSeq(i["db0"], ",") {
+		if count, ok := strings.CutPrefix(field, "keys="); ok {
+			n, err := strconv.ParseInt(count, 10, 64)
+			if err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+func (i info) fill(node *topology.Node) {
+	node.Version = i["redis_version"]
+	node.Keys, node.UsedMemory, node.MaxMemory = i.keys(), i.number("used_memory"), i.number("maxmemory")
+	node.Saving = i.is("rdb_bgsave_in_progress", "1") || i.is("aof_rewrite_in_progress", "1") || i.is("aof_rewrite_scheduled", "1")
+	node.Replication = topology.Replication{
+		Master: i.is("role", "master"), Offset: i.number("master_repl_offset"), Replicas: int(i.number("connected_slaves")),
+	}
+	if !node.Replication.Master {
+		node.Replication.MasterHost, node.Replication.MasterPort = i["master_host"], int(i.number("master_port"))
+		node.Replication.LinkUp, node.Replication.Syncing = i.is("master_link_status", "up"), i.is("master_sync_in_progress", "1")
+		node.Replication.Offset = i.number("slave_repl_offset")
+	}
+}

@@ -1,0 +1,191 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+)
+
+// on proves the step's node and sends it commands.
+func (t *taker) on(ctx context.Context, commands ...command) error {
+	node, err := t.prove(ctx, t.Step.Node)
+	if err != nil {
+		return err
+	}
+	_, err = node.do(ctx, commands...)
+	return err
+}
+
+func (t *taker) setEpoch(ctx context.Context) error {
+	return t.on(ctx, command{"CLUSTER", "SET-CONFIG-EPOCH", t.Step.Epoch})
+}
+
+// meet introduces the step's node to the target. That the target has accepted the password and told its id keeps
+// nodes of other clusters out, which may have got the address in the meantime: the cluster bus has no password.
+func (t *taker) meet(ctx context.Context) error {
+	links, err := t.proveAll(ctx, t.Step.Node, t.Step.Target)
+	if err != nil {
+		return err
+	}
+	_, err = links[0].do(ctx, command{"CLUSTER", "MEET", t.Step.Target.IP, Port})
+	return err
+}
+
+func (t *taker) addSlots(ctx context.Context) error {
+	// ADDSLOTSRANGE is of Redis 7. Both take all slots or none.
+	add := command{"CLUSTER", "ADDSLOTS"}
+	for slot := range t.Step.Slots.All {
+		add = append(add, slot)
+	}
+	if len(add) == 2 {
+		return refuse("the step names no slots")
+	}
+	return t.on(ctx, add)
+}
+
+func (t *taker) replicate(ctx context.Context) error {
+	links, err := t.proveAll(ctx, t.Step.Node, t.Step.Target)
+	if err != nil {
+		return err
+	}
+	target, _, err := links[1].self(ctx)
+	if err != nil {
+		return err
+	}
+	if !target.Master {
+		return refuse("%s is to replicate %s, which is not a master", t.Step.Node.Pod, t.Step.Target.Pod)
+	}
+	_, err = links[0].do(ctx, command{"CLUSTER", "REPLICATE", t.Step.Target.ID})
+	return err
+}
+
+// forget removes a node from the views of all others at once: while one of them still knows it, the others learn of
+// it again after a minute. So nothing is sent unless all are reached.
+func (t *taker) forget(ctx context.Context) error {
+	links, err := t.proveAll(ctx, t.Step.On...)
+	if err != nil {
+		return err
+	}
+	return each(len(links), func(i int) error {
+		_, err := links[i].do(ctx, command{"CLUSTER", "FORGET", t.Step.ID})
+		if err != nil && isAnswer(err) && strings.Contains(err.Error(), "Unknown node") {
+			return nil
+		}
+		return err
+	})
+}
+
+// slotless proves that the step's node owns no slot by its own word, and returns it with its number of keys. Where a
+// person gave up the node's data by its id, the id is proof enough.
+func (t *taker) slotless(ctx context.Context) (*link, int64, error) {
+	node, err := t.prove(ctx, t.Step.Node)
+	if err != nil {
+		return nil, 0, err
+	}
+	own, _, err := node.self(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if own.Owned.Len() > 0 && t.Step.Mode != topology.ModeConsent {
+		return nil, 0, refuse("%s owns slots %s", t.Step.Node.Pod, own.Owned)
+	}
+	answers, err := node.do(ctx, command{"DBSIZE"})
+	if err != nil {
+		return nil, 0, err
+	}
+	keys, err := answers[0].Int64()
+	return node, keys, err
+}
+
+func (t *taker) reset(ctx context.Context) error {
+	node, keys, err := t.slotless(ctx)
+	if err != nil {
+		return err
+	}
+	if own, _, err := node.self(ctx); err != nil {
+		return err
+	} else if own.Master && keys > 0 && t.Step.Mode != topology.ModeConsent {
+		return refuse("%s holds %d keys", t.Step.Node.Pod, keys)
+	}
+	_, err = node.do(ctx, command{"CLUSTER", "RESET", "HARD"})
+	return err
+}
+
+func (t *taker) flush(ctx context.Context) error {
+	node, _, err := t.slotless(ctx)
+	if err != nil {
+		return err
+	}
+	if own, _, err := node.self(ctx); err != nil {
+		return err
+	} else if !own.Master {
+		return refuse("%s is a replica", t.Step.Node.Pod)
+	}
+	_, err = node.do(ctx, command{"FLUSHALL"})
+	return err
+}
+
+// failover asks a replica to take over. It is accepted, not done, when this returns.
+func (t *taker) failover(ctx context.Context) error {
+	node, err := t.prove(ctx, t.Step.Node)
+	if err != nil {
+		return err
+	}
+	own, _, err := node.self(ctx)
+	if err != nil {
+		return err
+	}
+	if !own.Replica {
+		return refuse("%s is not a replica", t.Step.Node.Pod)
+	}
+	if master := t.Step.Target.ID; master != "" && own.MasterID != master {
+		return refuse("%s is a replica of %s, the step is for one of %s", t.Step.Node.Pod, own.MasterID, master)
+	}
+	failover := command{"CLUSTER", "FAILOVER"}
+	if t.Step.Mode != "" {
+		failover = append(failover, t.Step.Mode)
+	}
+	_, err = node.do(ctx, failover)
+	return err
+}
+
+func (t *taker) functions(ctx context.Context) error {
+	links, err := t.proveAll(ctx, t.Step.Node, t.Step.Target)
+	if err != nil {
+		return err
+	}
+	answers, err := links[0].do(ctx, command{"FUNCTION", "DUMP"})
+	if err != nil {
+		return err
+	}
+	dump, err := answers[0].Text()
+	if err != nil {
+		return err
+	}
+	_, err = links[1].do(ctx, command{"FUNCTION", "RESTORE", dump, "REPLACE"})
+	return err
+}
+
+func (t *taker) configure(ctx context.Context) error {
+	var commands []command
+	for _, name := range slices.Sorted(maps.Keys(t.Step.Settings)) {
+		// One by one, because Redis 6.2 takes one name only.
+		commands = append(commands, command{"CONFIG", "SET", name, t.Step.Settings[name]})
+	}
+	return t.on(ctx, commands...)
+}
+
+// ids returns the ids of nodes.
+func ids(places []topology.Place) map[string]bool {
+	found := map[string]bool{}
+	for _, place := range places {
+		found[place.ID] = true
+	}
+	return found
+}

@@ -1,0 +1,367 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+)
+
+// Slots are moved a few at a time: as many as have about so many keys together. Each is open for as long as its
+// keys take, and clients are sent to and fro (ASK) for open slots alone.
+const (
+	slotsAtOnce = 32
+	keysAtOnce  = 512
+)
+
+// mover moves slots from one master to another.
+//
+// The order for each slot is the one that a crash at any point leaves repairable: IMPORTING on the target, MIGRATING
+// on the source, the keys, and when no master but the target holds any: NODE on the target, the source, the others.
+// Whoever continues finds the marks, or finds the slot at the target by the target's own word, and goes on from there.
+//
+// The target claims a slot with a config epoch above all that it knows of. If it has not heard yet that the source has a
+// higher one (because the source has just received slots itself), the source's next message takes the slot back, and
+// the target deletes its keys. So nothing is opened or assigned before the target knows the source's epoch.
+type mover struct {
+	*taker
+	source, target *link
+	others         []*link // every other living master
+	until, hard    time.Time
+}
+
+func (t *taker) moveSlots(ctx context.Context) error {
+	places := []topology.Place{t.Step.Node, t.Step.Target}
+	for _, place := range t.Step.On {
+		if place.ID != t.Step.Node.ID && place.ID != t.Step.Target.ID {
+			places = append(places, place)
+		}
+	}
+	// What is open when the slice ends is finished, up to twice the time.
+	slice := t.servers.options.Slice
+	m := &mover{taker: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice)}
+	if deadline, ok := ctx.Deadline(); ok {
+		for _, end := range []*time.Time{&m.until, &m.hard} {
+			if last := deadline.Add(-time.Second); last.Before(*end) {
+				*end = last
+			}
+		}
+	}
+	links, err := t.proveAll(ctx, places...)
+	if err != nil {
+		return err
+	}
+	m.source, m.target, m.others = links[0], links[1], links[2:]
+	rest := slices.Collect(t.Step.Slots.All)
+	for len(rest) > 0 && m.more(ctx, m.until) {
+		moved, err := m.some(ctx, rest[:min(len(rest), slotsAtOnce)])
+		if err != nil {
+			return fmt.Errorf("move slots from %s to %s: %w", t.Step.Node.Pod, t.Step.Target.Pod, err)
+		}
+		rest = rest[moved:]
+	}
+	return nil
+}
+
+func (m *mover) more(ctx context.Context, end time.Time) bool { return ctx.Err() == nil && time.Now().Before(end) }
+
+// some moves the first of the slots, as many as it likes, and returns how many.
+func (m *mover) some(ctx context.Context, slots []int) (int, error) {
+	now, err := m.acquainted(ctx, slots)
+	if err != nil {
+		return 0, err
+	}
+	slots = now.few(slots)
+	var toOpen, toAccept, moving, toName []int
+	for _, slot := range slots {
+		state, err := m.judge(now, slot)
+		switch {
+		case err != nil:
+			return 0, err
+		case state == slotMoved:
+			continue
+		case state == slotAtTarget:
+			toName = append(toName, slot)
+			continue
+		}
+		if now.target.Importing[slot] == "" {
+			toAccept = append(toAccept, slot)
+		}
+		if now.source.Migrating[slot] == "" {
+			toOpen = append(toOpen, slot)
+		}
+		moving = append(moving, slot)
+	}
+	if _, err := m.target.do(ctx, setSlot(toAccept, "IMPORTING", m.source.place.ID)...); err != nil {
+		return 0, err
+	}
+	if _, err := m.source.do(ctx, setSlot(toOpen, "MIGRATING", m.target.place.ID)...); err != nil {
+		return 0, err
+	}
+	drained, err := m.drain(ctx, moving)
+	if err != nil {
+		return 0, err
+	}
+	if err := m.assign(ctx, drained, toName); err != nil {
+		return 0, err
+	}
+	return len(slots), nil
+}
+
+// sight is what source and target say of slots.
+type sight struct {
+	source, target topology.Entry
+	owner          map[int]string // by the target's word
+	epoch          uint64         // of the source, by the target's word
+	keys, stale    map[int]int64  // at the source, at the target
+}
+
+// look asks source and target, both at once.
+func (m *mover) look(ctx context.Context, slots []int) (*sight, error) {
+	now := &sight{owner: map[int]string{}}
+	links := []*link{m.source, m.target}
+	var view []topology.Entry
+	err := each(len(links), func(i int) error {
+		answers, err := links[i].do(ctx, append([]command{{"CLUSTER", "NODES"}}, countKeys(slots)...)...)
+		if err != nil {
+			return err
+		}
+		own, all, err := links[i].parse(answers[0])
+		if err != nil {
+			return err
+		}
+		counts, err := readCounts(slots, answers[1:])
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			now.source, now.keys = own, counts
+		} else {
+			now.target, now.stale, view = own, counts, all
+		}
+		return m.knowsAll(all, links[i].place)
+	})
+	for _, entry := range view {
+		if entry.ID == m.source.place.ID {
+			now.epoch = entry.Epoch
+		}
+		for _, slot := range slots {
+			if entry.Owned.Has(slot) {
+				now.owner[slot] = entry.ID
+			}
+		}
+	}
+	return now, err
+}
+
+// acquainted looks until the target knows the config epoch of the source, which nodes tell each other in a second.
+func (m *mover) acquainted(ctx context.Context, slots []int) (*sight, error) {
+	for tick := time.Tick(20 * time.Millisecond); ; {
+		now, err := m.look(ctx, slots)
+		if err != nil || now.epoch >= now.source.Epoch {
+			return now, err
+		}
+		if !m.more(ctx, m.until) {
+			return nil, refuse("%s has not heard yet that %s has config epoch %d", m.target.place.Pod, m.source.place.Pod, now.source.Epoch)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick:
+		}
+	}
+}
+
+// few returns the first of the slots: one, and more while they have few keys.
+func (s *sight) few(slots []int) []int {
+	keys := int64(0)
+	for i, slot := range slots {
+		keys += s.keys[slot]
+		if i > 0 && keys > keysAtOnce {
+			return slots[:i]
+		}
+	}
+	return slots
+}
+
+// slotState is how far the move of a slot has come.
+type slotState int
+
+const (
+	slotAtSource slotState = iota // its keys are at the source, or some of them
+	slotAtTarget                  // the target owns it, and the source has not heard of it
+	slotMoved                     // the target owns it, and the source knows
+)
+
+// judge says how far the move of a slot has come. It refuses what no interrupted move leaves behind.
+func (m *mover) judge(now *sight, slot int) (slotState, error) {
+	source, target := m.source.place, m.target.place
+	importing, migrating := now.target.Importing[slot], now.source.Migrating[slot]
+	switch {
+	case !now.source.Master || !now.target.Master:
+		return 0, refuse("%s and %s are not both masters any more", source.Pod, target.Pod)
+	case now.target.Owned.Has(slot):
+		if now.keys[slot] > 0 {
+			return 0, refuse("%s owns slot %d, and %s still holds %d keys of it", target.Pod, slot, source.Pod, now.keys[slot])
+		}
+		if now.source.Owned.Has(slot) || migrating != "" {
+			return slotAtTarget, nil
+		}
+		return slotMoved, nil
+	case !now.source.Owned.Has(slot):
+		return 0, refuse("%s does not own slot %d", source.Pod, slot)
+	case now.owner[slot] != source.ID:
+		return 0, refuse("slot %d belongs to %s (%s), but to %q in the view of %s", slot, source.Pod, source.ID, now.owner[slot], target.Pod)
+	case migrating != "" && migrating != target.ID:
+		return 0, refuse("slot %d of %s is being moved to %s", slot, source.Pod, migrating)
+	case importing != "" && importing != source.ID:
+		return 0, refuse("%s is taking slot %d from %s", target.Pod, slot, importing)
+	case importing == "" && now.stale[slot] > 0:
+		return 0, refuse("%s holds %d keys of slot %d that did not come from %s by this move", target.Pod, now.stale[slot], slot, source.Pod)
+	}
+	return slotAtSource, nil
+}
+
+// assign gives the drained slots to the target, and tells everybody else of these and of those that it already owns.
+// That the source still owns them is looked at once more, after the last key has gone.
+func (m *mover) assign(ctx context.Context, drained, owned []int) error {
+	if len(drained) > 0 {
+		now, err := m.look(ctx, drained)
+		if err != nil {
+			return err
+		}
+		for _, slot := range drained {
+			if _, err := m.judge(now, slot); err != nil {
+				return err
+			}
+			if now.target.Importing[slot] != m.source.place.ID || now.source.Migrating[slot] != m.target.place.ID || now.keys[slot] > 0 || now.epoch < now.source.Epoch {
+				return refuse("slot %d changed while it was moved", slot)
+			}
+		}
+		if err := each(len(m.others), func(i int) error { return m.others[i].holdsNone(ctx, drained) }); err != nil {
+			return err
+		}
+	}
+	name := append(slices.Clone(drained), owned...)
+	for _, l := range []*link{m.target, m.source} {
+		if _, err := l.do(ctx, setSlot(name, "NODE", m.target.place.ID)...); err != nil {
+			return err
+		}
+	}
+	return each(len(m.others), func(i int) error {
+		_, err := m.others[i].do(ctx, setSlot(name, "NODE", m.target.place.ID)...)
+		return err
+	})
+}
+
+// drain moves the keys of open slots, in rounds: each round moves Pipeline keys of each of some slots, and asks for
+// the next. It returns the slots that have no keys left; when the time is up, those are not all.
+func (m *mover) drain(ctx context.Context, slots []int) ([]int, error) {
+	keys := map[int][]any{}
+	if err := m.ask(ctx, slots, keys); err != nil {
+		return nil, err
+	}
+	for {
+		var round, left []int
+		n := 0
+		for _, slot := range slots {
+			if len(keys[slot]) == 0 {
+				continue
+			}
+			left = append(left, slot)
+			// The source serves nobody else until it has answered all that came in one go.
+			if n == 0 || n+len(keys[slot]) <= m.Pipeline {
+				round = append(round, slot)
+				n += len(keys[slot])
+			}
+		}
+		if len(left) == 0 || !m.more(ctx, m.hard) {
+			return slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return len(keys[slot]) > 0 }), nil
+		}
+		if err := m.migrate(ctx, round, keys, false); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ask reads the next keys of slots at the source.
+func (m *mover) ask(ctx context.Context, slots []int, keys map[int][]any) error {
+	commands := make([]command, 0, len(slots))
+	for _, slot := range slots {
+		commands = append(commands, command{"CLUSTER", "GETKEYSINSLOT", slot, m.Pipeline})
+	}
+	answers, err := m.source.do(ctx, commands...)
+	for i, slot := range slots {
+		if err == nil {
+			keys[slot], err = answers[i].Slice()
+		}
+	}
+	return err
+}
+
+// migrate moves the keys, and reads the next ones of the same slots.
+//
+// After an error, some of the keys may be on both nodes (the source has not heard that the target has them). Then
+// the target answers BUSYKEY. The source owns the slot, so it has what clients wrote last, and the target's copy can
+// only have come from it, because the slot was opened for this source when the target had no key of it: REPLACE is right.
+func (m *mover) migrate(ctx context.Context, slots []int, keys map[int][]any, replace bool) error {
+	commands := make([]command, 0, 2*len(slots))
+	for _, slot := range slots {
+		commands = append(commands, m.migration(keys[slot], replace), command{"CLUSTER", "GETKEYSINSLOT", slot, m.Pipeline})
+	}
+	answers, err := m.source.all(ctx, commands)
+	if err != nil {
+		return err
+	}
+	var busy []int // those whose keys are on both
+	for i, slot := range slots {
+		moved, next := answers[2*i], answers[2*i+1]
+		switch err := moved.Err(); {
+		case err == nil:
+		case strings.Contains(err.Error(), "BUSYKEY") && !replace:
+			busy = append(busy, slot)
+		default:
+			return fmt.Errorf("slot %d: %s of %s: %w", slot, commands[2*i], m.source.place.Pod, err)
+		}
+		if keys[slot], err = next.Slice(); err != nil && !errors.Is(err, redis.Nil) {
+			return fmt.Errorf("slot %d: %s of %s: %w", slot, commands[2*i+1], m.source.place.Pod, err)
+		}
+	}
+	if len(busy) == 0 {
+		return nil
+	}
+	now, err := m.look(ctx, busy)
+	if err != nil {
+		return err
+	}
+	for _, slot := range busy {
+		if state, err := m.judge(now, slot); err != nil || state != slotAtSource || now.target.Importing[slot] != m.source.place.ID {
+			return errors.Join(err, refuse("keys of slot %d are on %s and on %s, and the slot is not open between them", slot, m.source.place.Pod, m.target.place.Pod))
+		}
+	}
+	return m.migrate(ctx, busy, keys, true)
+}
+
+func (m *mover) migration(keys []any, replace bool) command {
+	host, timeout := m.target.place.IP, commandTimeout/2
+	c := command{"MIGRATE", host, strconv.Itoa(Port), "", 0, timeout.Milliseconds()}
+	if replace {
+		c = append(c, "REPLACE")
+	}
+	switch {
+	case m.Access.Username != "":
+		c = append(c, "AUTH2", m.Access.Username, m.Access.Password)
+	case m.Access.Password != "":
+		c = append(c, "AUTH", m.Access.Password)
+	}
+	return append(append(c, "KEYS"), keys...)
+}

@@ -1,0 +1,175 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+)
+
+// A node that did not answer in time is given this much in the next passes, so that a cluster that cannot
+// be reached does not keep a worker of the operator busy. Each fifth time it is given the whole time again.
+const impatience = 4
+
+// Read fills in what the Redis of each node says: everything from Reached on in topology.Node. It asks all
+// nodes at once, so that one that does not answer delays no other, and takes as long as Options.ReadTimeout at
+// most (twice that where slots are open, whose keys are counted then). The names of settings say which of Redis' configuration parameters are read. Connections to pods of the
+// cluster that are not among nodes are dropped.
+func (s *Servers) Read(ctx context.Context, cluster string, access Access, nodes []topology.Node, settings []string) {
+	s.keep(cluster, nodes)
+	var all sync.WaitGroup
+	for i := range nodes {
+		node := &nodes[i]
+		if node.IP == "" {
+			node.Problem = "the pod has no address"
+			continue
+		}
+		all.Go(func() { s.read(ctx, s.peer(cluster, access, node.UID, node.IP), node, settings) })
+	}
+	all.Wait()
+	s.countOpen(ctx, cluster, access, nodes)
+}
+
+// countOpen asks every master that was reached how many keys it holds of the slots that are open anywhere.
+func (s *Servers) countOpen(ctx context.Context, cluster string, access Access, nodes []topology.Node) {
+	open := map[int]bool{}
+	for _, node := range nodes {
+		for _, entry := range node.View {
+			for slot := range entry.Migrating {
+				open[slot] = true
+			}
+			for slot := range entry.Importing {
+				open[slot] = true
+			}
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	slots := slices.Sorted(maps.Keys(open))
+	within, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range nodes {
+		node := &nodes[i]
+		if !node.Reached || !node.Replication.Master {
+			continue
+		}
+		all.Go(func() {
+			pipe := s.peer(cluster, access, node.UID, node.IP).client.Pipeline()
+			var counts []*redis.IntCmd
+			for _, slot := range slots {
+				counts = append(counts, pipe.ClusterCountKeysInSlot(within, slot))
+			}
+			if _, err := pipe.Exec(within); err != nil {
+				return // nothing is decided about counts that are missing
+			}
+			node.SlotKeys = map[int]int64{}
+			for i, slot := range slots {
+				node.SlotKeys[slot] = counts[i].Val()
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (s *Servers) read(ctx context.Context, p *peer, node *topology.Node, settings []string) {
+	s.mu.Lock()
+	patience := s.options.ReadTimeout
+	if p.failed%(impatience+1) != 0 {
+		patience /= impatience
+	}
+	s.mu.Unlock()
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := ask(within, p.client, node, settings)
+	node.Reached = err == nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.failed++
+	if err == nil || !isTimeout(err) {
+		p.failed = 0
+	}
+	if err != nil {
+		node.Problem, node.Loading = problem(err, patience)
+	}
+}
+
+// ask sends everything in one go and reads the answers.
+func ask(ctx context.Context, client *redis.Client, node *topology.Node, settings []string) error {
+	pipe := client.Pipeline()
+	id, view, state := pipe.ClusterMyID(ctx), pipe.ClusterNodes(ctx), pipe.ClusterInfo(ctx)
+	info, clock := pipe.Info(ctx), pipe.Time(ctx)
+	values := map[string]*redis.MapStringStringCmd{}
+	for _, name := range settings {
+		// One by one, because Redis 6.2 takes one name only.
+		values[name] = pipe.ConfigGet(ctx, name)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return err
+	}
+	entries, err := topology.ParseNodes(view.Val())
+	if err != nil {
+		return fmt.Errorf("its CLUSTER NODES is not understood: %w", err)
+	}
+	said, err := parseInfo(info.Val())
+	if err != nil {
+		return err
+	}
+	node.ID, node.View, node.At = id.Val(), entries, clock.Val()
+	node.StateOK = strings.Contains(state.Val(), "cluster_state:ok")
+	said.fill(node)
+	node.Settings = map[string]string{}
+	for name, value := range values {
+		if v, ok := value.Val()[name]; ok {
+			node.Settings[name] = v
+		}
+	}
+	if said.number("number_of_libraries") == 0 {
+		return nil
+	}
+	dump, err := client.FunctionDump(ctx).Result()
+	if err != nil {
+		return err
+	}
+	digest := sha256.Sum256([]byte(dump))
+	node.Functions = hex.EncodeToString(digest[:])
+	return nil
+}
+
+// problem says for people why a node was not read, and whether it is loading its data.
+func problem(err error, patience time.Duration) (text string, loading bool) {
+	switch {
+	case redis.IsLoadingError(err):
+		return "it is loading its data", true
+	case redis.IsAuthError(err), strings.Contains(err.Error(), "WRONGPASS"), strings.Contains(err.Error(), "without any password configured"):
+		return "it does not accept the password of the cluster", false
+	case isTimeout(err):
+		return fmt.Sprintf("no answer within %s", patience), false
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused", false
+	}
+	return err.Error(), false
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -1,0 +1,198 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+)
+
+// Kubernetes is what steps need of the Kubernetes cluster. The kind implements it.
+type Kubernetes interface {
+	// Pod returns a pod as it is now, and the zero value if there is none of that name.
+	Pod(ctx context.Context, name string) (Pod, error)
+	// Record writes what cannot be observed.
+	Record(ctx context.Context, record topology.Record) error
+	// DeletePod deletes a pod, unless its UID is another one by now.
+	DeletePod(ctx context.Context, pod topology.Place) error
+	// DeleteClaim deletes the volume claim of a pod that is gone for good.
+	DeleteClaim(ctx context.Context, pod topology.Place) error
+}
+
+// Pod is what a step proves of a pod before it sends anything to it.
+type Pod struct {
+	UID, IP     string
+	Terminating bool
+}
+
+// ErrRefused says that a step was not taken because the world is not what the step was decided for.
+var ErrRefused = errors.New("refused")
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
+}
+
+// Taking is one step and what it needs.
+type Taking struct {
+	Cluster string
+	Access  Access
+	Step    topology.Step
+	// Pipeline is how many keys one MIGRATE moves. Default: 10, as redis-cli.
+	Pipeline   int
+	Kubernetes Kubernetes
+}
+
+// taker takes one step.
+type taker struct {
+	Taking
+	servers *Servers
+
+	mu    sync.Mutex
+	links map[topology.Place]*link
+}
+
+// Take takes one step. It proves before each effect that the step is still right, and returns an error that
+// wraps ErrRefused if it is not. It does not wait for what the step sets in motion: the next pass sees it.
+func (s *Servers) Take(ctx context.Context, taking Taking) error {
+	if taking.Pipeline <= 0 {
+		taking.Pipeline = 10
+	}
+	t := &taker{Taking: taking, servers: s, links: map[topology.Place]*link{}}
+	defer t.release()
+	if len(t.Step.Batch) == 0 {
+		return t.take(ctx)
+	}
+	var errs []error
+	for _, step := range t.Step.Batch {
+		t.Step = step
+		err := t.take(ctx)
+		errs = append(errs, err)
+		if errors.Is(err, ErrBrokenOff) {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// take takes a step that is no batch.
+func (t *taker) take(ctx context.Context) error {
+	do := map[topology.Action]func(context.Context) error{
+		topology.ActionWait:        func(context.Context) error { return nil },
+		topology.ActionRecord:      t.record,
+		topology.ActionSetEpoch:    t.setEpoch,
+		topology.ActionMeet:        t.meet,
+		topology.ActionAddSlots:    t.addSlots,
+		topology.ActionReplicate:   t.replicate,
+		topology.ActionForget:      t.forget,
+		topology.ActionReset:       t.reset,
+		topology.ActionFailover:    t.failover,
+		topology.ActionMoveSlots:   t.moveSlots,
+		topology.ActionMarkSlot:    t.markSlot,
+		topology.ActionAssignSlot:  t.assignSlot,
+		topology.ActionFlush:       t.flush,
+		topology.ActionFunctions:   t.functions,
+		topology.ActionConfigure:   t.configure,
+		topology.ActionDeletePod:   func(ctx context.Context) error { return t.Kubernetes.DeletePod(ctx, t.Step.Node) },
+		topology.ActionDeleteClaim: func(ctx context.Context) error { return t.Kubernetes.DeleteClaim(ctx, t.Step.Node) },
+	}[t.Step.Action]
+	if do == nil {
+		return fmt.Errorf("there is no action %q", t.Step.Action)
+	}
+	if t.Step.Interval > 0 && !t.servers.due(t.Cluster, t.Access, t.Step) {
+		return nil
+	}
+	return do(ctx)
+}
+
+// due reports whether the interval of a step has passed since it was taken, and notes that it is taken now.
+func (s *Servers) due(cluster string, access Access, step topology.Step) bool {
+	p := s.peer(cluster, access, step.Node.UID, step.Node.IP)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if last, ok := p.sent[step.Action]; ok && now.Sub(last) < step.Interval {
+		return false
+	}
+	p.sent[step.Action] = now
+	return true
+}
+
+func (t *taker) record(ctx context.Context) error {
+	if t.Step.Record == nil {
+		return errors.New("the step has no record")
+	}
+	return t.Kubernetes.Record(ctx, *t.Step.Record)
+}
+
+// prove returns a connection to a node that is still what the step was decided for. A step has one to each node.
+func (t *taker) prove(ctx context.Context, place topology.Place) (*link, error) {
+	t.mu.Lock()
+	known := t.links[place]
+	t.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	if place.Pod == "" || place.UID == "" || place.IP == "" || place.ID == "" {
+		return nil, refuse("the step does not say which node it is for: %+v", place)
+	}
+	pod, err := t.Kubernetes.Pod(ctx, place.Pod)
+	if err != nil {
+		return nil, fmt.Errorf("read pod %s: %w", place.Pod, err)
+	}
+	switch {
+	case pod.UID == "":
+		return nil, refuse("pod %s is gone", place.Pod)
+	case pod.UID != place.UID:
+		return nil, refuse("pod %s has been replaced: its UID is %s, the step is for %s", place.Pod, pod.UID, place.UID)
+	case pod.IP != place.IP:
+		return nil, refuse("pod %s has address %q, the step is for %s", place.Pod, pod.IP, place.IP)
+	case pod.Terminating:
+		return nil, refuse("pod %s is being deleted", place.Pod)
+	}
+	l := &link{place: place, conn: t.servers.peer(t.Cluster, t.Access, place.UID, place.IP).client.Conn(), tap: t.servers.options.Tap}
+	answers, err := l.do(ctx, command{"CLUSTER", "MYID"})
+	if err != nil {
+		return nil, errors.Join(err, l.conn.Close())
+	}
+	if id, err := answers[0].Text(); err != nil || id != place.ID {
+		return nil, errors.Join(refuse("the node at %s of pod %s is %q, the step is for %s", place.IP, place.Pod, id, place.ID), l.conn.Close())
+	}
+	t.mu.Lock()
+	t.links[place] = l
+	t.mu.Unlock()
+	return l, nil
+}
+
+// proveAll proves several nodes at once. It fails unless all are proved.
+func (t *taker) proveAll(ctx context.Context, places ...topology.Place) ([]*link, error) {
+	links := make([]*link, len(places))
+	err := each(len(places), func(i int) (err error) {
+		links[i], err = t.prove(ctx, places[i])
+		return err
+	})
+	return links, err
+}
+
+// each calls do for 0 to n-1 at once and returns their errors, joined.
+func each(n int, do func(int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = do(i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// release gives the connections back.
+func (t *taker) release() {
+	for _, l := range t.links {
+		_ = l.conn.Close() // it goes back to its pool
+	}
+}

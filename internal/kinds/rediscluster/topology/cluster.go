@@ -1,0 +1,292 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// cluster is everything known in one pass, worked out once. Nodes are pointers to copies.
+type cluster struct {
+	wanted Wanted
+	record Record
+
+	nodes   []*Node          // every pod, by shard and ordinal
+	members []*Node          // the reached ones that belong to the cluster
+	byID    map[string]*Node // members by id
+	podOf   map[string]string
+	pods    map[string]*Node // by name
+
+	owned    map[string]SlotSet // by node id: the slots that it owns, as far as anybody knows
+	unowned  SlotSet            // no view names an owner
+	disputed []dispute
+	shards   []*shard
+	open     []openSlot
+
+	servedSlots SlotSet
+	notes       []string // what people should know though it stops nothing
+	waits       []string // what keeps back a change that was asked for
+	refused     string   // why a change that was asked for is not made at all
+}
+
+// shard is the pods of one StatefulSet and what they own together.
+type shard struct {
+	ordinal int
+	nodes   []*Node
+	master  *Node // the member that owns most of its slots, or would
+	owned   SlotSet
+}
+
+// dispute is slots that two members own by their own words.
+type dispute struct {
+	winner, loser *Node // by config epoch
+	slots         SlotSet
+}
+
+func newCluster(wanted Wanted, record Record, nodes []Node) *cluster {
+	c := &cluster{wanted: wanted, record: record, podOf: map[string]string{}, pods: map[string]*Node{}, byID: map[string]*Node{}}
+	for pod, id := range record.Nodes {
+		c.podOf[id] = pod
+	}
+	for _, n := range nodes {
+		if n.Shard < 0 || n.Shard >= Slots {
+			continue // no StatefulSet has that number
+		}
+		if self := n.self(); n.Reached && (self == nil || self.ID != n.ID) {
+			n.Reached, n.Problem = false, "its answers contradict each other"
+		}
+		c.nodes = append(c.nodes, &n)
+		c.pods[n.Pod] = &n
+	}
+	slices.SortFunc(c.nodes, func(a, b *Node) int {
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Pod, b.Pod))
+	})
+	for _, n := range c.nodes {
+		if n.Reached && c.byID[n.ID] == nil && c.belongs(n) {
+			c.members = append(c.members, n)
+			c.byID[n.ID] = n
+		}
+	}
+	c.findOwners()
+	c.findShards()
+	c.findOpen()
+	return c
+}
+
+// belongs reports whether a reached node is of this cluster. The record decides, and the word of those
+// that it names, should it be older than they are. Without a record every node of a pod belongs.
+func (c *cluster) belongs(n *Node) bool {
+	if len(c.record.Nodes) == 0 || c.podOf[n.ID] != "" {
+		return true
+	}
+	for _, other := range c.nodes {
+		if e := other.sees(n.ID); other.Reached && c.podOf[other.ID] != "" && e != nil && !e.Handshake {
+			return true
+		}
+	}
+	return false
+}
+
+// findOwners works out who owns each slot. The word of a member on itself counts before what others
+// say, and the higher config epoch before the lower, as it does among the nodes themselves.
+func (c *cluster) findOwners() {
+	type claim struct {
+		id    string
+		epoch uint64
+		slots SlotSet
+	}
+	var own, told []claim
+	for _, n := range c.members {
+		if self := n.self(); self.Master && len(self.Owned) > 0 {
+			own = append(own, claim{n.ID, self.Epoch, self.Owned})
+		}
+		for _, e := range n.View {
+			if c.byID[e.ID] == nil && len(e.Owned) > 0 {
+				told = append(told, claim{e.ID, e.Epoch, e.Owned})
+			}
+		}
+	}
+	byEpoch := func(a, b claim) int {
+		return cmp.Or(cmp.Compare(b.epoch, a.epoch), cmp.Compare(a.id, b.id), cmp.Compare(b.slots.Len(), a.slots.Len()))
+	}
+	slices.SortStableFunc(own, byEpoch)
+	slices.SortStableFunc(told, byEpoch)
+	c.owned = map[string]SlotSet{}
+	c.unowned = AllSlots()
+	for i, one := range own {
+		for _, other := range own[:i] {
+			if both := one.slots.Intersect(other.slots); len(both) > 0 {
+				c.disputed = append(c.disputed, dispute{c.byID[other.id], c.byID[one.id], both})
+			}
+		}
+	}
+	for _, one := range append(own, told...) {
+		if got := one.slots.Intersect(c.unowned); len(got) > 0 {
+			c.owned[one.id] = c.owned[one.id].Union(got)
+			c.unowned = c.unowned.Minus(got)
+		}
+	}
+}
+
+// findShards sorts nodes and slots by StatefulSet. Slots of a dead owner belong to the shard of its
+// pod, or of those that follow it.
+func (c *cluster) findShards() {
+	size := max(len(c.wanted.Shards), len(c.record.Shards))
+	for _, n := range c.nodes {
+		size = max(size, n.Shard+1)
+	}
+	for i := range size {
+		c.shards = append(c.shards, &shard{ordinal: i})
+	}
+	for _, n := range c.nodes {
+		s := c.shards[n.Shard]
+		s.nodes = append(s.nodes, n)
+	}
+	for _, id := range sortedKeys(c.owned) {
+		if s := c.shardOf(id); s != nil {
+			s.owned = s.owned.Union(c.owned[id])
+		}
+	}
+	for _, s := range c.shards {
+		s.master = c.masterOf(s)
+	}
+}
+
+func (c *cluster) masterOf(s *shard) *Node {
+	var best *Node
+	rank := func(n *Node) int { return c.owned[n.ID].Len()<<16 + c.followers(n.ID) }
+	for _, n := range s.nodes {
+		if !c.member(n) || !n.self().Master {
+			continue
+		}
+		if best == nil || rank(n) > rank(best) {
+			best = n
+		}
+	}
+	// Not one beside a dead owner whose replicas are to be promoted.
+	if best != nil && len(c.owned[best.ID]) == 0 && len(s.owned) > 0 {
+		return nil
+	}
+	return best
+}
+
+// shardOf returns the shard that a node is of, reached or not; nil if nothing tells.
+func (c *cluster) shardOf(id string) *shard {
+	if n := c.byID[id]; n != nil {
+		return c.shards[n.Shard]
+	}
+	if n := c.pods[c.podOf[id]]; n != nil {
+		return c.shards[n.Shard]
+	}
+	for _, n := range c.members {
+		if n.self().MasterID == id {
+			return c.shards[n.Shard]
+		}
+	}
+	return nil
+}
+
+func (c *cluster) member(n *Node) bool { return n != nil && n.Reached && c.byID[n.ID] == n }
+
+// followers returns how many members replicate a node by their own words.
+func (c *cluster) followers(id string) int {
+	n := 0
+	for _, m := range c.members {
+		if m.self().MasterID == id {
+			n++
+		}
+	}
+	return n
+}
+
+// replicas returns the members that replicate a node by their own words.
+func (c *cluster) replicas(id string) []*Node {
+	var all []*Node
+	for _, m := range c.members {
+		if m.self().MasterID == id {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// inStep reports whether a replica is linked to its master, at the master's present address, and has
+// its data.
+func (c *cluster) inStep(n *Node) bool {
+	master := c.byID[n.self().MasterID]
+	return c.member(n) && master != nil && !n.Terminating && n.Replication.LinkUp && !n.Replication.Syncing &&
+		!n.Replication.Master && n.Replication.MasterHost == master.IP && n.Replication.Offset >= master.Replication.Offset-maxLag
+}
+
+// maxLag is how many bytes of replication a replica may be behind and still count as in step: what a
+// busy master writes between two reads of a pass.
+const maxLag = 16 << 20
+
+// wants reports whether the resource asks for a pod.
+func (c *cluster) wants(n *Node) bool {
+	return n.Shard < len(c.wanted.Shards) && n.Ordinal < c.wanted.Shards[n.Shard]
+}
+
+// needs reports whether a pod may become a member: it is wanted, or of a shard that goes and has slots
+// yet. Without a replica that shard could never give them away.
+func (c *cluster) needs(n *Node) bool {
+	return c.wants(n) || n.Shard >= len(c.wanted.Shards) && len(c.shards[n.Shard].owned) > 0
+}
+
+// masters returns the members that own slots.
+func (c *cluster) masters() []*Node {
+	var all []*Node
+	for _, n := range c.members {
+		if len(c.owned[n.ID]) > 0 {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// self returns the node's own line, or nil.
+func (n *Node) self() *Entry {
+	for i := range n.View {
+		if n.View[i].Myself {
+			return &n.View[i]
+		}
+	}
+	return nil
+}
+
+// sees returns what a node knows of another one, or nil.
+func (n *Node) sees(id string) *Entry {
+	for i := range n.View {
+		if n.View[i].ID == id {
+			return &n.View[i]
+		}
+	}
+	return nil
+}
+
+// blank reports whether a node never belonged to a cluster: it knows nobody, owns nothing and is empty.
+func (n *Node) blank() bool {
+	return len(n.View) == 1 && len(n.self().Owned) == 0 && n.Keys == 0 && n.self().Master
+}
+
+func (n *Node) place() Place { return Place{Pod: n.Pod, UID: n.UID, IP: n.IP, ID: n.ID} }
+
+func places(nodes []*Node) []Place {
+	all := make([]Place, 0, len(nodes))
+	for _, n := range nodes {
+		all = append(all, n.place())
+	}
+	return all
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
+	return keys
+}

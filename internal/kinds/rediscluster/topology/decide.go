@@ -1,0 +1,116 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"time"
+)
+
+// How long until the next look.
+const (
+	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will in a moment
+	whileWaiting = time.Second            // something is under way
+	whileStuck   = 10 * time.Second       // a person must act, or the world change
+	atRest       = 30 * time.Second
+)
+
+// Decide says what comes next. It has an answer for every observation, if only to wait or to say that a
+// person must act, and gives the same one for the same observation. Settled, and no steps, is its
+// answer when nothing is left to be done.
+//
+// Rooms are asked in an order in which nothing later can harm what an earlier one has yet to mend: nodes
+// see each other, replicas follow their masters, lost masters are replaced, slots are whole, members
+// are the right ones, and only then slots move, pods are replaced and roles change.
+func Decide(wanted Wanted, record Record, nodes []Node) Decision {
+	c := newCluster(wanted, record, nodes)
+	c.servedSlots = c.served()
+	verdict, reason := c.verdict(c.servedSlots)
+	var steps []Step
+	for _, room := range c.rooms(verdict) {
+		if steps = room(); len(steps) > 0 {
+			break
+		}
+	}
+	model := c.model(verdict, reason)
+	if len(steps) == 0 && model.Reason != "" && (verdict != Complete || !model.Redundant || len(c.waits) > 0 || c.refused != "") {
+		steps = wait("%s", model.Reason)
+	}
+	model.Settled = len(steps) == 0
+	return Decision{Model: model, Steps: steps, LookAgain: c.lookAgain(verdict, steps)}
+}
+
+// rooms are what may be done under a verdict, in order. Where a node that may hold slots is unknown, or
+// slots are lost or contested, only that is done which takes nothing from anybody.
+func (c *cluster) rooms(verdict Verdict) []func() []Step {
+	type rooms = []func() []Step
+	if !c.record.Formed && !c.foreignFormed() {
+		return rooms{c.unblock, c.form}
+	}
+	switch verdict {
+	case Inconsistent:
+		return rooms{c.settings}
+	case Unknown:
+		return rooms{c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.settings}
+	case DisconnectedIntact:
+		return rooms{c.epochs, c.addresses, c.links}
+	case MajorityLost:
+		return rooms{c.addresses, c.links, c.promote, c.unblock, c.settings}
+	case SlotsLost:
+		return rooms{c.epochs, c.addresses, c.links, c.promote, c.unblock, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
+	}
+	mending := rooms{
+		c.epochs, c.addresses, c.links, c.promote, c.openSlots,
+		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.unblock, c.acceptedDone,
+		// Settings come before what may have to wait for long, as one of them may be what it waits for.
+		c.settings,
+	}
+	if verdict != Complete {
+		return mending
+	}
+	return append(mending, c.moves, c.shrink, c.roll, c.spread)
+}
+
+// blocked notes what keeps back a change that was asked for. What comes later in the order may go on.
+func (c *cluster) blocked(format string, args ...any) []Step {
+	c.waits = append(c.waits, fmt.Sprintf(format, args...))
+	return nil
+}
+
+func (c *cluster) note(format string, args ...any) {
+	c.notes = append(c.notes, fmt.Sprintf(format, args...))
+}
+
+func (c *cluster) lookAgain(verdict Verdict, steps []Step) time.Duration {
+	switch {
+	case len(steps) == 0:
+		return atRest
+	case steps[0].Action != ActionWait:
+		return afterEffect
+	case verdict == Inconsistent || verdict == SlotsLost || c.refused != "" && len(c.waits) == 0:
+		return whileStuck
+	default:
+		return whileWaiting
+	}
+}
+
+// acceptedDone takes slots out of the record whose loss was accepted and that are owned again, and
+// consents that are not in the annotation any more.
+func (c *cluster) acceptedDone() []Step {
+	record := c.copyRecord()
+	record.Accepted = record.Accepted.Intersect(c.unowned)
+	record.Consents = nil
+	for _, value := range c.record.Consents {
+		for _, still := range c.wanted.Consent {
+			if value == still {
+				record.Consents = append(record.Consents, value)
+				break
+			}
+		}
+	}
+	if record.Accepted.Len() == c.record.Accepted.Len() && len(record.Consents) == len(c.record.Consents) {
+		return nil
+	}
+	return []Step{recordStep(record, "record that all slots are owned again")}
+}

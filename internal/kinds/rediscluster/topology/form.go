@@ -1,0 +1,157 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"strings"
+)
+
+// foreignFormed reports whether the pods are a cluster that the record does not know: it was lost, or
+// somebody else formed it. It is taken up as it is.
+func (c *cluster) foreignFormed() bool { return len(c.record.Nodes) == 0 && len(c.owned) > 0 }
+
+// form makes a cluster of pods that never were one. Each line is one pass, or none if it is done; an
+// operator that dies anywhere leaves nodes from which the next one sees which line comes next.
+//
+//	record the pods and their node ids
+//	SET-CONFIG-EPOCH, each its own
+//	MEET, each with each
+//	wait until all see all
+//	ADDSLOTSRANGE of the slots that no view gives to anybody
+//	record that the cluster is formed
+//
+// Replicas follow, as they do in a cluster that is formed. The shape is the recorded one: what the
+// resource asks for meanwhile is scaling, afterwards.
+func (c *cluster) form() []Step {
+	if missing := c.missing(); missing != "" && len(c.record.Nodes) == 0 {
+		return wait("waits for %s", missing)
+	}
+	if len(c.record.Nodes) == 0 {
+		return c.formRecord()
+	}
+	if steps := c.formLost(); steps != nil {
+		return steps
+	}
+	if steps := c.epochs(); steps != nil {
+		return steps
+	}
+	if steps := c.addresses(); steps != nil {
+		return steps
+	}
+	if pair := c.apart(); pair != "" {
+		return wait("wait until all nodes see each other: %s", pair)
+	}
+	if len(c.unowned) > 0 {
+		return c.formSlots()
+	}
+	record := c.copyRecord()
+	record.Formed = true
+	return []Step{recordStep(record, "record that the cluster is formed")}
+}
+
+func (c *cluster) formRecord() []Step {
+	record := c.copyRecord()
+	for _, n := range c.nodes {
+		if !c.wants(n) {
+			continue
+		}
+		if !c.joinable(n) {
+			return wait("%s is node %s with %d keys, and the cluster was never formed: remove its volume, or find the record of its cluster",
+				n.Pod, n.ID, n.Keys)
+		}
+		record.remember(n)
+	}
+	return []Step{recordStep(record, "record %d pods as members", len(record.Nodes))}
+}
+
+// formLost is for pods that are not what was recorded, before the cluster was formed. One that is away
+// is waited for. One that lost its data is recorded anew, and its former self forgotten, as long as no
+// node has a key; if one has, clients write already, and the cluster counts as formed.
+func (c *cluster) formLost() []Step {
+	var absent, lost []string
+	var keys int64
+	for _, n := range c.nodes {
+		keys += n.Keys
+	}
+	record := c.copyRecord()
+	for _, pod := range sortedKeys(record.Nodes) {
+		n := c.pods[pod]
+		switch {
+		case n == nil:
+			absent = append(absent, pod+": there is no such pod")
+		case !n.Reached:
+			absent = append(absent, n.trouble())
+		case n.ID != record.Nodes[pod]:
+			lost = append(lost, pod)
+			record.Nodes[pod] = n.ID
+		}
+	}
+	switch {
+	case len(absent) > 0 && keys == 0:
+		return wait("waits for %s", strings.Join(absent, ", "))
+	case len(absent)+len(lost) == 0:
+		return nil
+	case keys > 0:
+		record = c.copyRecord()
+		record.Formed = true
+		return []Step{recordStep(record, "record that the cluster is formed: it has keys")}
+	}
+	for _, m := range c.members {
+		for _, e := range m.View {
+			if c.byID[e.ID] == nil && !e.Handshake && !c.isReached(e.ID) {
+				return []Step{{Action: ActionForget, ID: e.ID, On: places(c.knowing(e.ID)),
+					Message: fmt.Sprintf("forget node %s, whose pod lost its data while the cluster was formed", e.ID)}}
+			}
+		}
+	}
+	return []Step{recordStep(record, "record new node ids of %s", strings.Join(lost, ", "))}
+}
+
+func (c *cluster) isReached(id string) bool {
+	for _, n := range c.nodes {
+		if n.Reached && n.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// formSlots gives each shard's master its even part of the slots, as far as nobody has them.
+func (c *cluster) formSlots() []Step {
+	var batch []Step
+	count := len(c.record.Shards)
+	load := map[string]int{}
+	for i, s := range c.shards[:count] {
+		master := c.firstMaster(s, load)
+		if master == nil {
+			return wait("shard %d has no master to give slots to", i)
+		}
+		load[master.Host]++
+		part := SlotSet{{i * Slots / count, (i+1)*Slots/count - 1}}
+		if part = part.Intersect(c.unowned); len(part) > 0 {
+			batch = append(batch, Step{Action: ActionAddSlots, Node: master.place(), Slots: part,
+				Message: fmt.Sprintf("assign slots %s to %s", part, master.Pod)})
+		}
+	}
+	return together(ActionAddSlots, "assign all slots", batch)
+}
+
+// firstMaster chooses the node of a new shard that gets the slots: the one that has some already, else
+// the one on the Kubernetes node with the fewest masters so far.
+func (c *cluster) firstMaster(s *shard, load map[string]int) *Node {
+	var best *Node
+	for _, n := range s.nodes {
+		if !c.member(n) || !n.self().Master {
+			continue
+		}
+		if len(c.owned[n.ID]) > 0 {
+			return n
+		}
+		if best == nil || load[n.Host] < load[best.Host] {
+			best = n
+		}
+	}
+	return best
+}

@@ -1,0 +1,162 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// consent has lost slots served again, empty, where a person said so. Nothing else re-assigns slots.
+//
+//  1. Record what was consented to, and that the lost node is no member any more.
+//  2. A replica that never had the data takes over; without one, all members forget the lost node.
+//  3. The slots, which nobody owns then, are added to a master.
+//  4. Record that it is done.
+func (c *cluster) consent() []Step {
+	record := c.copyRecord()
+	lost := c.unowned
+	var given []string
+	for _, id := range sortedKeys(c.owned) {
+		if c.byID[id] != nil || c.candidate(id) != nil || c.fateOf(id) == away {
+			continue
+		}
+		value := c.consentFor(id, c.owned[id])
+		if value == "" && len(c.owned[id].Minus(record.Accepted)) > 0 {
+			continue
+		}
+		record.accept(value, c.owned[id])
+		given = append(given, id)
+		delete(record.Nodes, c.podOf[id])
+	}
+	for _, value := range c.wanted.Consent {
+		if set, err := ParseSlotSet(value); err == nil && !slices.Contains(record.Consents, value) && len(set.Intersect(lost)) > 0 {
+			record.accept(value, set.Intersect(lost))
+		}
+	}
+	if len(record.Consents) > len(c.record.Consents) || len(record.Accepted) > 0 && len(record.Nodes) < len(c.record.Nodes) {
+		return []Step{recordStep(record, "record that the loss of slots %s was accepted", brief(record.Accepted))}
+	}
+	for _, id := range given {
+		for _, r := range c.replicas(id) {
+			return []Step{c.failover(r, "TAKEOVER", 0, fmt.Sprintf("make %s the master of slots %s, whose loss was accepted", r.Pod, brief(c.owned[id])))}
+		}
+		if knowing := c.knowing(id); len(knowing) > 0 {
+			return []Step{{Action: ActionForget, ID: id, On: places(knowing),
+				Message: fmt.Sprintf("forget node %s, whose loss was accepted", id)}}
+		}
+	}
+	slots := c.unowned.Intersect(c.record.Accepted)
+	if to := c.receiverOfLost(); len(slots) > 0 && to != nil {
+		return []Step{{Action: ActionAddSlots, Node: to.place(), Slots: slots,
+			Message: fmt.Sprintf("assign slots %s to %s: their loss was accepted", brief(slots), to.Pod)}}
+	}
+	return nil
+}
+
+// consentFor returns the annotation's value that covers a lost node and was not acted upon yet.
+func (c *cluster) consentFor(id string, owned SlotSet) string {
+	for _, value := range c.wanted.Consent {
+		if slices.Contains(c.record.Consents, value) {
+			continue
+		}
+		set, err := ParseSlotSet(value)
+		if value == id || err == nil && len(set) > 0 && len(owned.Minus(set)) == 0 {
+			return value
+		}
+	}
+	return ""
+}
+
+// receiverOfLost returns the master that lost slots go to: one that has none, else the one with fewest.
+func (c *cluster) receiverOfLost() *Node {
+	var best *Node
+	for _, s := range c.shards {
+		if s.master == nil || s.ordinal >= len(c.wanted.Shards) {
+			continue
+		}
+		if best == nil || len(c.owned[s.master.ID]) == 0 && len(c.owned[best.ID]) > 0 ||
+			c.owned[s.master.ID].Len() < c.owned[best.ID].Len() {
+			best = s.master
+		}
+	}
+	return best
+}
+
+// knowing returns the members that have a node in their view.
+func (c *cluster) knowing(id string) []*Node {
+	var all []*Node
+	for _, m := range c.members {
+		if e := m.sees(id); m.ID != id && e != nil && !e.Handshake {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// ghosts has members forget nodes that are gone for good: no pod has their data, they own no slot in
+// any view, and no member follows them.
+func (c *cluster) ghosts() []Step {
+	var batch []Step
+	seen := map[string]bool{}
+	for _, m := range c.members {
+		for _, e := range m.View {
+			if seen[e.ID] || e.Handshake || c.byID[e.ID] != nil {
+				continue
+			}
+			seen[e.ID] = true
+			if c.fateOf(e.ID) == gone && c.harmless(e.ID) {
+				batch = append(batch, Step{Action: ActionForget, ID: e.ID, On: places(c.knowing(e.ID)),
+					Message: fmt.Sprintf("forget node %s, which is gone and owns nothing", e.ID)})
+			}
+		}
+	}
+	slices.SortFunc(batch, func(a, b Step) int { return compare(a.ID, b.ID) })
+	return together(ActionForget, "forget nodes that are gone", batch)
+}
+
+// harmless reports whether a node owns no slot in any view and nobody follows it.
+func (c *cluster) harmless(id string) bool {
+	if c.followers(id) > 0 {
+		return false
+	}
+	for _, m := range c.members {
+		if e := m.sees(id); e != nil && len(e.Owned) > 0 {
+			return false
+		}
+		for _, other := range m.View {
+			if other.MasterID == id && c.byID[other.ID] == nil && c.fateOf(other.ID) != gone {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// outsiders are reached pods whose node is none of the cluster, and knows others or has keys. It was
+// removed while it was down, or given up, or its volume is of another cluster. One that has nothing is
+// reset, and so is a replica of a member, whose keys are copies. Only a person's word empties others.
+func (c *cluster) outsiders() []Step {
+	for _, n := range c.nodes {
+		if !n.Reached || c.member(n) || n.Terminating || !c.needs(n) || c.joinable(n) {
+			continue
+		}
+		if self := n.self(); self.Master && len(self.Owned) == 0 && n.Keys == 0 {
+			return []Step{{Action: ActionReset, Node: n.place(), Message: fmt.Sprintf("reset %s, which is empty and knows nodes of the past", n.Pod)}}
+		} else if self.Replica && c.byID[self.MasterID] != nil && c.stale(n) {
+			return []Step{{Action: ActionReset, Node: n.place(), Mode: ModeStale, Message: fmt.Sprintf("reset %s, a former replica of %s that was removed",
+				n.Pod, c.byID[self.MasterID].Pod)}}
+		}
+		if !slices.Contains(c.wanted.Consent, n.ID) {
+			c.note("%s is node %s with %d keys, which is not of this cluster: remove its volume, or annotate accept-data-loss: %q to empty it",
+				n.Pod, n.ID, n.Keys, n.ID)
+			continue
+		}
+		if n.self().Master && n.Keys > 0 {
+			return []Step{{Action: ActionFlush, Node: n.place(), Mode: ModeConsent, Message: "empty " + n.Pod + ", whose data was given up"}}
+		}
+		return []Step{{Action: ActionReset, Node: n.place(), Mode: ModeConsent, Message: "reset " + n.Pod + ", whose data was given up"}}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Merge works out what the views of all nodes amount to. It has an answer for every input.
+func Merge(wanted Wanted, record Record, nodes []Node) Model {
+	return Decide(wanted, record, nodes).Model
+}
+
+// model is the cluster for people and for the status.
+func (c *cluster) model(verdict Verdict, reason string) Model {
+	m := Model{Verdict: verdict, Served: c.servedSlots.Len()}
+	thin := c.thin()
+	m.Redundant = thin == ""
+	for _, s := range c.shards {
+		shard := Shard{Ordinal: s.ordinal, Owned: s.owned}
+		for _, n := range s.nodes {
+			shard.Nodes = append(shard.Nodes, *n)
+		}
+		if s.master != nil {
+			shard.Master = s.master.Pod
+		}
+		m.Shards = append(m.Shards, shard)
+	}
+	var reasons []string
+	for _, text := range append([]string{reason, thin, c.refused}, append(c.waits, c.notes...)...) {
+		if text != "" && !slices.Contains(reasons, text) {
+			reasons = append(reasons, text)
+		}
+	}
+	m.Reason = strings.Join(reasons, "; ")
+	m.Phase = c.phase(verdict, m)
+	return m
+}
+
+// phase says what the cluster is being brought through. What was asked for and refused changes nothing.
+func (c *cluster) phase(verdict Verdict, m Model) string {
+	switch {
+	case len(c.nodes) == 0 && !c.record.Formed && len(c.record.Nodes) == 0:
+		return PhaseNone
+	case !c.record.Formed && !c.foreignFormed():
+		return PhaseCreating
+	case verdict != Complete && verdict != Healing, m.Served < Slots:
+		return PhaseFailed
+	case c.refused == "" && c.scaling():
+		return PhaseScaling
+	case slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Outdated }):
+		return PhaseUpgrading
+	case !m.Redundant:
+		return PhaseFailed
+	default:
+		return PhaseRunning
+	}
+}
+
+// scaling reports whether shards, pods or slots are not yet where they should be.
+func (c *cluster) scaling() bool {
+	if len(c.open) > 0 || fmt.Sprint(c.record.Shards) != fmt.Sprint(c.wanted.Shards) {
+		return true
+	}
+	_, _, slots := c.nextMove()
+	return len(slots) > 0
+}

@@ -1,0 +1,202 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// calm says why no slot may be moved and no role changed now, or nothing. Both need every shard to have
+// a replica in step: what a move or a failover has not copied yet, only one node would have.
+func (c *cluster) calm() string {
+	for _, s := range c.shards {
+		if len(s.owned) == 0 {
+			continue
+		}
+		if s.master == nil {
+			return fmt.Sprintf("shard %d has no master", s.ordinal)
+		}
+		if !c.backed(s.master) {
+			return fmt.Sprintf("shard %d has no replica in step%s", s.ordinal, c.whyNot(s))
+		}
+	}
+	for _, n := range c.nodes {
+		if n.Terminating && c.record.Nodes[n.Pod] != "" {
+			return n.Pod + " is being stopped"
+		}
+	}
+	return ""
+}
+
+// whyNot names what a shard's other pods lack.
+func (c *cluster) whyNot(s *shard) string {
+	text := ""
+	for _, n := range s.nodes {
+		switch {
+		case n == s.master:
+		case !n.Reached:
+			text += ": " + n.trouble()
+		case n.Replication.Syncing:
+			text += ": " + n.Pod + " is copying its master's data"
+		case c.member(n) && n.self().Replica && !n.Replication.LinkUp:
+			text += ": " + n.Pod + " has no link to its master"
+		}
+	}
+	return text
+}
+
+// moves takes slots to where they should be: from shards that go, from shards that have too many, and
+// as the table of AssignReceive says. One pair of shards at a time, the lowest slots first; what is
+// left is worked out anew in each pass, and the sum of all moves is the least possible.
+func (c *cluster) moves() []Step {
+	if steps := c.table(); steps != nil {
+		return steps
+	}
+	for _, s := range c.shards[:min(len(c.wanted.Shards), len(c.shards))] {
+		// A shard whose pods are yet to come would change the shares of all others.
+		if s.master == nil && len(s.owned) == 0 {
+			return c.blocked("waits for shard %d before slots are moved%s", s.ordinal, c.whyNot(s))
+		}
+	}
+	from, to, slots := c.nextMove()
+	if len(slots) == 0 {
+		return nil
+	}
+	if why := c.calm(); why != "" {
+		return c.blocked("no slot is moved now: %s", why)
+	}
+	if !c.backed(to) && from.Shard != to.Shard {
+		return c.blocked("no slot is moved now: shard %d has no replica in step%s", to.Shard, c.whyNot(c.shards[to.Shard]))
+	}
+	if why := c.tooLarge(); why != "" {
+		c.refused = why
+		return nil
+	}
+	return []Step{c.move(from, to, slots, "move")}
+}
+
+// nextMove returns the first pair of masters between which slots move.
+func (c *cluster) nextMove() (from, to *Node, slots SlotSet) {
+	// Slots of a second owner in a shard go to its master first: that changes no share.
+	for _, n := range c.masters() {
+		if m := c.shards[n.Shard].master; m != nil && m != n {
+			return n, m, c.owned[n.ID]
+		}
+	}
+	if t := c.record.Table; t != nil && c.wanted.Assign != nil {
+		for _, ordinal := range sortedKeys(t.Targets) {
+			if ordinal >= len(c.wanted.Shards) || c.shards[ordinal].master == nil {
+				continue
+			}
+			for _, s := range c.shards {
+				if slots := s.owned.Intersect(t.Targets[ordinal]); len(slots) > 0 && s.ordinal != ordinal && s.master != nil {
+					return s.master, c.shards[ordinal].master, slots
+				}
+			}
+		}
+	}
+	target := c.targets()
+	var giver, taker *shard
+	for _, s := range c.shards {
+		if giver == nil && s.owned.Len() > target[s.ordinal] {
+			giver = s
+		}
+		if taker == nil && s.owned.Len() < target[s.ordinal] {
+			taker = s
+		}
+	}
+	if giver == nil || taker == nil || giver.master == nil || taker.master == nil {
+		return nil, nil, nil
+	}
+	n := min(giver.owned.Len()-target[giver.ordinal], target[taker.ordinal]-taker.owned.Len())
+	return giver.master, taker.master, giver.owned.First(n)
+}
+
+// targets returns how many slots each shard should have. AutoReceive: even shares, the larger ones for
+// those that have the most, so that the fewest slots move. AssignReceive: what they have; what a
+// removed shard has goes to those that have the fewest.
+func (c *cluster) targets() []int {
+	target := make([]int, len(c.shards))
+	stay := min(len(c.wanted.Shards), len(c.shards))
+	if stay == 0 {
+		for i, s := range c.shards {
+			target[i] = s.owned.Len()
+		}
+		return target
+	}
+	total := 0
+	order := make([]int, 0, stay)
+	for i, s := range c.shards {
+		total += s.owned.Len()
+		if i < stay {
+			order = append(order, i)
+		}
+	}
+	if c.wanted.Assign != nil {
+		return c.targetsAssigned(target, stay)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return c.shards[b].owned.Len() - c.shards[a].owned.Len() })
+	for rank, i := range order {
+		target[i] = total / stay
+		if rank < total%stay {
+			target[i]++
+		}
+	}
+	return target
+}
+
+func (c *cluster) targetsAssigned(target []int, stay int) []int {
+	homeless := 0
+	for i, s := range c.shards {
+		if i < stay {
+			target[i] = s.owned.Len()
+		} else {
+			homeless += s.owned.Len()
+		}
+	}
+	for ; homeless > 0; homeless-- {
+		least := -1
+		for i := range stay {
+			// A new shard waits for its entry of the table.
+			if target[i] > 0 && (least < 0 || target[i] < target[least]) {
+				least = i
+			}
+		}
+		target[max(least, 0)]++
+	}
+	return target
+}
+
+// tooLarge says why the data of the shards that go does not fit into those that stay, or nothing.
+func (c *cluster) tooLarge() string {
+	var leaving, staying []*Node
+	for _, n := range c.masters() {
+		if n.Shard >= len(c.wanted.Shards) {
+			leaving = append(leaving, n)
+		} else {
+			staying = append(staying, n)
+		}
+	}
+	var data, slots int64
+	for _, n := range leaving {
+		data += n.UsedMemory
+		slots += int64(c.owned[n.ID].Len())
+	}
+	if slots == 0 {
+		return ""
+	}
+	target := c.targets()
+	for _, n := range staying {
+		more := int64(target[n.Shard] - c.owned[n.ID].Len())
+		if more <= 0 || n.MaxMemory == 0 {
+			continue
+		}
+		if after := n.UsedMemory + data*more/slots; after > n.MaxMemory {
+			return fmt.Sprintf("shards are not removed: %s would need %d MiB of its %d MiB for their data; raise maxmemory, delete data, or keep the shards",
+				n.Pod, after>>20, n.MaxMemory>>20)
+		}
+	}
+	return ""
+}

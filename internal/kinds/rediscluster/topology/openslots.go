@@ -1,0 +1,214 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// openSlot is a slot that some member marks as migrating or importing.
+type openSlot struct {
+	slot      int
+	owner     *Node   // nil if it is not reached
+	migrating []*Node // members that mark it so
+	importing []*Node
+}
+
+func (c *cluster) findOpen() {
+	bySlot := map[int]*openSlot{}
+	get := func(slot int) *openSlot {
+		if bySlot[slot] == nil {
+			bySlot[slot] = &openSlot{slot: slot, owner: c.ownerOf(slot)}
+		}
+		return bySlot[slot]
+	}
+	for _, n := range c.members {
+		for slot := range n.self().Migrating {
+			o := get(slot)
+			o.migrating = append(o.migrating, n)
+		}
+		for slot := range n.self().Importing {
+			o := get(slot)
+			o.importing = append(o.importing, n)
+		}
+	}
+	for _, slot := range sortedKeys(bySlot) {
+		c.open = append(c.open, *bySlot[slot])
+	}
+}
+
+func (c *cluster) ownerOf(slot int) *Node {
+	for _, n := range c.members {
+		if c.owned[n.ID].Has(slot) {
+			return n
+		}
+	}
+	return nil
+}
+
+func (c *cluster) describeOpen() string {
+	var all []string
+	for _, o := range c.open {
+		if len(all) == 8 {
+			all = append(all, fmt.Sprintf("and %d more", len(c.open)-len(all)))
+			break
+		}
+		all = append(all, fmt.Sprint(o.slot))
+	}
+	return strings.Join(all, ", ")
+}
+
+// openSlots repairs slots that a broken-off move left open, the lowest first. What is wrong with the
+// marks is put right at once; keys are moved only while the shards of both ends have a replica in step.
+// A slot that cannot be repaired yet is left alone: what mends its cause comes later in the order.
+func (c *cluster) openSlots() []Step {
+	for _, o := range c.open {
+		if steps := c.repair(o); steps != nil {
+			return steps
+		}
+	}
+	return nil
+}
+
+// repair is the table of cases of one open slot. O is its owner, T the node that it moves to.
+//
+//	O not reached                                   leave it
+//	O marks it importing, others not migrating      O: STABLE (a mark that the move's end left)
+//	a node that does not own it marks it migrating  that node: STABLE
+//	O migrating to T, T importing from O            continue the move
+//	T importing, no mark on O                       keys on O or T: O MIGRATING T; none: T STABLE
+//	T importing from another than O (O is new)      T: NODE O if its view names another; IMPORTING O
+//	O migrating to T, no mark on T                  T IMPORTING O; if nothing was moved: O STABLE
+//	O migrating to a node that is not reached,
+//	  or is a replica now                           the master of its shard takes its place
+//
+// The owner of a slot changes in the last line of a move only, and the move itself checks first that
+// no key is left. NODE here names the owner that all others know already.
+func (c *cluster) repair(o openSlot) []Step {
+	if o.owner == nil {
+		return nil
+	}
+	for _, n := range append(slices.Clone(o.migrating), o.importing...) {
+		_, migrating := n.self().Migrating[o.slot]
+		_, importing := n.self().Importing[o.slot]
+		if migrating && n != o.owner || importing && n == o.owner {
+			return c.mark(n, o.slot, "STABLE", nil, "the slot is "+o.owner.Pod+"'s")
+		}
+	}
+	target, moving := c.targetOf(o)
+	if target == nil {
+		return nil
+	}
+	// A mark without its keys' numbers says nothing.
+	ownerKeys, known := o.owner.SlotKeys[o.slot]
+	targetKeys, alsoKnown := target.SlotKeys[o.slot]
+	if !known || !alsoKnown {
+		return nil
+	}
+	source, importing := target.self().Importing[o.slot]
+	switch {
+	case !importing && targetKeys == 0 && c.strangers(o, target) == "":
+		return c.mark(o.owner, o.slot, "STABLE", nil, "nothing was moved yet")
+	case !moving && ownerKeys == 0 && targetKeys == 0:
+		return c.mark(target, o.slot, "STABLE", nil, "there is nothing to move")
+	case source != o.owner.ID:
+		return c.importFrom(target, o)
+	case !moving || o.owner.self().Migrating[o.slot] != target.ID:
+		return c.mark(o.owner, o.slot, "MIGRATING", target, "its move was broken off")
+	case !c.backed(o.owner) || !c.backed(target):
+		return nil
+	default:
+		return []Step{c.move(o.owner, target, SlotSet{{o.slot, o.slot}}, "finish moving")}
+	}
+}
+
+// targetOf returns where a slot moves to, and whether its owner marks it as migrating. Of several
+// importers the one that the owner names comes first, then one that has keys.
+func (c *cluster) targetOf(o openSlot) (target *Node, moving bool) {
+	var named string
+	if named, moving = o.owner.self().Migrating[o.slot]; moving {
+		if n := c.byID[named]; n != nil && n.self().Master {
+			return n, true
+		}
+		// Its shard goes on without it. If an importer is left, the move began there anew.
+		if s := c.shardOf(named); len(o.importing) == 0 && s != nil && s.master != nil && s.master != o.owner {
+			return s.master, true
+		}
+		if len(o.importing) == 0 {
+			// Nobody knows that node any more; if it had keys, so does nobody else.
+			if c.fateOf(named) == gone && c.shardOf(named) == nil {
+				return c.anyOther(o.owner), true
+			}
+			return nil, true
+		}
+	}
+	for _, n := range o.importing {
+		if target == nil || n.SlotKeys[o.slot] > target.SlotKeys[o.slot] {
+			target = n
+		}
+	}
+	return target, moving
+}
+
+// anyOther returns a master to compare with where the one that was named is gone for good.
+func (c *cluster) anyOther(than *Node) *Node {
+	for _, n := range c.masters() {
+		if n != than {
+			return n
+		}
+	}
+	return nil
+}
+
+// strangers names masters other than the two ends that hold keys of a slot.
+func (c *cluster) strangers(o openSlot, target *Node) string {
+	var names []string
+	for _, n := range c.members {
+		if n != o.owner && n != target && n.self().Master && n.SlotKeys[o.slot] > 0 {
+			names = append(names, n.Pod)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// importFrom has target import a slot from its present owner. A node that imports a slot never changes
+// its mind about the owner by itself, not even when that one is dead.
+func (c *cluster) importFrom(target *Node, o openSlot) []Step {
+	if e := target.sees(o.owner.ID); e == nil || e.Handshake {
+		return nil
+	} else if !e.Owned.Has(o.slot) {
+		return []Step{{Action: ActionAssignSlot, On: []Place{target.place()}, Node: target.place(), ID: o.owner.ID, Slots: SlotSet{{o.slot, o.slot}},
+			Message: fmt.Sprintf("tell %s that %s owns slot %d", target.Pod, o.owner.Pod, o.slot)}}
+	}
+	return c.mark(target, o.slot, "IMPORTING", o.owner, o.owner.Pod+" is its owner now")
+}
+
+func (c *cluster) mark(n *Node, slot int, mode string, peer *Node, why string) []Step {
+	s := Step{Action: ActionMarkSlot, Node: n.place(), Slots: SlotSet{{slot, slot}}, Mode: mode,
+		Message: fmt.Sprintf("mark slot %d on %s as %s: %s", slot, n.Pod, mode, why)}
+	if peer != nil {
+		s.ID, s.Target = peer.ID, peer.place()
+		s.Message = fmt.Sprintf("mark slot %d on %s as %s %s: %s", slot, n.Pod, mode, peer.Pod, why)
+	}
+	return []Step{s}
+}
+
+// move is the step that moves slots, and tells the other masters whose they are.
+func (c *cluster) move(from, to *Node, slots SlotSet, verb string) Step {
+	s := Step{Action: ActionMoveSlots, Node: from.place(), Target: to.place(), Slots: slots,
+		Message: fmt.Sprintf("%s %d slots (%s) from %s to %s", verb, slots.Len(), brief(slots), from.Pod, to.Pod)}
+	for _, n := range c.members {
+		if n != from && n != to && n.self().Master {
+			s.On = append(s.On, n.place())
+		}
+	}
+	return s
+}
+
+// backed reports whether the shard of a master has a replica in step.
+func (c *cluster) backed(master *Node) bool {
+	return slices.ContainsFunc(c.replicas(master.ID), c.inStep)
+}

@@ -1,0 +1,118 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import "fmt"
+
+// unblock replaces pods of an old revision that are not up: a revision that does not start must not
+// keep its own correction from being rolled out. What a pod has on its volume comes back with it, and
+// a shard's only owner is never touched.
+func (c *cluster) unblock() []Step {
+	for _, n := range c.nodes {
+		if !n.Outdated || n.Reached || n.Loading || n.Terminating {
+			continue
+		}
+		id := c.record.Nodes[n.Pod]
+		if id != "" && c.record.Formed {
+			if len(c.owned[id]) > 0 || c.shards[n.Shard].master == nil || c.fateOf(id) == away {
+				continue
+			}
+		}
+		return []Step{c.deletePod(n, "it does not come up ("+n.trouble()+"), and another revision is wanted")}
+	}
+	return nil
+}
+
+func (c *cluster) deletePod(n *Node, why string) Step {
+	return Step{Action: ActionDeletePod, Node: n.place(), Message: fmt.Sprintf("delete pod %s: %s", n.Pod, why)}
+}
+
+// roll replaces pods of an old revision, one shard after the other: its replicas, then, after a
+// failover to one of them, the former master. Nothing is done unless every shard has all its replicas,
+// in step. There is no failback: after an update of redis, the old one could not read the new one's data.
+func (c *cluster) roll() []Step {
+	for _, s := range c.shards {
+		var outdated []*Node
+		for _, n := range s.nodes {
+			if n.Outdated {
+				outdated = append(outdated, n)
+			}
+		}
+		if len(outdated) == 0 {
+			continue
+		}
+		if why := c.quiet(s); why != "" {
+			return c.blocked("no further pod is replaced now: %s", why)
+		}
+		for _, n := range outdated {
+			if n != s.master {
+				return []Step{c.deletePod(n, "a replica of an old revision")}
+			}
+		}
+		if len(s.owned) == 0 {
+			return []Step{c.deletePod(s.master, "a master of an old revision that owns no slots")}
+		}
+		if heir := c.heir(s, func(n *Node) bool { return !n.Outdated }); heir != nil {
+			return []Step{c.failover(heir, "", 0, fmt.Sprintf("make %s the master of shard %d, so that %s can be replaced", heir.Pod, s.ordinal, s.master.Pod))}
+		}
+		return c.blocked("%s is not replaced: shard %d has no replica in step", s.master.Pod, s.ordinal)
+	}
+	return nil
+}
+
+// quiet says why the pods of a shard are left alone now, or nothing.
+func (c *cluster) quiet(s *shard) string {
+	if why := c.calm(); why != "" {
+		return why
+	}
+	// A new shard that waits for a pod has nothing to lose yet.
+	if why := c.thinner(func(s *shard) bool { return len(s.owned) > 0 }); why != "" {
+		return why
+	}
+	for _, n := range s.nodes {
+		if n.Saving {
+			return n.Pod + " is writing its data to disk"
+		}
+	}
+	return ""
+}
+
+// heir returns the replica in step of a shard with the most data that passes a test, or nil.
+func (c *cluster) heir(s *shard, passes func(*Node) bool) *Node {
+	var best *Node
+	for _, r := range c.replicas(s.master.ID) {
+		if c.inStep(r) && passes(r) && (best == nil || r.Replication.Offset > best.Replication.Offset) {
+			best = r
+		}
+	}
+	return best
+}
+
+// thin says which wanted pod is no replica in step, or nothing.
+func (c *cluster) thin() string {
+	return c.thinner(func(*shard) bool { return true })
+}
+
+// thinner is thin for the shards that count.
+func (c *cluster) thinner(counts func(*shard) bool) string {
+	for i, pods := range c.wanted.Shards {
+		s := c.shards[i]
+		if !counts(s) {
+			continue
+		}
+		found := 0
+		for _, n := range s.nodes {
+			switch {
+			case !c.wants(n):
+				continue
+			case n == s.master, c.member(n) && s.master != nil && n.self().MasterID == s.master.ID && c.inStep(n):
+				found++
+			}
+		}
+		if found < pods {
+			return fmt.Sprintf("shard %d has %d of %d pods in step%s", i, found, pods, c.whyNot(s))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,49 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// settings changes settings of running nodes where they differ. One that a node does not report is
+// left alone: it would be set again in each pass.
+func (c *cluster) settings() []Step {
+	var batch []Step
+	for _, n := range c.members {
+		differ := map[string]string{}
+		for name, want := range c.wanted.Settings {
+			if has, reported := n.Settings[name]; reported && !sameSetting(has, want) {
+				differ[name] = want
+			}
+		}
+		if len(differ) > 0 {
+			batch = append(batch, Step{Action: ActionConfigure, Node: n.place(), Settings: differ,
+				Message: fmt.Sprintf("set %s on %s", strings.Join(sortedKeys(differ), ", "), n.Pod)})
+		}
+	}
+	return together(ActionConfigure, "change settings", batch)
+}
+
+// sameSetting reports whether two values are the same to redis, which answers in its own form: 1gb is
+// 1073741824.
+func sameSetting(a, b string) bool {
+	if strings.EqualFold(a, b) || strings.Join(strings.Fields(a), " ") == strings.Join(strings.Fields(b), " ") {
+		return true
+	}
+	x, okX := bytesOf(a)
+	y, okY := bytesOf(b)
+	return okX && okY && x == y
+}
+
+func bytesOf(text string) (int64, bool) {
+	text = strings.ToLower(text)
+	digits := strings.TrimRight(text, "kmgb")
+	units := map[string]int64{"": 1, "b": 1, "k": 1e3, "kb": 1 << 10, "m": 1e6, "mb": 1 << 20, "g": 1e9, "gb": 1 << 30}
+	unit, known := units[text[len(digits):]]
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return n * unit, known && err == nil
+}

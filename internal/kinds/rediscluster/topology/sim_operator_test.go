@@ -1,0 +1,308 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// pod is a pod of a StatefulSet, with the server that its volume holds.
+type pod struct {
+	name, uid, host string
+	shard, ordinal  int
+	s               *server
+	startsAt        time.Duration
+	running         bool
+	outdated        bool
+	hiddenUntil     time.Duration // the operator cannot reach it
+	brokenUntil     time.Duration // its container does not start
+}
+
+// operator is what drives a simulated cluster: it observes, decides and takes one step, and may die
+// between any two commands.
+type operator struct {
+	*world
+	wanted  Wanted
+	record  Record
+	pods    map[string]*pod
+	volumes map[string]*server
+	hosts   int
+	uids    int
+	budget  int // commands until it dies; below 0 it does not
+	deaths  int // how often it dies yet
+	taken   map[string]time.Duration
+	commits int
+}
+
+var (
+	errDied    = errors.New("the operator died")
+	errRefused = errors.New("refused")
+)
+
+func newOperator(seed uint64, shards ...int) *operator {
+	return &operator{world: newWorld(seed), wanted: Wanted{Shards: shards, NodeTimeout: simTimeout, Generation: 1},
+		pods: map[string]*pod{}, volumes: map[string]*server{}, hosts: 3, budget: -1, taken: map[string]time.Duration{}}
+}
+
+// sets is the controller of the StatefulSets: it makes and removes pods. Volumes stay.
+func (o *operator) sets() {
+	planned := map[string]bool{}
+	for shard, pods := range Planned(o.wanted.Shards, o.record) {
+		for ordinal := range pods {
+			name := fmt.Sprintf("a-%d-%d", shard, ordinal)
+			planned[name] = true
+			if o.pods[name] == nil {
+				o.uids++
+				o.pods[name] = &pod{name: name, uid: fmt.Sprint("uid-", o.uids), shard: shard, ordinal: ordinal,
+					host: fmt.Sprint("host-", o.rnd.IntN(o.hosts)), startsAt: o.now + time.Duration(200+o.rnd.IntN(1500))*time.Millisecond}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
+		p := o.pods[name]
+		switch {
+		case !planned[name]:
+			o.remove(p)
+		case !p.running && o.now >= p.startsAt && o.now >= p.brokenUntil:
+			if o.volumes[name] == nil {
+				o.volumes[name] = o.newServer()
+			}
+			p.s, p.running = o.volumes[name], true
+			p.s.start(o.newIP())
+		}
+	}
+}
+
+func (o *operator) remove(p *pod) {
+	if p.running {
+		p.s.stop()
+	}
+	delete(o.pods, p.name)
+}
+
+// kill stops a pod's container, which starts again after a while.
+func (o *operator) kill(p *pod, away time.Duration) {
+	if p.running {
+		p.s.stop()
+		p.running = false
+	}
+	p.startsAt = o.now + away
+}
+
+// observe is what Observe gives.
+func (o *operator) observe() []Node {
+	open := map[int]bool{}
+	for _, p := range o.pods {
+		if p.running {
+			for slot := range p.s.moving {
+				open[slot] = true
+			}
+			for slot := range p.s.imports {
+				open[slot] = true
+			}
+		}
+	}
+	var nodes []Node
+	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
+		p := o.pods[name]
+		n := Node{Pod: name, UID: p.uid, Host: p.host, Shard: p.shard, Ordinal: p.ordinal, Running: p.running, Outdated: p.outdated}
+		if p.running {
+			n.IP = p.s.ip
+		}
+		if p.running && p.s.alive() && o.now >= p.hiddenUntil {
+			o.read(&n, p.s, open)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+func (o *operator) read(n *Node, s *server, open map[int]bool) {
+	me := s.me()
+	n.Reached, n.ID, n.View, n.StateOK, n.Keys, n.Settings = true, s.id, s.view(), s.ok(), int64(len(s.data)), maps.Clone(s.settings)
+	n.UsedMemory, n.Functions, n.At = int64(len(s.data)), s.functions, time.UnixMilli(1e12).Add(o.now)
+	n.Replication = Replication{Master: me.master, MasterHost: s.masterHost, LinkUp: s.linked && s.synced, Syncing: s.linked && !s.synced, Offset: s.offset}
+	if me.master {
+		n.SlotKeys = map[int]int64{}
+		for slot := range open {
+			n.SlotKeys[slot] = s.keysIn(slot)
+		}
+	}
+}
+
+// at returns the server that a step is about, if it is still that one.
+func (o *operator) at(place Place) *server {
+	p := o.pods[place.Pod]
+	if p == nil || p.uid != place.UID || !p.running || !p.s.alive() || o.now < p.hiddenUntil || p.s.ip != place.IP || p.s.id != place.ID {
+		return nil
+	}
+	return p.s
+}
+
+// command is called before each command to a server.
+func (o *operator) command() error {
+	o.commits++
+	if o.budget == 0 {
+		o.budget = -1
+		if o.deaths--; o.deaths > 0 {
+			o.budget = o.rnd.IntN(200)
+		}
+		clear(o.taken)
+		o.logf("the operator dies")
+		return errDied
+	}
+	if o.budget > 0 {
+		o.budget--
+	}
+	if o.rnd.IntN(300) == 0 {
+		o.pass(simTick)
+		o.write()
+	}
+	return nil
+}
+
+// take takes a step.
+func (o *operator) take(s Step) error {
+	if len(s.Batch) > 0 {
+		var all error
+		for _, one := range s.Batch {
+			if err := o.take(one); errors.Is(err, errDied) {
+				return err
+			} else if err != nil {
+				all = err
+			}
+		}
+		return all
+	}
+	key := string(s.Action) + s.Node.Pod
+	if last, did := o.taken[key]; did && s.Interval > 0 && o.now-last < s.Interval {
+		return nil
+	}
+	o.taken[key] = o.now
+	switch s.Action {
+	case ActionWait:
+		return nil
+	case ActionRecord:
+		if err := o.command(); err != nil {
+			return err
+		}
+		o.record = *s.Record
+		return nil
+	case ActionForget, ActionAssignSlot:
+		return o.onEach(s)
+	case ActionDeletePod:
+		p := o.pods[s.Node.Pod]
+		if p == nil || p.uid != s.Node.UID {
+			return errRefused
+		}
+		if err := o.command(); err != nil {
+			return err
+		}
+		o.remove(p)
+		return nil
+	}
+	n := o.at(s.Node)
+	if n == nil {
+		return errRefused
+	}
+	if s.Action == ActionMoveSlots {
+		return o.moveSlots(s, n)
+	}
+	if err := o.command(); err != nil {
+		return err
+	}
+	return o.single(s, n)
+}
+
+func (o *operator) onEach(s Step) error {
+	var all error
+	for _, place := range s.On {
+		n := o.at(place)
+		if n == nil {
+			all = errRefused
+			continue
+		}
+		if err := o.command(); err != nil {
+			return err
+		}
+		var err error
+		if s.Action == ActionForget {
+			err = n.forget(s.ID)
+		} else {
+			err = n.setSlotNode(s.Slots[0].From, s.ID)
+		}
+		if err != nil {
+			all = err
+		}
+	}
+	return all
+}
+
+func (o *operator) single(s Step, n *server) error {
+	me := n.me()
+	switch s.Action {
+	case ActionSetEpoch:
+		if len(n.peers) > 1 || me.epoch != 0 {
+			return errRefused
+		}
+		me.epoch = s.Epoch
+		n.current = max(n.current, s.Epoch)
+	case ActionMeet:
+		for _, p := range n.peers {
+			if p.met != 0 && p.ip == s.Target.IP {
+				return nil
+			}
+		}
+		id := o.newID()
+		n.peers[id] = &peer{id: id, ip: s.Target.IP, met: o.now + simTick, pong: o.now}
+	case ActionAddSlots:
+		for slot := range s.Slots.All {
+			if n.slotOf[slot] != 0 {
+				return fmt.Errorf("%w: slot %d is busy", errRefused, slot)
+			}
+		}
+		if !me.master {
+			return errRefused
+		}
+		for slot := range s.Slots.All {
+			n.give(slot, n.idx())
+		}
+	case ActionReplicate:
+		target := n.peers[s.Target.ID]
+		if target == nil || !target.master || target.met != 0 || me.master && (len(n.data) > 0 || n.count(n.id) > 0) {
+			return errRefused
+		}
+		n.follow(target.id)
+	case ActionReset:
+		if me.master && len(n.data) > 0 {
+			return errRefused
+		}
+		if !me.master {
+			clear(n.data)
+		}
+		n.forgetAll()
+	case ActionFlush:
+		if !me.master {
+			return errRefused
+		}
+		clear(n.data)
+	case ActionFailover:
+		return n.failover(s.Mode)
+	case ActionMarkSlot:
+		return n.markSlot(s.Slots[0].From, s.Mode, s.ID)
+	case ActionConfigure:
+		maps.Copy(n.settings, s.Settings)
+	case ActionFunctions:
+		if t := o.at(s.Target); t != nil {
+			t.functions = n.functions
+		}
+	default:
+		panic("no such action: " + string(s.Action))
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// A small Redis Cluster for tests: servers with views, config epochs, gossip with lag, failure
+// detection, elections, open slots and replication, as far as Decide can tell them from real ones. What
+// redis refuses, they refuse; what it destroys, they destroy.
+
+const (
+	simTick    = 50 * time.Millisecond
+	simTimeout = 2 * time.Second // cluster-node-timeout
+)
+
+// server is one redis process together with its volume.
+type server struct {
+	w  *world
+	id string
+	ip string
+	up bool // the process runs
+
+	frozen   bool
+	peers    map[string]*peer // what it knows of others, and of itself
+	slotOf   [Slots]int32     // index into w.ids, plus 1; 0 is nobody
+	moving   map[int]string
+	imports  map[int]string
+	data     map[int]int // key -> the sequence of its last write
+	banned   map[string]time.Duration
+	current  uint64 // current epoch
+	voted    uint64
+	votedFor map[string]time.Duration
+
+	masterHost string
+	linked     bool
+	syncUntil  time.Duration
+	synced     bool // has had its master's data since it started
+	lostLink   time.Duration
+	offset     int64
+	electAt    time.Duration
+	settings   map[string]string
+	functions  string
+
+	version  int // of slotOf and imports; what is below is worked out once for each
+	cached   int
+	counts   map[int32]int
+	ranges   map[int32][]Range
+	heardAll map[string][3]int // peer -> version of it and of this server at which it taught nothing, and its epoch
+}
+
+func (s *server) give(slot int, idx int32) {
+	s.slotOf[slot] = idx
+	s.version++
+}
+
+// tally works out how many slots each node owns in the server's view, and which.
+func (s *server) tally() {
+	if s.counts != nil && s.cached == s.version {
+		return
+	}
+	s.cached, s.counts, s.ranges = s.version, map[int32]int{}, map[int32][]Range{}
+	for slot := 0; slot < Slots; {
+		o, from := s.slotOf[slot], slot
+		for slot < Slots && s.slotOf[slot] == o {
+			slot++
+		}
+		if o != 0 {
+			s.counts[o] += slot - from
+			s.ranges[o] = append(s.ranges[o], Range{from, slot - 1})
+		}
+	}
+}
+
+type peer struct {
+	id, ip, masterID string
+	epoch            uint64
+	master           bool
+	pong             time.Duration
+	possibly, fail   bool
+	failedAt         time.Duration
+	met              time.Duration // handshake ends at this time; 0 if it is known
+}
+
+type world struct {
+	rnd     *rand.Rand
+	now     time.Duration
+	ids     []string
+	index   map[string]int32
+	servers []*server // every one that ever was
+	byIP    map[string]*server
+	lastIP  int
+	keys    []int // every key; slotOfKey tells its slot
+	acked   map[int]int
+	moved   int // slots that got another owner
+	log     []string
+}
+
+func newWorld(seed uint64) *world {
+	w := &world{rnd: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)), index: map[string]int32{}, byIP: map[string]*server{}, acked: map[int]int{}}
+	for i := range 32 {
+		slot := i * Slots / 32
+		w.keys = append(w.keys, slot*4, slot*4+1)
+	}
+	return w
+}
+
+func slotOfKey(key int) int { return key / 4 }
+
+func (w *world) logf(format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf("%8.2fs ", w.now.Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *world) newID() string {
+	const hex = "0123456789abcdef"
+	id := make([]byte, idLength)
+	for i := range id {
+		id[i] = hex[w.rnd.IntN(16)]
+	}
+	w.index[string(id)] = int32(len(w.ids)) + 1
+	w.ids = append(w.ids, string(id))
+	return string(id)
+}
+
+func (w *world) newIP() string {
+	w.lastIP++
+	return fmt.Sprintf("127.9.%d.%d", w.lastIP/250, w.lastIP%250+1)
+}
+
+// newServer is a process on an empty volume.
+func (w *world) newServer() *server {
+	s := &server{w: w, data: map[int]int{}, settings: map[string]string{"maxmemory": "0"}}
+	s.forgetAll()
+	w.servers = append(w.servers, s)
+	return s
+}
+
+// forgetAll is what CLUSTER RESET HARD does.
+func (s *server) forgetAll() {
+	s.id = s.w.newID()
+	s.peers = map[string]*peer{s.id: {id: s.id, master: true}}
+	s.slotOf, s.heardAll = [Slots]int32{}, map[string][3]int{}
+	s.version++
+	s.moving, s.imports, s.banned, s.votedFor = map[int]string{}, map[int]string{}, map[string]time.Duration{}, map[string]time.Duration{}
+	s.current, s.voted, s.masterHost, s.linked, s.synced, s.electAt = 0, 0, "", false, false, 0
+}
+
+// start runs a server at an address.
+func (s *server) start(ip string) {
+	s.stop()
+	s.up, s.frozen, s.ip = true, false, ip
+	s.linked, s.synced, s.offset, s.electAt = false, false, 0, 0
+	s.w.byIP[ip] = s
+	for _, p := range s.peers {
+		p.pong = s.w.now
+	}
+}
+
+func (s *server) stop() {
+	if s.up {
+		s.up = false
+		delete(s.w.byIP, s.ip)
+	}
+}
+
+func (s *server) me() *peer        { return s.peers[s.id] }
+func (s *server) alive() bool      { return s.up && !s.frozen }
+func (s *server) idx() int32       { return s.w.index[s.id] }
+func (s *server) owns(t int) bool  { return s.slotOf[t] == s.idx() }
+func (s *server) known() []*peer   { return sortedPeers(s.peers) }
+func (w *world) id(i int32) string { return w.ids[i-1] }
+
+func sortedPeers(m map[string]*peer) []*peer {
+	all := make([]*peer, 0, len(m))
+	for _, id := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, m[id])
+	}
+	return all
+}
+
+func (s *server) count(id string) int {
+	s.tally()
+	return s.counts[s.w.index[id]]
+}
+
+// sized returns the masters that own slots in the server's view.
+func (s *server) sized() []string {
+	s.tally()
+	var all []string
+	for o := range s.counts {
+		all = append(all, s.w.id(o))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// reaches returns the living server at the address that s has of a peer, or nil.
+func (s *server) reaches(p *peer) *server {
+	if p.ip == "" || p.met != 0 {
+		return nil
+	}
+	if other := s.w.byIP[p.ip]; other != nil && other.alive() && other.id == p.id {
+		return other
+	}
+	return nil
+}
+
+// ok is cluster_state: a majority of masters is reached.
+func (s *server) ok() bool {
+	masters := s.sized()
+	reached := 0
+	for _, id := range masters {
+		if p := s.peers[id]; id == s.id || p != nil && !p.fail && !p.possibly {
+			reached++
+		}
+	}
+	return len(masters) > 0 && 2*reached > len(masters)
+}
+
+func (s *server) keysIn(slot int) int64 {
+	var n int64
+	for key := range s.data {
+		if slotOfKey(key) == slot {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *server) dropSlot(slot int) {
+	for key := range s.data {
+		if slotOfKey(key) == slot {
+			delete(s.data, key)
+		}
+	}
+}
+
+// view is CLUSTER NODES.
+func (s *server) view() []Entry {
+	s.tally()
+	var all []Entry
+	for _, p := range s.known() {
+		e := Entry{ID: p.id, IP: p.ip, Port: 6379, BusPort: 16379, Master: p.master, Replica: !p.master && p.met == 0, MasterID: p.masterID,
+			Fail: p.fail, PossiblyFail: p.possibly, Handshake: p.met != 0, PongReceived: time.UnixMilli(1e12).Add(p.pong), Epoch: p.epoch,
+			Owned: NewSlotSet(s.ranges[s.w.index[p.id]]...), Connected: s.reaches(p) != nil}
+		if p.id == s.id {
+			e.Myself, e.Connected, e.IP = true, true, s.ip
+			e.Migrating, e.Importing = maps.Clone(s.moving), maps.Clone(s.imports)
+		}
+		if e.Handshake {
+			e.Master = false
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// digest is every latest value that is left anywhere, for the check that no step destroys the last copy.
+func (w *world) copies() map[int]int {
+	best := map[int]int{}
+	for _, s := range w.servers {
+		for key, value := range s.data {
+			best[key] = max(best[key], value)
+		}
+	}
+	return best
+}

@@ -1,0 +1,275 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// fate is what has become of a node that was not reached.
+type fate string
+
+const (
+	gone   fate = "gone"   // no pod has its data any more: the volume was replaced, or the place removed
+	down   fate = "down"   // its container does not run; it comes back with its data if its volume does
+	silent fate = "silent" // its container runs, and neither the operator nor the other nodes reach it
+	away   fate = "away"   // other nodes reach it; only the operator does not
+)
+
+// fateOf tells what has become of a node that is no member.
+func (c *cluster) fateOf(id string) fate {
+	for _, m := range c.members {
+		if e := m.sees(id); e != nil && e.healthy() {
+			return away
+		}
+	}
+	pod := c.podOf[id]
+	n := c.pods[pod]
+	switch {
+	case pod == "", n != nil && n.Reached && n.ID != id:
+		return gone
+	case n == nil, !n.Running:
+		return down
+	default:
+		return silent
+	}
+}
+
+func (e *Entry) healthy() bool {
+	return e.Connected && !e.Fail && !e.PossiblyFail && !e.Handshake && !e.NoAddress
+}
+
+// silence returns for how long no member has heard of a node: the shortest of what they say. 0 if none
+// of them can tell.
+func (c *cluster) silence(id string) time.Duration {
+	var shortest time.Duration
+	for _, m := range c.members {
+		e := m.sees(id)
+		if e == nil || e.Handshake {
+			continue
+		}
+		last := e.PongReceived
+		if e.PingSent.After(last) {
+			last = e.PingSent
+		}
+		if last.IsZero() {
+			continue
+		}
+		if since := m.At.Sub(last); shortest == 0 || since < shortest {
+			shortest = max(since, 1)
+		}
+	}
+	return shortest
+}
+
+// describe names a node that is no member: its pod, if there was one, its id, and what is known.
+func (c *cluster) describe(id string) string {
+	pod := c.podOf[id]
+	what := map[fate]string{
+		gone:   "is gone with its data",
+		down:   "does not run",
+		silent: "runs, but neither the operator nor the other nodes reach it",
+		away:   "is reached by other nodes, but not by the operator",
+	}[c.fateOf(id)]
+	if n := c.pods[pod]; n != nil && !n.Reached && n.Problem != "" {
+		what += " (" + n.Problem + ")"
+	}
+	if pod == "" {
+		return fmt.Sprintf("node %s %s", id, what)
+	}
+	return fmt.Sprintf("%s (node %s) %s", pod, id, what)
+}
+
+// verdict says what the views amount to, and why.
+func (c *cluster) verdict(served SlotSet) (Verdict, string) {
+	if !c.record.Formed && !c.foreignFormed() {
+		return c.verdictUnformed()
+	}
+	if reason := c.duplicates(); reason != "" {
+		return Inconsistent, reason
+	}
+	if len(c.members) == 0 {
+		return Unknown, "no pod could be reached: " + c.problems()
+	}
+	if reason := c.contested(); reason != "" {
+		return Inconsistent, reason
+	}
+	if verdict, reason := c.verdictLost(); verdict != "" {
+		return verdict, reason
+	}
+	if pair := c.apart(); pair != "" && served.Len() < Slots {
+		return DisconnectedIntact, "every slot has an owner that runs, but " + pair
+	} else if pair != "" {
+		return Healing, pair
+	}
+	if rest := AllSlots().Minus(served); len(rest) > 0 {
+		return Healing, fmt.Sprintf("the nodes do not agree yet on who serves slots %s", brief(rest))
+	}
+	if len(c.open) > 0 {
+		return Healing, "open slots: " + c.describeOpen()
+	}
+	return Complete, ""
+}
+
+// verdictUnformed is for pods that never were a cluster.
+func (c *cluster) verdictUnformed() (Verdict, string) {
+	if missing := c.missing(); missing != "" {
+		return Unknown, "not formed yet: waits for " + missing
+	}
+	for _, n := range c.nodes {
+		if c.wants(n) && !n.blank() {
+			return Healing, "being formed"
+		}
+	}
+	return Fresh, "all pods are empty, and the cluster was never formed"
+}
+
+// verdictLost looks at the slots whose owner is not reached, the worst case first.
+func (c *cluster) verdictLost() (Verdict, string) {
+	var unknown, lost, waiting []string
+	masters, alive := 0, 0
+	for _, id := range sortedKeys(c.owned) {
+		slots := c.owned[id]
+		masters++
+		if c.byID[id] != nil {
+			alive++
+			continue
+		}
+		text := fmt.Sprintf("slots %s: owner %s", brief(slots), c.describe(id))
+		switch {
+		case c.fateOf(id) == away:
+			unknown = append(unknown, text)
+		case c.candidate(id) == nil:
+			lost = append(lost, text+c.waysOut(id))
+		default:
+			waiting = append(waiting, text)
+		}
+	}
+	if len(c.unowned) > 0 {
+		lost = append(lost, fmt.Sprintf("slots %s have no owner: annotate accept-data-loss: %q to have them served again, empty",
+			brief(c.unowned), brief(c.unowned)))
+	}
+	switch {
+	case len(unknown) > 0:
+		return Unknown, strings.Join(append(unknown, lost...), "; ") + ". Nothing is changed that such a pod may depend on: " +
+			"let the operator reach it (network policy, node, password)"
+	case len(lost) > 0:
+		return SlotsLost, strings.Join(lost, "; ")
+	case len(waiting) > 0 && 2*alive <= masters:
+		return MajorityLost, fmt.Sprintf("%d of %d masters live, too few to elect another: %s", alive, masters, strings.Join(waiting, "; "))
+	case len(waiting) > 0:
+		return Healing, "a replica takes over: " + strings.Join(waiting, "; ")
+	}
+	return "", ""
+}
+
+// waysOut tells what a person can do about a lost owner without a replica that has its data.
+func (c *cluster) waysOut(id string) string {
+	text := "; no replica with its data is left"
+	if c.fateOf(id) != gone {
+		text += ": bring its pod back with its volume"
+	}
+	return text + fmt.Sprintf(", or annotate accept-data-loss: %q to have the slots served again, empty", id)
+}
+
+// duplicates names pods that have the same node id: one volume is a copy of the other.
+func (c *cluster) duplicates() string {
+	pod := map[string]string{}
+	for _, n := range c.nodes {
+		if !n.Reached {
+			continue
+		}
+		if other := pod[n.ID]; other != "" {
+			return fmt.Sprintf("%s and %s are both node %s: one volume is a copy of the other; delete the claim of the copy and its pod", other, n.Pod, n.ID)
+		}
+		pod[n.ID] = n.Pod
+	}
+	return ""
+}
+
+// contested names slots that two living nodes own, unless redis settles it in a way that is meant:
+//
+//   - a replica was promoted and its old master has not heard of it yet: the same shard, and the new
+//     owner has the data;
+//   - a slot was moved and its source has not heard of it yet: it still marks the slot as migrating.
+func (c *cluster) contested() string {
+	for _, d := range c.disputed {
+		winner, loser := d.winner.self(), d.loser.self()
+		if winner.Epoch > loser.Epoch {
+			if d.winner.Shard == d.loser.Shard && (d.winner.Keys > 0 || d.loser.Keys == 0) {
+				continue
+			}
+			moved := true
+			for slot := range d.slots.All {
+				moved = moved && loser.Migrating[slot] == d.winner.ID
+			}
+			if moved {
+				continue
+			}
+		}
+		return fmt.Sprintf("slots %s are owned by %s (node %s, %d keys) and by %s (node %s, %d keys): nothing is changed. "+
+			"Find out which has the data, and reset the other node", brief(d.slots),
+			d.winner.Pod, d.winner.ID, d.winner.Keys, d.loser.Pod, d.loser.ID, d.loser.Keys)
+	}
+	return ""
+}
+
+// missing names the wanted pods that were not reached, and why.
+func (c *cluster) missing() string {
+	var missing []string
+	for i, pods := range c.wanted.Shards {
+		reached := 0
+		for _, n := range c.shards[i].nodes {
+			switch {
+			case !c.wants(n):
+			case n.Reached:
+				reached++
+			default:
+				missing = append(missing, n.trouble())
+				reached++
+			}
+		}
+		if reached < pods {
+			missing = append(missing, fmt.Sprintf("%d of %d pods of shard %d", pods-reached, pods, i))
+		}
+	}
+	return strings.Join(missing, ", ")
+}
+
+// problems names all pods that were not reached, and why.
+func (c *cluster) problems() string {
+	var all []string
+	for _, n := range c.nodes {
+		if !n.Reached {
+			all = append(all, n.trouble())
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// trouble names a pod that was not reached, and why.
+func (n *Node) trouble() string {
+	switch {
+	case n.Problem != "":
+		return n.Pod + ": " + n.Problem
+	case n.Loading:
+		return n.Pod + ": loading its data"
+	case n.Host == "":
+		return n.Pod + ": not scheduled"
+	case !n.Running:
+		return n.Pod + ": not running"
+	}
+	return n.Pod + ": not reached"
+}
+
+// brief is the text of a set, cut where it gets long.
+func brief(set SlotSet) string {
+	const most = 8
+	if len(set) <= most {
+		return set.String()
+	}
+	return fmt.Sprintf("%s and %d more (%d in all)", set[:most], set[most:].Len(), set.Len())
+}

@@ -1,0 +1,180 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/redis/rig"
+)
+
+const nodeTimeout = 2 * time.Second // of the rig
+
+// scenario is a formed cluster with data, to which something happens.
+type scenario struct {
+	*testing.T
+	f      *rig.Fleet
+	d      *rig.Driver
+	before rig.Digest
+}
+
+// fault is what happens, and how it ends: healed, with all data, unless end says otherwise.
+type fault struct {
+	name   string
+	shards []int // default: 2, 2, 2
+	happen func(*scenario)
+	// within is how long it may take until all slots are served by nodes that agree. Default: 30s.
+	within time.Duration
+	end    func(*scenario)
+	slow   bool // minutes: in the full form only
+}
+
+// Each fault of the matrix ends in the state that is promised for it.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			if f.slow && !full {
+				t.Skip("in the full form (REDIS_TESTS=full)")
+			}
+			if f.shards == nil {
+				f.shards = []int{2, 2, 2}
+			}
+			if f.within == 0 {
+				f.within = 30 * time.Second
+			}
+			s := &scenario{T: t}
+			s.f, s.d, _ = formed(t, f.shards...)
+			s.before = fill(t, s.f, 2000)
+			f.happen(s)
+			if f.end != nil {
+				f.end(s)
+				return
+			}
+			s.heals(f.within)
+		})
+	}
+}
+
+// heals drives until all is well, and checks the data.
+func (s *scenario) heals(within time.Duration) {
+	s.Helper()
+	began := time.Now()
+	served := s.d.Until(within, "all slots are served", func(d topology.Decision) error {
+		if d.Model.Served < topology.Slots {
+			return fmt.Errorf("%d are served; %s: %s", d.Model.Served, d.Model.Verdict, d.Model.Reason)
+		}
+		return nil
+	})
+	s.d.Settle(90*time.Second, "it heals")
+	unchanged(s.T, s.f, s.before)
+	if err := s.f.CLICheck(s.Context()); err != nil {
+		s.Error(err)
+	}
+	s.Logf("served again after %s, redundant again after %s (%d passes, %d steps)", round(served), round(time.Since(began)), s.d.Passes, s.d.Steps)
+}
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
+
+// master and replica return the pods of a shard by their present roles.
+func (s *scenario) master(shard int) *rig.Pod  { return s.role(shard, "master") }
+func (s *scenario) replica(shard int) *rig.Pod { return s.role(shard, "slave") }
+
+func (s *scenario) role(shard int, want string) *rig.Pod {
+	s.Helper()
+	for _, pod := range s.f.Pods() {
+		if pod.Shard != shard || !pod.Running() {
+			continue
+		}
+		if role, err := pod.Role(s.Context()); err == nil && role == want {
+			return pod
+		}
+	}
+	s.Fatalf("shard %d has no %s", shard, want)
+	return nil
+}
+
+// halfMoved breaks a move off when some of its keys have moved, and returns its slots.
+func (s *scenario) halfMoved(from, to int) topology.SlotSet {
+	s.Helper()
+	slots := owned(s.T, s.master(from)).First(8)
+	crash := &rig.Crash{At: 2*slots.Len() + 4, Effects: true}
+	s.d.Pipeline = 2
+	s.d.Tap = func() server.Tap { return crash }
+	s.d.Restart()
+	err := s.d.Take(s.Context(), s.d.MoveStep(s.master(from), s.master(to), slots))
+	if !errors.Is(err, server.ErrBrokenOff) {
+		s.Fatalf("the move was not broken off: %v", err)
+	}
+	s.d.Tap = nil
+	s.d.Restart()
+	s.inStep()
+	return slots
+}
+
+// inStep waits until replicas have what their masters have.
+func (s *scenario) inStep() {
+	s.Helper()
+	for _, pod := range s.f.Pods() {
+		if role, err := pod.Role(s.Context()); err == nil && role == "master" {
+			replicas := 0
+			for _, other := range s.f.Pods() {
+				if other.Shard == pod.Shard && other != pod && other.Running() {
+					replicas++
+				}
+			}
+			if err := pod.Client().Wait(s.Context(), replicas, 5*time.Second).Err(); err != nil {
+				s.Fatal(err)
+			}
+		}
+	}
+}
+
+// elected waits, without an operator, until a replica has become master.
+func (s *scenario) elected(pod *rig.Pod) {
+	s.Helper()
+	rig.Until(s, 30*time.Second, pod.Name+" is elected", func() error {
+		if role, err := pod.Role(s.Context()); err != nil || role != "master" {
+			return fmt.Errorf("it is a %s (%w)", role, err)
+		}
+		return nil
+	})
+}
+
+// stays drives for some passes, and fails if a verdict or a step is not as it should be.
+func (s *scenario) stays(passes int, verdict topology.Verdict, allowed ...topology.Action) topology.Decision {
+	s.Helper()
+	var last topology.Decision
+	s.d.Until(30*time.Second, string(verdict), func(d topology.Decision) error {
+		if d.Model.Verdict != verdict {
+			return fmt.Errorf("%s: %s", d.Model.Verdict, d.Model.Reason)
+		}
+		return nil
+	})
+	for range passes {
+		last = s.d.Pass(s.Context())
+		if last.Model.Verdict != verdict {
+			s.Errorf("the verdict is %s (%s), not %s", last.Model.Verdict, last.Model.Reason, verdict)
+		}
+		for _, step := range last.Steps {
+			ok := step.Action == topology.ActionWait
+			for _, action := range allowed {
+				ok = ok || step.Action == action
+			}
+			if !ok {
+				s.Errorf("under the verdict %s a step is taken: %s %s", verdict, step.Action, step.Message)
+			}
+		}
+	}
+	if last.Model.Reason == "" {
+		s.Errorf("the verdict %s has no reason", verdict)
+	}
+	return last
+}

@@ -1,0 +1,95 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/redis/rig"
+)
+
+// formed starts a cluster and drives it until nothing is left to be done.
+func formed(t *testing.T, shards ...int) (*rig.Fleet, *rig.Driver, time.Duration) {
+	t.Helper()
+	f := rig.NewFleet(t, rig.Options{Shards: shards})
+	d := rig.NewDriver(f)
+	took := d.Settle(60*time.Second, "the cluster forms")
+	return f, d, took
+}
+
+func digest(t *testing.T, f *rig.Fleet) rig.Digest {
+	t.Helper()
+	sum, err := f.Digest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func fill(t *testing.T, f *rig.Fleet, keys int) rig.Digest {
+	t.Helper()
+	if err := f.Fill(t.Context(), keys, 20); err != nil {
+		t.Fatal(err)
+	}
+	return digest(t, f)
+}
+
+// unchanged fails the test if data is lost; keys of a ledger aside.
+func unchanged(t *testing.T, f *rig.Fleet, before rig.Digest) {
+	t.Helper()
+	if err := before.Differ(digest(t, f).Without("ledger-")); err != nil {
+		t.Errorf("the data has changed: %v", err)
+	}
+}
+
+// Six pods become a cluster in less than ten seconds, in all of several runs.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	var all []time.Duration
+	for range 3 {
+		f, d, took := formed(t, 2, 2, 2)
+		all = append(all, took.Round(10*time.Millisecond))
+		if took > 10*time.Second {
+			t.Errorf("six pods took %s to become a cluster, more than 10s", took)
+		}
+		rig.Until(t, 20*time.Second, "redis-cli finds nothing wrong", func() error { return f.CLICheck(t.Context()) })
+		if left := d.Pass(t.Context()); len(left.Steps) > 0 {
+			t.Errorf("a settled cluster is to be changed: %+v", left.Steps)
+		}
+		f.Stop()
+	}
+	t.Logf("from the last pod ready to all slots served and all replicas in step: %v (bound 10s)", all)
+}
+
+// Planned changes lose no acknowledged write, and nobody reads nil: more shards, many more, fewer, all pods replaced.
+func TestPlannedChangesLoseNothing(t *testing.T) {
+	t.Parallel()
+	f, d, _ := formed(t, 2, 2, 2)
+	before := fill(t, f, 5000)
+	for _, change := range []struct {
+		name   string
+		change func()
+	}{
+		{"6 to 8 pods", func() { d.Wanted.Shards = []int{2, 2, 2, 2} }},
+		{"8 to 12 pods", func() { d.Wanted.Shards = []int{2, 2, 2, 2, 2, 2} }},
+		{"12 to 6 pods", func() { d.Wanted.Shards = []int{2, 2, 2} }},
+		{"all pods replaced", f.NewRevision},
+		{"a second replica", func() { d.Wanted.Shards = []int{3, 2, 2} }},
+		{"one replica less", func() { d.Wanted.Shards = []int{2, 2, 2} }},
+	} {
+		ledger := f.Keep(rig.LedgerOptions{})
+		d.Wanted.Generation++
+		change.change()
+		steps := d.Steps
+		took := d.Settle(2*time.Minute, change.name)
+		ledger.Close().Nothing(t, change.name)
+		unchanged(t, f, before)
+		t.Logf("%s: %s, %d steps", change.name, took.Round(10*time.Millisecond), d.Steps-steps)
+		rig.Until(t, 20*time.Second, "redis-cli finds nothing wrong", func() error { return f.CLICheck(t.Context()) })
+	}
+}
+
+var _ = topology.Slots

@@ -1,0 +1,196 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ClusterClient is what an application has: it learns where slots are and follows redirections.
+func (f *Fleet) ClusterClient() *redis.ClusterClient {
+	var addresses []string
+	for _, pod := range f.Pods() {
+		addresses = append(addresses, pod.IP()+":6379")
+	}
+	return redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: addresses, Password: f.password, Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: noMaintenance(),
+		MaxRedirects: 8, DialTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: time.Second, ContextTimeoutEnabled: true, PoolSize: 4,
+	})
+}
+
+// Ledger writes and reads all the time, and keeps account of what was acknowledged.
+type Ledger struct {
+	t      testing.TB
+	client *redis.ClusterClient
+	wait   bool
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	keys   []*entry
+
+	writes, reads, unknown atomic.Int64
+	longest                atomic.Int64 // nanoseconds in which a key was not written
+	mu                     sync.Mutex
+	wrong                  []string
+}
+
+// entry is one key. Its value is a number that only rises.
+type entry struct {
+	key   string
+	acked atomic.Int64 // the last number that was acknowledged
+	tried atomic.Int64 // the last number that was sent
+}
+
+// LedgerOptions say what a Ledger does.
+type LedgerOptions struct {
+	Keys int  // default: 96, so that each of up to 8 shards has some, and slots that are moved have, too
+	Wait bool // a write counts as acknowledged when a replica has it too (WAIT 1)
+}
+
+// Keep starts writers and readers. They end with Close.
+func (f *Fleet) Keep(options LedgerOptions) *Ledger {
+	if options.Keys == 0 {
+		options.Keys = 96
+	}
+	ctx, stop := context.WithCancel(f.t.Context())
+	l := &Ledger{t: f.t, client: f.ClusterClient(), wait: options.Wait, stop: stop}
+	f.mu.Lock()
+	f.ledgers++
+	name := fmt.Sprintf("ledger-%d", f.ledgers) // numbers begin anew, so names do
+	f.mu.Unlock()
+	for i := range options.Keys {
+		l.keys = append(l.keys, &entry{key: fmt.Sprintf("%s-%d", name, i)})
+	}
+	const writers = 4
+	for w := range writers {
+		l.done.Go(func() { l.write(ctx, w, writers) })
+		l.done.Go(func() { l.read(ctx, w, writers) })
+	}
+	return l
+}
+
+func (l *Ledger) write(ctx context.Context, first, step int) {
+	last := map[*entry]time.Time{}
+	for i := first; ctx.Err() == nil; i += step {
+		e := l.keys[i%len(l.keys)]
+		n := e.tried.Add(1)
+		if err := l.set(ctx, e.key, n); err != nil {
+			l.unknown.Add(1)
+			continue
+		}
+		e.acked.Store(n)
+		l.writes.Add(1)
+		now := time.Now()
+		if before, ok := last[e]; ok && now.Sub(before).Nanoseconds() > l.longest.Load() {
+			l.longest.Store(now.Sub(before).Nanoseconds())
+		}
+		last[e] = now
+	}
+}
+
+func (l *Ledger) set(ctx context.Context, key string, n int64) error {
+	if !l.wait {
+		return l.client.Set(ctx, key, n, 0).Err()
+	}
+	// On one connection: WAIT is about the writes of its own.
+	master, err := l.client.MasterForKey(ctx, key)
+	if err != nil {
+		return err
+	}
+	pipe := master.Pipeline()
+	pipe.Set(ctx, key, n, 0)
+	reached := pipe.Do(ctx, "WAIT", 1, 1000)
+	if _, err := pipe.Exec(ctx); err != nil {
+		l.client.ReloadState(ctx)
+		return err
+	}
+	if count, err := reached.Int(); err != nil || count < 1 {
+		return fmt.Errorf("%d replicas have it (%w)", count, err)
+	}
+	return nil
+}
+
+func (l *Ledger) read(ctx context.Context, first, step int) {
+	for i := first; ctx.Err() == nil; i += step {
+		l.look(ctx, l.keys[i%len(l.keys)])
+	}
+}
+
+// look reads a key: it must have at least what was acknowledged before.
+func (l *Ledger) look(ctx context.Context, e *entry) error {
+	acked := e.acked.Load()
+	text, err := l.client.Get(ctx, e.key).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		if acked > 0 {
+			l.blame("%s is nil, %d was acknowledged", e.key, acked)
+		}
+		return nil
+	case err != nil:
+		return err
+	}
+	l.reads.Add(1)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if tried := e.tried.Load(); err != nil || n < acked || n > tried {
+		l.blame("%s is %s, %d was acknowledged, %d was sent", e.key, text, acked, tried)
+	}
+	return nil
+}
+
+func (l *Ledger) blame(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wrong = append(l.wrong, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// Figures are what a Ledger has seen.
+type Figures struct {
+	Writes, Unknown, Reads int64
+	Longest                time.Duration // in which one key was not written
+	Wrong                  []string      // reads of less than was acknowledged
+	Lost                   int           // keys that have less than was acknowledged, at the end
+}
+
+// Close ends writers and readers, reads each key once more, and returns what there was. It closes the client.
+func (l *Ledger) Close() Figures {
+	l.t.Helper()
+	l.stop()
+	l.done.Wait()
+	l.mu.Lock()
+	seen := len(l.wrong)
+	l.mu.Unlock()
+	for _, e := range l.keys {
+		if err := Wait(context.Background(), 10*time.Second, func() error { return l.look(context.Background(), e) }); err != nil {
+			l.t.Errorf("%s cannot be read at the end: %v", e.key, err)
+		}
+	}
+	_ = l.client.Close() // it has served
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Figures{
+		Writes: l.writes.Load(), Unknown: l.unknown.Load(), Reads: l.reads.Load(), Longest: time.Duration(l.longest.Load()),
+		Wrong: l.wrong, Lost: len(l.wrong) - seen,
+	}
+}
+
+// Nothing fails the test if an acknowledged write was lost or a read was wrong, and logs the figures.
+func (f Figures) Nothing(t testing.TB, during string) {
+	t.Helper()
+	t.Logf("%s: %d writes acknowledged, %d of unknown outcome, %d reads, longest pause of a key %s, %d wrong reads, %d keys lost",
+		during, f.Writes, f.Unknown, f.Reads, f.Longest.Round(time.Millisecond), len(f.Wrong), f.Lost)
+	if len(f.Wrong) > 0 {
+		t.Errorf("%s: acknowledged writes were lost: %s", during, f.Wrong[:min(10, len(f.Wrong))])
+	}
+	if f.Writes == 0 || f.Reads == 0 {
+		t.Errorf("%s: nothing was written or read", during)
+	}
+}

@@ -1,0 +1,301 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness/process"
+)
+
+// Pod is a redis-server with a folder, which outlives it as a claim does.
+type Pod struct {
+	fleet          *Fleet
+	Name           string
+	Shard, Ordinal int
+	dir            string
+
+	mu       sync.Mutex
+	uid, ip  string
+	revision int
+	process  *process.Process
+	log      *os.File
+	client   *redis.Client
+}
+
+// The settings are those that the operator's chart gives.
+const configuration = `
+port 6379
+bind %[1]s
+requirepass %[2]s
+masterauth %[2]s
+dir %[3]s
+cluster-enabled yes
+cluster-config-file nodes.conf
+cluster-node-timeout %[4]d
+cluster-announce-ip %[1]s
+cluster-allow-replica-migration no
+cluster-replica-validity-factor 10
+cluster-require-full-coverage no
+appendonly yes
+appendfsync everysec
+save ""
+repl-diskless-sync-delay 0
+shutdown-timeout 10
+protected-mode no
+daemonize no
+enable-debug-command local
+`
+
+// IP returns the pod's present address.
+func (p *Pod) IP() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ip
+}
+
+// Running reports whether its redis-server runs.
+func (p *Pod) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil {
+		return false
+	}
+	select {
+	case <-p.process.Done:
+		return false
+	default:
+		return true
+	}
+}
+
+// place is the pod as a step names it, with the id that it has now.
+func (p *Pod) Place(ctx context.Context) (topology.Place, error) {
+	id, err := p.Client().ClusterMyID(ctx).Result()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return topology.Place{Pod: p.Name, UID: p.uid, IP: p.ip, ID: id}, err
+}
+
+func (p *Pod) observed() topology.Node {
+	running := p.Running()
+	p.fleet.mu.Lock()
+	revision := p.fleet.revision
+	p.fleet.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return topology.Node{
+		Pod: p.Name, UID: p.uid, Host: fmt.Sprintf("host-%d", p.Ordinal), Shard: p.Shard, Ordinal: p.Ordinal,
+		IP: p.ip, Running: running, Ready: running, Outdated: p.revision != revision,
+	}
+}
+
+// Start starts the pod's redis-server again, in the same pod: what a kubelet does with a container that has ended.
+func (p *Pod) Start() {
+	p.fleet.t.Helper()
+	p.start()
+	p.answers()
+}
+
+func (p *Pod) start() {
+	p.fleet.t.Helper()
+	program, err := Program("redis-server")
+	must(p.fleet.t, err)
+	must(p.fleet.t, os.MkdirAll(p.dir, 0o755))
+	must(p.fleet.t, p.startWrapper())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	conf := filepath.Join(p.dir, "redis.conf")
+	text := fmt.Sprintf(configuration, p.ip, p.fleet.password, p.dir, p.fleet.options.NodeTimeout.Milliseconds())
+	must(p.fleet.t, os.WriteFile(conf, []byte(text), 0o644))
+	if p.log == nil {
+		p.log, err = os.OpenFile(filepath.Join(p.fleet.dir, p.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		must(p.fleet.t, err)
+	}
+	p.process, err = p.fleet.guard.Start([]string{program, conf}, []string{"PATH=/usr/bin:/bin"}, p.dir, p.log)
+	must(p.fleet.t, err)
+	if p.client != nil {
+		_ = p.client.Close() // of the server before
+	}
+	p.client = redis.NewClient(ClientOptions(p.ip, p.fleet.password))
+}
+
+// startWrapper does what the chart's start wrapper does: where nodes.conf says that this node has slots or is a
+// replica, and its data is not there, it starts as a new node. Otherwise an empty master would wipe its replicas.
+func (p *Pod) startWrapper() error {
+	nodes := filepath.Join(p.dir, "nodes.conf")
+	if _, err := os.Stat(nodes); os.IsNotExist(err) {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "appendonlydir")); os.IsNotExist(err) {
+		return os.Rename(nodes, fmt.Sprintf("%s.lost-%d", nodes, time.Now().UnixNano()))
+	}
+	return nil
+}
+
+// replace makes the pod anew: another UID and address, the same folder.
+func (p *Pod) replace() {
+	p.fleet.mu.Lock()
+	p.fleet.made++
+	made, revision := p.fleet.made, p.fleet.revision
+	p.fleet.mu.Unlock()
+	p.mu.Lock()
+	p.uid, p.ip, p.revision = fmt.Sprintf("uid-%d", made), p.fleet.network.Next(), revision
+	p.mu.Unlock()
+	p.start()
+}
+
+// Replace kills the pod and makes it anew: another UID and address, the same folder.
+func (p *Pod) Replace() {
+	p.fleet.t.Helper()
+	p.down()
+	p.replace()
+	p.answers()
+}
+
+// Move kills the pod and makes it anew at an address: one that another cluster had.
+func (p *Pod) Move(ip string) {
+	p.fleet.t.Helper()
+	p.down()
+	p.mu.Lock()
+	p.ip, p.uid = ip, p.uid+"-moved"
+	p.mu.Unlock()
+	p.start()
+	p.answers()
+}
+
+// ReplaceAll kills all pods at once and makes them anew, each with another address.
+func (f *Fleet) ReplaceAll() {
+	f.t.Helper()
+	for _, pod := range f.Pods() {
+		pod.down()
+	}
+	for _, pod := range f.Pods() {
+		pod.replace()
+	}
+	for _, pod := range f.Pods() {
+		pod.answers()
+	}
+}
+
+// Role returns "master" or "slave".
+func (p *Pod) Role(ctx context.Context) (string, error) {
+	said, err := p.Client().Do(ctx, "ROLE").Slice()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(said[0]), nil
+}
+
+// answers waits until the server answers.
+func (p *Pod) answers() {
+	p.fleet.t.Helper()
+	Until(p.fleet.t, 30*time.Second, p.Name+" answers", func() error {
+		if !p.Running() {
+			return errors.New("it has ended: " + p.Log())
+		}
+		return p.Client().Ping(p.fleet.t.Context()).Err()
+	})
+}
+
+// Client returns a connection to the server for the test's own use.
+func (p *Pod) Client() *redis.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.client
+}
+
+// Kill kills the server. It stays down until Start.
+func (p *Pod) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process != nil {
+		p.process.Kill()
+	}
+}
+
+// Pause stops the server as a whole, until Resume.
+func (p *Pod) Pause() { p.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (p *Pod) Resume() { p.signal(syscall.SIGCONT) }
+
+func (p *Pod) signal(s syscall.Signal) {
+	p.fleet.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	must(p.fleet.t, p.process.Signal(s))
+}
+
+// stop ends the server as a kubelet does, when its pod is deleted: preStop is the driver's business.
+func (p *Pod) stop() {
+	p.mu.Lock()
+	run := p.process
+	p.mu.Unlock()
+	if run == nil {
+		return
+	}
+	_ = run.Signal(syscall.SIGTERM) // it may have ended by itself
+	select {
+	case <-run.Done:
+	case <-time.After(60 * time.Second):
+		run.Kill()
+	}
+	p.down()
+}
+
+// down kills the server and closes what the test has of it.
+func (p *Pod) down() {
+	p.Kill()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client != nil {
+		_ = p.client.Close()
+	}
+}
+
+// Wipe removes files of the pod's folder by pattern; all of them if there is no pattern.
+func (p *Pod) Wipe(patterns ...string) {
+	p.fleet.t.Helper()
+	if len(patterns) == 0 {
+		patterns = []string{"*"}
+	}
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join(p.dir, pattern))
+		must(p.fleet.t, err)
+		for _, path := range found {
+			must(p.fleet.t, os.RemoveAll(path))
+		}
+	}
+}
+
+// Log returns the last lines that the server wrote.
+func (p *Pod) Log() string {
+	text, err := os.ReadFile(filepath.Join(p.fleet.dir, p.Name+".log"))
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-25):], "\n")
+}
+
+// ClientOptions are those of a plain client of one server.
+func ClientOptions(ip, password string) *redis.Options {
+	return &redis.Options{
+		Addr: ip + ":6379", Password: password, Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: noMaintenance(),
+		MaxRetries: -1, DialerRetries: 1, PoolSize: 4, PipelinePoolSize: -1,
+		DialTimeout: 2 * time.Second, ReadTimeout: 10 * time.Second, ContextTimeoutEnabled: true,
+	}
+}

@@ -1,0 +1,236 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rig runs Redis Clusters of real redis-server processes for tests, each on a loopback address of its own, and
+// drives them as the operator does: observe (package server), decide (package topology), one step (package server).
+// There is no Kubernetes: a Fleet stands in for the pods of StatefulSets and for the object that keeps the record.
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness/process"
+)
+
+// Program returns the path of redis-server or redis-cli: in the folder that the environment names, as make test does,
+// or where make puts them.
+func Program(name string) (string, error) {
+	folder := os.Getenv("REDIS")
+	if folder == "" {
+		root, err := os.Getwd()
+		for ; err == nil && root != "/"; root = filepath.Dir(root) {
+			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+				break
+			}
+		}
+		folder = filepath.Join(root, "bin", "tools", "redis")
+	}
+	path := filepath.Join(folder, name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("no %s: run `make bin/tools/redis/redis-server`, or name its folder in REDIS: %w", name, err)
+	}
+	return path, nil
+}
+
+// Options of a Fleet.
+type Options struct {
+	// Shards is the number of pods of each shard.
+	Shards []int
+	// NodeTimeout is cluster-node-timeout. Default: 2s.
+	NodeTimeout time.Duration
+}
+
+// Fleet is the pods of a cluster. It keeps them running as wanted: what a StatefulSet and a kubelet do.
+type Fleet struct {
+	t        testing.TB
+	guard    *process.Guard
+	network  *process.Network
+	dir      string
+	password string
+	options  Options
+
+	mu       sync.Mutex
+	pods     map[string]*Pod
+	record   topology.Record
+	records  int // how often the record was written
+	revision int
+	made     int // pods made, for their UIDs
+	ledgers  int
+}
+
+// NewFleet starts the pods of a cluster. They end with the test.
+func NewFleet(t testing.TB, options Options) *Fleet {
+	t.Helper()
+	if options.NodeTimeout == 0 {
+		options.NodeTimeout = 2 * time.Second
+	}
+	// Short, because the path of a socket must be, and not t.TempDir(), which is removed while the guard still writes.
+	dir, err := os.MkdirTemp("", "redis-")
+	must(t, err)
+	f := &Fleet{t: t, dir: dir, password: "pw-" + filepath.Base(dir), options: options, pods: map[string]*Pod{}, revision: 1}
+	f.guard, err = process.NewGuard(dir)
+	must(t, err)
+	f.network, err = process.ClaimNetwork()
+	must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			f.Story()
+		}
+		f.Stop()
+		if err := errors.Join(f.network.Release(), f.guard.End()); err != nil {
+			t.Error(err)
+		}
+	})
+	f.Scale(options.Shards)
+	return f
+}
+
+// Stop kills all pods.
+func (f *Fleet) Stop() {
+	for _, pod := range f.Pods() {
+		pod.down()
+	}
+}
+
+// Password returns the cluster's.
+func (f *Fleet) Password() string { return f.password }
+
+// Scale makes the pods that are wanted and takes those away that are not. The folders of these stay, as claims do.
+func (f *Fleet) Scale(shards []int) {
+	f.t.Helper()
+	wanted := map[string]bool{}
+	var fresh []*Pod
+	f.mu.Lock()
+	for shard, pods := range shards {
+		for ordinal := range pods {
+			name := PodName(shard, ordinal)
+			wanted[name] = true
+			if f.pods[name] == nil {
+				pod := &Pod{fleet: f, Name: name, Shard: shard, Ordinal: ordinal, dir: filepath.Join(f.dir, name)}
+				f.pods[name] = pod
+				fresh = append(fresh, pod)
+			}
+		}
+	}
+	var surplus []*Pod
+	for name, pod := range f.pods {
+		if !wanted[name] {
+			surplus = append(surplus, pod)
+			delete(f.pods, name)
+		}
+	}
+	f.mu.Unlock()
+	for _, pod := range surplus {
+		pod.stop()
+	}
+	for _, pod := range fresh {
+		pod.replace()
+	}
+	for _, pod := range fresh {
+		pod.answers()
+	}
+}
+
+// PodName is the name of a pod.
+func PodName(shard, ordinal int) string { return fmt.Sprintf("rec-%d-%d", shard, ordinal) }
+
+// Pods returns all pods, in order.
+func (f *Fleet) Pods() []*Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []*Pod
+	for shard := 0; ; shard++ {
+		n := 0
+		for ordinal := 0; ; ordinal++ {
+			pod := f.pods[PodName(shard, ordinal)]
+			if pod == nil {
+				break
+			}
+			all = append(all, pod)
+			n++
+		}
+		if n == 0 && len(all) >= len(f.pods) {
+			return all
+		}
+		if shard > 1000 {
+			return all
+		}
+	}
+}
+
+// Pod returns a pod by its place.
+func (f *Fleet) Pod(shard, ordinal int) *Pod {
+	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pod := f.pods[PodName(shard, ordinal)]
+	if pod == nil {
+		f.t.Fatalf("there is no pod %s", PodName(shard, ordinal))
+	}
+	return pod
+}
+
+// NewRevision makes all pods outdated.
+func (f *Fleet) NewRevision() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revision++
+}
+
+// Record returns what was written down.
+func (f *Fleet) Record() topology.Record {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.record
+}
+
+// Observed returns the pods as Kubernetes would show them.
+func (f *Fleet) Observed() []topology.Node {
+	var nodes []topology.Node
+	for _, pod := range f.Pods() {
+		nodes = append(nodes, pod.observed())
+	}
+	return nodes
+}
+
+// Until waits until a condition holds, and fails the test if it does not within a time.
+func Until(t testing.TB, within time.Duration, what string, holds func() error) {
+	t.Helper()
+	if err := Wait(t.Context(), within, holds); err != nil {
+		t.Fatalf("%s: not within %s: %v", what, within, err)
+	}
+}
+
+// Wait waits until a condition holds, and returns why it does not hold after a time.
+func Wait(ctx context.Context, within time.Duration, holds func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := holds()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
