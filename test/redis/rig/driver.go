@@ -27,6 +27,7 @@ type Driver struct {
 	// Tap sees what steps send; a new life of the driver gets a new one.
 	Tap     func() server.Tap
 	servers *server.Servers
+	tap     server.Tap // of this life
 
 	Lives, Passes, Steps int
 	Story                []string // of the steps that were taken
@@ -54,11 +55,13 @@ func (d *Driver) Restart() {
 	if d.servers != nil {
 		d.servers.Close()
 	}
-	options := server.Options{Slice: 2 * time.Second}
+	d.tap = nil
 	if d.Tap != nil {
-		options.Tap = d.Tap()
+		if tap := d.Tap(); tap != nil {
+			d.tap = tap
+		}
 	}
-	d.servers = server.New(options)
+	d.servers = server.New(server.Options{Slice: 2 * time.Second, Tap: d.tap})
 	d.Lives++
 }
 
@@ -107,7 +110,7 @@ func (d *Driver) Take(ctx context.Context, step topology.Step) error {
 	defer cancel()
 	d.Steps++
 	err := d.servers.Take(within, server.Taking{
-		Cluster: clusterName, Access: d.Fleet.Access(), Step: step, Pipeline: d.Pipeline, Kubernetes: kubernetes{d.Fleet},
+		Cluster: clusterName, Access: d.Fleet.Access(), Step: step, Pipeline: d.Pipeline, Kubernetes: kubernetes{d.Fleet, d.tap},
 	})
 	if errors.Is(err, server.ErrBrokenOff) {
 		d.Restart()

@@ -30,6 +30,7 @@ type Pod struct {
 	mu       sync.Mutex
 	uid, ip  string
 	revision int
+	begun    string // the UID of the pod that has started a server already
 	process  *process.Process
 	log      *os.File
 	client   *redis.Client
@@ -132,14 +133,27 @@ func (p *Pod) start() {
 	p.client = redis.NewClient(ClientOptions(p.ip, p.fleet.password))
 }
 
-// startWrapper does what the chart's start wrapper does: where nodes.conf says that this node has slots or is a
-// replica, and its data is not there, it starts as a new node. Otherwise an empty master would wipe its replicas.
+// startWrapper does what the chart's start wrapper has to do, before the server starts. Where a node's data is not
+// there any more, it starts as a new node; an empty master with its old id would wipe its replicas.
+//
+// That is not enough where the address stays: a replica follows an address, not an id, and would copy the empty new
+// node. And nodes that meet another id at an address forget the address of the old one, which they never call failed
+// then. So a node that has lost its data in the same pod starts when its replica has had the time to be elected.
 func (p *Pod) startWrapper() error {
 	nodes := filepath.Join(p.dir, "nodes.conf")
-	if _, err := os.Stat(nodes); os.IsNotExist(err) {
+	p.mu.Lock()
+	again := p.begun == p.uid // the mark is in the pod: an emptyDir
+	p.begun = p.uid
+	p.mu.Unlock()
+	_, noNodes := os.Stat(nodes)
+	_, noData := os.Stat(filepath.Join(p.dir, "appendonlydir"))
+	if noData == nil {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(p.dir, "appendonlydir")); os.IsNotExist(err) {
+	if again {
+		<-time.After(2*p.fleet.options.NodeTimeout + 2*time.Second)
+	}
+	if noNodes == nil {
 		return os.Rename(nodes, fmt.Sprintf("%s.lost-%d", nodes, time.Now().UnixNano()))
 	}
 	return nil
