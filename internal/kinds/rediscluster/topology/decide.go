@@ -59,6 +59,7 @@ func (c *cluster) rooms(verdict Verdict) []func() []Step {
 		return rooms{c.addresses, c.links, c.promote, c.unblock, c.settings}
 	case SlotsLost:
 		return rooms{c.epochs, c.addresses, c.links, c.promote, c.unblock, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
+	default: // Complete or Healing
 	}
 	mending := rooms{
 		c.epochs, c.addresses, c.links, c.promote, c.openSlots,
