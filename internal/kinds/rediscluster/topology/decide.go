@@ -52,7 +52,7 @@ func (c *cluster) rooms(verdict Verdict) []func() []Step {
 	case Inconsistent:
 		return rooms{c.settings}
 	case Unknown:
-		return rooms{c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.settings}
+		return rooms{c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.consent, c.settings}
 	case DisconnectedIntact:
 		return rooms{c.epochs, c.addresses, c.links}
 	case MajorityLost:
