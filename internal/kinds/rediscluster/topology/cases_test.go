@@ -123,6 +123,17 @@ func TestLostMasters(t *testing.T) {
 			change: func(s *scene) { s.lose("a-1-0", 30*time.Second) }},
 		{name: "it does not come back", verdict: Healing, action: ActionFailover, mode: "FORCE", on: "a-1-1", says: "slots 5461-10921",
 			change: func(s *scene) { s.lose("a-1-0", 2*time.Minute) }},
+		{name: "another cluster's node has its address", verdict: Healing, action: ActionFailover, mode: "FORCE", on: "a-1-1",
+			change: func(s *scene) {
+				s.lose("a-1-0", 30*time.Second)
+				s.everywhere(idOf("a-1-0"), func(e *Entry) { e.IP, e.NoAddress, e.Fail = "", true, false })
+			}},
+		{name: "it hangs, and its replica never had its data", verdict: Unknown, phase: PhaseFailed, action: ActionWait, says: "look at its logs",
+			change: func(s *scene) {
+				s.lose("a-1-0", time.Hour)
+				s.node("a-1-0").Running = true
+				s.node("a-1-1").Keys, s.node("a-1-1").Replication.Offset = 0, 1
+			}},
 		{name: "its volume is lost", verdict: Healing, action: ActionFailover, mode: "FORCE", on: "a-1-1",
 			change: func(s *scene) { s.lose("a-1-0", 30*time.Second); s.renew("a-1-0") }},
 		{name: "it loads its data", verdict: Healing, action: ActionWait, says: "a-1-0 loads its data",
@@ -139,7 +150,7 @@ func TestLostMasters(t *testing.T) {
 				s.lose("a-1-0", time.Hour)
 				s.node("a-1-1").Keys, s.node("a-1-1").Replication.Offset = 0, 1
 			}},
-		{name: "its replica is being copied to", verdict: SlotsLost, action: ActionWait, says: "bring its pod back",
+		{name: "its replica is being copied to", verdict: SlotsLost, action: ActionWait, says: "bring its pod back with its data",
 			change: func(s *scene) { s.lose("a-1-0", time.Hour); s.node("a-1-1").Replication.Syncing = true }},
 		{name: "the whole shard is down", verdict: SlotsLost, phase: PhaseFailed, action: ActionWait, says: "slots 5461-10921: owner a-1-0",
 			change: func(s *scene) { s.lose("a-1-0", time.Hour); s.lose("a-1-1", time.Hour) }},
