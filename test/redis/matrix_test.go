@@ -263,6 +263,9 @@ func (s *scenario) served(within time.Duration, began time.Time) {
 	})
 	took := time.Since(began)
 	s.Logf("served again after %s (bound %s)", round(took), within)
+	if !full {
+		within *= 2 // other tests are busy beside this one
+	}
 	if took > within {
 		s.Errorf("served again after %s, more than %s", round(took), within)
 	}
