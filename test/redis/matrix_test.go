@@ -143,7 +143,7 @@ var faults = []fault{
 		replica.Wipe()
 		replica.Replace()
 	}, end: func(s *scenario) {
-		s.stays(20, topology.SlotsLost, topology.ActionMeet, topology.ActionSetEpoch, topology.ActionRecord, topology.ActionReplicate)
+		s.stays(20, topology.Unknown, topology.ActionMeet, topology.ActionSetEpoch, topology.ActionRecord, topology.ActionReplicate)
 		for _, pod := range s.f.Pods() {
 			if pod.Shard == 0 {
 				pod.Resume()

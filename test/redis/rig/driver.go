@@ -85,7 +85,7 @@ func (d *Driver) Observe(ctx context.Context) []topology.Node {
 // Pass is one pass of the operator. It returns what was decided. A step that fails is no error: the next pass
 // looks again, as the operator does.
 func (d *Driver) Pass(ctx context.Context) topology.Decision {
-	d.Fleet.Scale(topology.Planned(d.Wanted.Shards, d.Fleet.Record()))
+	d.Fleet.Scale(topology.Planned(d.Wanted.Shards, d.Fleet.Record())) //nolint:contextcheck // pods start while the test runs
 	nodes := d.Observe(ctx)
 	d.Passes++
 	decision := topology.Decide(d.Wanted, d.Fleet.Record(), nodes)

@@ -38,7 +38,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 func (f *Fleet) slots(ctx context.Context) ([]redis.ClusterSlot, error) {
 	var errs []error
 	for _, pod := range f.Pods() {
-		slots, err := pod.Client().ClusterSlots(ctx).Result()
+		slots, err := pod.Client().ClusterSlots(ctx).Result() //nolint:staticcheck // it is what the client wants
 		if err == nil && len(slots) > 0 {
 			for _, slot := range slots {
 				for i, node := range slot.Nodes {
