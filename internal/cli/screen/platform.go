@@ -46,7 +46,7 @@ func (s Style) headline(ds *dsv1.DataService, now time.Time) string {
 func (s Style) trouble(ds *dsv1.DataService) []string {
 	var lines []string
 	if ds.Spec.Paused {
-		lines = append(lines, "paused: the operator creates, heals and updates nothing until spec.paused is false")
+		lines = append(lines, "paused: the operator heals and updates nothing until spec.paused is false")
 	}
 	if Ready(ds) {
 		return lines

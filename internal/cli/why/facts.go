@@ -63,7 +63,9 @@ func Blamed(ds *dsv1.DataService, asked string) (blamed *dsv1.ComponentStatus, w
 // first is the component that is most to blame: broken before on its way before waiting.
 func first(components []dsv1.ComponentStatus) string {
 	for _, is := range []func(*dsv1.ComponentStatus) bool{
-		func(c *dsv1.ComponentStatus) bool { return c.Phase == dsv1.PhaseFailed || c.Phase == dsv1.PhaseDegraded },
+		func(c *dsv1.ComponentStatus) bool {
+			return c.Phase == dsv1.PhaseFailed || c.Phase == dsv1.PhaseDegraded
+		},
 		func(c *dsv1.ComponentStatus) bool { return c.Phase != dsv1.PhaseRunning && len(c.WaitsFor) == 0 },
 		func(c *dsv1.ComponentStatus) bool { return c.Phase != dsv1.PhaseRunning },
 	} {

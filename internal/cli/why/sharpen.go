@@ -155,4 +155,3 @@ func (f *Facts) url(component string) string {
 	}
 	return " " + m.URL
 }
-
