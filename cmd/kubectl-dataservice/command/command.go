@@ -50,7 +50,11 @@ type plugin struct {
 
 // Run runs the command that the arguments name, and returns the exit code.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
-	root := New(streams, genericclioptions.NewConfigFlags(true), time.Now)
+	return run(ctx, streams, genericclioptions.NewConfigFlags(true), args)
+}
+
+func run(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, args []string) int {
+	root := New(streams, flags, time.Now)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	switch {

@@ -18,8 +18,9 @@ import (
 	"d3os.com/d3os-operator/internal/cli/gitops"
 )
 
-// annotationRestarted is on the pods of a component that was restarted on purpose, with the time.
-const annotationRestarted = "d3os-product.com.d3os/restarted-at"
+// annotationRestarted is on the pods of a component that was restarted on purpose, with the time; it is that of
+// kubectl rollout restart.
+const annotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
 func (p *plugin) pauseCommand(pause bool) *cobra.Command {
 	cmd := &cobra.Command{

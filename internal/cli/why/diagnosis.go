@@ -73,6 +73,9 @@ func Explain(f *Facts) *Diagnosis {
 	if blamed == nil || blamed.Phase == dsv1.PhaseRunning {
 		return f.well(blamed)
 	}
+	if broken := blamed.Phase == dsv1.PhaseDegraded || blamed.Phase == dsv1.PhaseFailed; ds.Spec.Paused && !broken {
+		return f.paused()
+	}
 	d := f.component(blamed)
 	if len(way) > 1 {
 		d.Way = way
@@ -154,17 +157,22 @@ func (f *Facts) well(c *dsv1.ComponentStatus) *Diagnosis {
 		d.Cause += "; " + c.Message
 	}
 	if ds.Spec.Paused {
-		d.Ready = false
-		who, when := changedBy(ds, "paused")
-		d.Cause = fmt.Sprintf("%s is paused: the operator creates, heals and updates nothing; all components are ready (%s)", ds.Name, ds.Status.Ready)
-		if when != nil {
-			d.Cause = fmt.Sprintf("%s was paused %s ago by %s: the operator creates, heals and updates nothing; components ready: %s",
-				ds.Name, screen.Age(when, f.Now), who, ds.Status.Ready)
-		}
-		d.Object = f.object(dsv1.Kind, ds.Name)
-		d.Do = advice(dsv1.ReasonPaused)
+		return f.paused()
 	}
 	return d
+}
+
+// paused: the operator does nothing, and no component is known to be broken.
+func (f *Facts) paused() *Diagnosis {
+	ds, since := f.DataService, ""
+	if who, when := changedBy(ds, "paused"); when != nil {
+		since = fmt.Sprintf(", since %s, by %s", screen.Age(when, f.Now), who)
+	}
+	return &Diagnosis{
+		Cause:  fmt.Sprintf("%s is paused%s: the operator creates, heals and updates nothing; components ready: %s", ds.Name, since, ds.Status.Ready),
+		Object: f.object(dsv1.Kind, ds.Name),
+		Do:     advice(dsv1.ReasonPaused),
+	}
 }
 
 func (f *Facts) last(is func(kind, name string) bool) []corev1.Event {
