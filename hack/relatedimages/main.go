@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
-	"d3os.com/d3os-operator/internal/manager"
 )
 
 type object = map[string]any
@@ -24,7 +23,7 @@ func main() {
 	images := values.DefaultImages()
 	var env []object
 	for _, key := range slices.Sorted(maps.Keys(images)) {
-		env = append(env, object{"name": manager.RelatedImage(key), "value": images[key]})
+		env = append(env, object{"name": values.RelatedImage(key), "value": images[key]})
 	}
 	container := object{"name": "manager", "env": env}
 	patch, err := yaml.Marshal(object{

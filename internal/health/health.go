@@ -103,6 +103,7 @@ func (s *State) count(object *unstructured.Unstructured) {
 	default:
 		return
 	}
+	s.countMissing(object, number("status", "replicas"), number("status", "observedGeneration"))
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
 		condition, _ := c.(map[string]any)
@@ -112,6 +113,21 @@ func (s *State) count(object *unstructured.Unstructured) {
 			s.problem(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
 		}
 	}
+}
+
+// ReasonPodsMissing is the reason of a StatefulSet of which not all pods exist.
+const ReasonPodsMissing = "PodsMissing"
+
+// countMissing tells of a StatefulSet that has been seen by its controller and still lacks pods. It
+// has no condition that says why: a quota, a service account or a priority class that does not exist,
+// an admission policy. Its events do.
+func (s *State) countMissing(object *unstructured.Unstructured, exist int32, observed int32) {
+	if object.GetKind() != "StatefulSet" || s.Settled || exist >= s.Desired || int64(observed) < object.GetGeneration() || object.GetDeletionTimestamp() != nil {
+		return
+	}
+	culprit := Culprit{object.GetKind(), object.GetName(), ReasonPodsMissing, fmt.Sprintf(
+		"%d of %d pods exist; `kubectl describe statefulset %s` says why the others cannot be created", exist, s.Desired, object.GetName())}
+	s.hint(culprit, fmt.Sprintf("StatefulSet %s: %s", culprit.Name, culprit.Message))
 }
 
 // blame names the first pod that does not come up; what a pod says of itself is closer to the

@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/version"
 )
 
@@ -48,7 +49,7 @@ type Options struct {
 // ParseOptions reads the command line and the environment.
 func ParseOptions(args []string) (Options, error) {
 	o := Options{
-		Images:  relatedImages(os.Environ()),
+		Images:  values.RelatedImages(os.Environ()),
 		Version: version.Version,
 		// OLM tells in WATCH_NAMESPACE which namespaces an installation is for; empty is all of them.
 		WatchNamespaces: names(os.Getenv("WATCH_NAMESPACE")),
@@ -87,24 +88,4 @@ func names(list string) (found []string) {
 		}
 	}
 	return found
-}
-
-const relatedImagePrefix = "RELATED_IMAGE_"
-
-// RelatedImage is the variable with the default image of a component, or of values.ProbeImage:
-// RELATED_IMAGE_GATEWAY_MASTER for gateway-master. Catalogs set it to mirror images.
-func RelatedImage(component string) string {
-	return relatedImagePrefix + strings.ReplaceAll(strings.ToUpper(component), "-", "_")
-}
-
-// relatedImages reads what RelatedImage names.
-func relatedImages(environ []string) map[string]string {
-	images := map[string]string{}
-	for _, variable := range environ {
-		name, image, _ := strings.Cut(variable, "=")
-		if component, ok := strings.CutPrefix(name, relatedImagePrefix); ok && image != "" {
-			images[strings.ReplaceAll(strings.ToLower(component), "_", "-")] = image
-		}
-	}
-	return images
 }

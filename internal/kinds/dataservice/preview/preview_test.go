@@ -53,7 +53,7 @@ func objectsOf(t *testing.T, file string) (*dsv1.DataService, []*unstructured.Un
 	if ds.Namespace == "" {
 		ds.Namespace = "data"
 	}
-	objects, err := Objects(ds, kubeVersion)
+	objects, err := Objects(ds, KubeVersion)
 	assert.NilError(t, err)
 	return ds, objects
 }
@@ -181,7 +181,7 @@ func TestANewPasswordRestartsItsUsers(t *testing.T) {
 	assert.NilError(t, err)
 	ds, before := objectsOf(t, "testdata/mysql-third-party-inline.yaml")
 	ds.Spec.MySQL.ThirdParty.Password = "another"
-	after, err := Objects(ds, kubeVersion)
+	after, err := Objects(ds, KubeVersion)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, changed(t, before, after), []string{"Secret/mysql-dataservice-third-party", "Deployment/auth"})
 	assert.Assert(t, bytes.Contains(data, []byte("web:")), "the input must have a component that does not use the database")
@@ -191,7 +191,7 @@ func TestAnImageChangeReachesOneObject(t *testing.T) {
 	t.Parallel()
 	ds, before := objectsOf(t, sample)
 	ds.Spec.Auth.Image = "registry.example.com/auth:v2"
-	after, err := Objects(ds, kubeVersion)
+	after, err := Objects(ds, KubeVersion)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, changed(t, before, after), []string{"Deployment/auth"})
 }

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -53,6 +54,9 @@ func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 			next.Message = "one of its objects is missing or being deleted"
 		}
 	}
+	if next.Message == "" && inWork(next.Phase) {
+		next.Message = delay(c)
+	}
 	return next
 }
 
@@ -89,6 +93,21 @@ func waiting(c Component) string {
 		what = "keeps running as it was; its new revision waits for "
 	}
 	return what + strings.Join(c.WaitsFor, ", ")
+}
+
+// thirdParty is the kind of a component that runs elsewhere.
+const thirdParty = "ThirdParty"
+
+// delay says what keeps a component from being ready that may still pass by itself, and of which
+// nothing else would tell. Nothing is said of pods that merely take their time to start.
+func delay(c Component) string {
+	switch {
+	case c.Health.HintCulprit.Reason == health.ReasonPodsMissing:
+		return c.Health.Hint
+	case c.Kind == thirdParty && c.Health.HintCulprit.Kind == "Pod":
+		return fmt.Sprintf("the third party has not answered the check yet; `kubectl describe pod %s` says what the check gets", c.Health.HintCulprit.Name)
+	}
+	return ""
 }
 
 // inWork reports whether the operator is working on a component in this phase.
