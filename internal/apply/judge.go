@@ -78,7 +78,7 @@ func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructur
 	if immutableField(planned, live, verdict.Fields) == "" && !unchangeable(planned, live) {
 		return verdict, nil
 	}
-	if (precious(live) || object.Kept(planned)) && len(verdict.Fields) > 0 {
+	if (precious(live) || object.OutlivesOwner(planned)) && len(verdict.Fields) > 0 {
 		return Verdict{}, fmt.Errorf("%s cannot be changed in place, and is not deleted because it holds what cannot be made anew: take the change of %s back",
 			describe(live), verdict.Fields[0].Path)
 	}
