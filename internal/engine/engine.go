@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/apply"
@@ -106,6 +107,11 @@ func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, e
 			return Seen{}, &SecretError{Err: err}
 		}
 	}
+	for _, record := range p.plan.Records {
+		if err := p.applyRecord(ctx, record); err != nil {
+			return Seen{}, err
+		}
+	}
 	seen, err := p.applyParts(ctx)
 	if pruneErr := p.prune(ctx, &seen); pruneErr != nil && err == nil {
 		err = &PruneError{Err: pruneErr}
@@ -127,7 +133,7 @@ type pass struct {
 
 // allPlanned returns every object of the plan.
 func (p *pass) allPlanned() []*unstructured.Unstructured {
-	planned := slices.Clone(p.plan.Secrets)
+	planned := slices.Concat(p.plan.Secrets, p.plan.Records)
 	for i := range p.plan.Parts {
 		planned = append(planned, p.plan.Parts[i].Objects...)
 	}
@@ -241,10 +247,22 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 	return err
 }
 
-// Lookup returns the owner's Secret or PersistentVolumeClaim of that name from the cache, retained
-// ones included, or nil.
+func (p *pass) applyRecord(ctx context.Context, planned *unstructured.Unstructured) error {
+	live, err := p.applier.Get(ctx, planned)
+	if err != nil {
+		return err
+	}
+	_, err = p.applier.Apply(ctx, p.owner, planned, live)
+	return err
+}
+
+// Lookup returns the owner's object of that name, of one of object.Kinds, from the cache, retained ones included, or nil.
 func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
-	wanted := object.Empty(corev1.SchemeGroupVersion.WithKind(kind))
+	i := slices.IndexFunc(object.Kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
+	if i < 0 {
+		return nil, fmt.Errorf("look up %s %s: the cache has no objects of that kind", kind, name)
+	}
+	wanted := object.Empty(object.Kinds[i])
 	wanted.SetName(name)
 	wanted.SetNamespace(owner.Namespace)
 	live, err := e.applier.Get(ctx, wanted)

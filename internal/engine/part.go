@@ -29,15 +29,17 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 		return seen, err
 	}
 	isNew := newRevision(part, live)
-	held := isNew && (len(waitsFor) > 0 || p.healOnly)
-	if held {
+	waits := isNew && (len(waitsFor) > 0 || p.healOnly)
+	if waits {
 		seen.WaitsFor = waitsFor
 	}
+	doubted := part.Doubt != nil && part.Doubt.Hold
+	held := waits || doubted
 	exists := slices.ContainsFunc(live, present)
 	settled := true
 	var failure error
 	for i, planned := range part.Objects {
-		if held && !isUnchangedPart(planned, live[i], exists && !p.healOnly) {
+		if held && !isUnchangedPart(planned, live[i], exists && !p.healOnly) || doubted && live[i] == nil && holdsData(planned) {
 			continue
 		}
 		result, err := p.applyObject(ctx, part, planned, live[i], &seen)
@@ -48,7 +50,7 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 		live[i] = result.Object
 		settled = settled && result.Object != nil && result.Action != apply.Waiting
 	}
-	seen.Applied = !held && failure == nil
+	seen.Applied = !waits && failure == nil && (!doubted || !isNew)
 	if err := p.judge(ctx, part, live, &seen); err != nil && failure == nil {
 		failure = err
 	}
@@ -170,8 +172,14 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 			seen.Health.AddMissing(part.Objects[i])
 		}
 	}
+	if part.Doubt != nil {
+		seen.Health.AddDoubt(part.Doubt.Culprit, part.Doubt.Hold)
+	}
 	return nil
 }
+
+// holdsData reports whether an object is a volume or would make one or write to it.
+func holdsData(o *unstructured.Unstructured) bool { return isClaim(o) || hasPods(o) }
 
 // refusedObject is the object that could not be written, as the one to look at.
 func refusedObject(planned *unstructured.Unstructured, err error) health.Culprit {

@@ -40,6 +40,17 @@ type Part struct {
 	NeedsDryRun bool
 	// RetainsData reports whether what the part stored outlives the owner.
 	RetainsData bool
+	// Doubt is why the part is not taken for ready, whatever its objects say; nil for none.
+	Doubt *Doubt
+}
+
+// Doubt is a doubt about the data of a part.
+type Doubt struct {
+	// Culprit is the object to look at, and why; empty while there is nothing that a person should know.
+	Culprit health.Culprit
+	// Hold reports whether the part is left as it is: what runs is not changed, and no missing volume or workload is made.
+	// Services and settings that are missing are.
+	Hold bool
 }
 
 // Finish completes the objects of a part as they were rendered: with digest and owner. The part's
@@ -63,6 +74,8 @@ func (p *Part) Finish(owner object.Owner) error {
 type Plan struct {
 	// Secrets are applied before any part.
 	Secrets []*unstructured.Unstructured
+	// Records are applied before any part, too: what has to be known of data before somebody uses it.
+	Records []*unstructured.Unstructured
 	// Parts are in an order in which each comes after those that it names in After.
 	Parts []Part
 	// Position orders what is removed: parts with a higher one go first. Nil: in any order.

@@ -60,6 +60,15 @@ func (s *State) AddMissing(planned *unstructured.Unstructured) {
 	s.hint(Culprit{planned.GetKind(), planned.GetName(), "Missing", "it does not exist"}, fmt.Sprintf("%s %s does not exist", planned.GetKind(), planned.GetName()))
 }
 
+// AddDoubt adds a doubt that no object shows, such as one about data; an empty culprit says nothing to people. It takes the
+// place of what a pod says of itself only where it is the cause of that.
+func (s *State) AddDoubt(culprit Culprit, isCause bool) {
+	s.Settled = false
+	if culprit != (Culprit{}) && (isCause || s.Problem == "") {
+		s.problem(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
+	}
+}
+
 func (s *State) problem(culprit Culprit, text string) { s.Problem, s.Culprit = text, culprit }
 func (s *State) hint(culprit Culprit, text string)    { s.Hint, s.HintCulprit = text, culprit }
 

@@ -99,22 +99,17 @@ func write(root string, mark Mark) (err error) {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// ReadRecord reads the operator's record, a ConfigMap that is mounted as a folder; a file for each key.
+// ReadRecord reads the operator's record, a ConfigMap that is mounted as a folder; a file for each key. There is one where
+// it names a claim or a mark.
 func ReadRecord(folder string) (Record, error) {
-	entries, err := os.ReadDir(folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Record{}, fmt.Errorf("read the record: %w", err)
-	}
-	record := Record{}
-	for key, value := range map[string]*string{"id": &record.ID, "allowServer": &record.AllowServer} {
+	record, claim := Record{}, ""
+	for key, value := range map[string]*string{"claim": &claim, "id": &record.ID, "allowServer": &record.AllowServer} {
 		text, err := os.ReadFile(filepath.Join(folder, key))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Record{}, fmt.Errorf("read the record: %w", err)
 		}
 		*value = strings.TrimSpace(string(text))
 	}
-	for _, entry := range entries {
-		record.Exists = record.Exists || !strings.HasPrefix(entry.Name(), "..") // the kubelet's own
-	}
+	record.Exists = claim != "" || record.ID != ""
 	return record, nil
 }
