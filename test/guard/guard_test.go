@@ -16,6 +16,7 @@ import (
 
 // What a database holds is known before anybody can have written to it.
 func TestTheVolumeIsRecordedBeforeItIsUsed(t *testing.T) {
+	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			e := start(t)
@@ -39,6 +40,7 @@ func TestTheVolumeIsRecordedBeforeItIsUsed(t *testing.T) {
 // An empty volume where data is expected is refused, with and without an operator, and filled only after a person has
 // deleted the record.
 func TestALostClaimIsNotFilled(t *testing.T) {
+	t.Parallel()
 	for _, without := range []bool{false, true} {
 		name := "with an operator"
 		if without {
@@ -113,6 +115,7 @@ func TestVolumesAreKnownByTheirMarks(t *testing.T) {
 
 // While a claim is being deleted under a running database, nothing is done that would end its pod.
 func TestADeletedClaimUnderARunningDatabase(t *testing.T) {
+	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			e := start(t)
@@ -130,6 +133,7 @@ func TestADeletedClaimUnderARunningDatabase(t *testing.T) {
 
 // An image of another release series is refused by name before it starts on the data; set back, all is as it was.
 func TestAnotherReleaseSeriesIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			e := start(t)
@@ -168,6 +172,7 @@ func TestAnotherReleaseSeriesMayBeLet(t *testing.T) {
 // An operator that brings the guard restarts no database: a StatefulSet's next pod has it, a Deployment's when its pods
 // change. From then on, a newer image of the agent restarts none either.
 func TestTheGuardComesWithoutARestart(t *testing.T) {
+	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			e := start(t)

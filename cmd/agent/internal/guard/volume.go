@@ -94,7 +94,7 @@ func write(root string, mark Mark) (err error) {
 	}
 	folder, err := os.Open(root)
 	if err != nil {
-		return nil //nolint:nilerr // the mark is there; that it survives a power cut is all that is not sure
+		return nil // the mark is there; that it survives a power cut is all that is not sure
 	}
 	return errors.Join(folder.Sync(), folder.Close())
 }

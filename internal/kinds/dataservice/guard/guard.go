@@ -67,11 +67,13 @@ func (d *Database) Recorded() map[string]string {
 	}
 	claim, id := d.claimUID(), reportedID(pod)
 	switch {
-	case record == nil && (claim != "" || id != ""):
-		record = map[string]string{}
+	case isBlank(record) && (claim != "" || id != ""):
+		if record == nil {
+			record = map[string]string{}
+		}
 		put(record, keyClaim, claim)
 		put(record, keyID, id)
-	case record == nil || id == "":
+	case isBlank(record) || id == "":
 	case record[keyID] == id:
 		put(record, keyClaim, claim)
 	case record[keyID] == "" && record[keyClaim] == claim:
@@ -79,6 +81,9 @@ func (d *Database) Recorded() map[string]string {
 	}
 	return record
 }
+
+// isBlank reports whether a record names no data.
+func isBlank(record map[string]string) bool { return record[keyClaim] == "" && record[keyID] == "" }
 
 func put(record map[string]string, key, value string) {
 	if value != "" {
@@ -104,12 +109,12 @@ func (d *Database) Doubt() *Doubt {
 	switch {
 	case !d.HasVolume:
 		return nil
-	case isDeleting && (record != nil || len(d.Pods) > 0):
+	case isDeleting && (!isBlank(record) || len(d.Pods) > 0):
 		return doubt(true, ReasonVolumeBeingDeleted, "it was deleted, and its volume goes as soon as its pod ends: save the data now, or set the reclaim policy of its volume to Retain; "+
 			"until then nothing of the database is changed")
-	case record == nil && pod == nil && !d.Stopped:
+	case isBlank(record) && pod == nil && !d.Stopped:
 		return &Doubt{} // whoever uses it before it is recorded could lose what was written
-	case record == nil, pod != nil && record[keyID] != "" && reportedID(pod) == record[keyID]:
+	case isBlank(record), pod != nil && record[keyID] != "" && reportedID(pod) == record[keyID]:
 		return nil
 	case d.Claim == nil:
 		return doubt(true, ReasonDataLost, "the claim that held the database is gone: create it again with the right volume; or, to go on without the data, delete ConfigMap %s, which starts an empty database", RecordName(d.Name))
