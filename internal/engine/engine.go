@@ -258,18 +258,35 @@ func (p *pass) applyRecord(ctx context.Context, planned *unstructured.Unstructur
 
 // Lookup returns the owner's object of that name, of one of object.Kinds, from the cache, retained ones included, or nil.
 func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
-	i := slices.IndexFunc(object.Kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
-	if i < 0 {
-		return nil, fmt.Errorf("look up %s %s: the cache has no objects of that kind", kind, name)
+	wanted, err := named(owner, kind, name)
+	if err != nil {
+		return nil, err
 	}
-	wanted := object.Empty(object.Kinds[i])
-	wanted.SetName(name)
-	wanted.SetNamespace(owner.Namespace)
 	live, err := e.applier.Get(ctx, wanted)
 	if live == nil || err != nil || !owner.Names(live) {
 		return nil, err
 	}
 	return live, nil
+}
+
+// LookupLive asks the API server for the object of that name, whoever's it is, or nil.
+func (e *Engine) LookupLive(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
+	wanted, err := named(owner, kind, name)
+	if err != nil {
+		return nil, err
+	}
+	return e.applier.GetLive(ctx, wanted)
+}
+
+func named(owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
+	i := slices.IndexFunc(object.Kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
+	if i < 0 {
+		return nil, fmt.Errorf("look up %s %s: objects of that kind are not among those of the operator", kind, name)
+	}
+	wanted := object.Empty(object.Kinds[i])
+	wanted.SetName(name)
+	wanted.SetNamespace(owner.Namespace)
+	return wanted, nil
 }
 
 // IsNamespaceEnding reports whether an error says that the owner's namespace is being deleted.

@@ -73,6 +73,9 @@ type Inputs struct {
 	// Lookup returns the resource's object of that name, of one of object.Kinds, retained ones included,
 	// or nil.
 	Lookup func(kind, name string) (*unstructured.Unstructured, error)
+	// LookupLive asks the API server for the object of that name, whoever's it is: nil means that there is
+	// none, while Lookup does not see what lost its labels. It costs a request.
+	LookupLive func(kind, name string) (*unstructured.Unstructured, error)
 	// Pods lists the pods of a part.
 	Pods func(part string) ([]*corev1.Pod, error)
 }

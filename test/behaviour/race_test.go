@@ -44,7 +44,7 @@ func TestDeletedWhileCreating(t *testing.T) {
 	})
 	e.remove(name)
 	e.Until("pods go", func() error { return unless(len(harness.Every[*corev1.Pod](e.Journal)) == 0, "some are still there") })
-	retained := []string{"PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"}
+	retained := []string{"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"}
 	if extra := without(e.left(), retained); len(extra) > 0 {
 		t.Errorf("left: %v", extra)
 	}
@@ -66,7 +66,7 @@ func TestOperatorEndsWhileCreating(t *testing.T) {
 			op.Stop()
 			e.Start()
 			e.Ready(name)
-			const all = 20
+			const all = 21
 			made := e.made()
 			if len(made) != all {
 				t.Errorf("%d objects: %v", len(made), harness.IDs(made))

@@ -53,9 +53,17 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 		if d.Pods, err = in.Pods(string(component.MySQL)); err != nil {
 			return nil, err
 		}
+		if d.Claim == nil && d.IsClaimNeeded() {
+			if d.Claim, err = in.LookupLive(object.ClaimKind.Kind, guard.ClaimName(d.Name)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	found := &data{}
 	if record := d.Recorded(); record != nil {
+		if err := isFree(planned, guard.RecordName(d.Name)); err != nil {
+			return nil, err
+		}
 		if err := found.record(ds, d.Name, c.MySQL.Storage.Retention, record); err != nil {
 			return nil, err
 		}
@@ -71,6 +79,20 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 		}
 	}
 	return found, err
+}
+
+// isFree refuses a component with a ConfigMap of the record's name.
+func isFree(planned *plan.Plan, name string) error {
+	for i := range planned.Components {
+		c := &planned.Components[i]
+		for _, o := range c.Objects {
+			if o.GroupVersionKind() == object.ConfigMapKind && o.GetName() == name {
+				return mistake(&component.FieldError{Field: c.Path + ".name",
+					Message: fmt.Sprintf("ConfigMap %s is what the operator records of the data of spec.mysql; choose another name", name)})
+			}
+		}
+	}
+	return nil
 }
 
 // record plans the record of the database.

@@ -20,7 +20,7 @@ import (
 
 // The keys of a record, a ConfigMap that the agent's guard reads as files. A person may add allowServer, see the agent.
 const (
-	keyClaim = "claim" // UID of the claim with the data; missing while the operator cannot see the claim
+	keyClaim = "claim" // UID of the claim with the data
 	keyID    = "id"    // of the mark on the volume; missing without a guard in the pod
 )
 
@@ -45,9 +45,13 @@ type Database struct {
 	// Stopped reports whether it is to have no pod.
 	Stopped bool
 
-	Claim, Record *unstructured.Unstructured // nil for none
+	// Claim is the one of the database's name, whatever its labels; Record is the operator's. Nil for none.
+	Claim, Record *unstructured.Unstructured
 	Pods          []*corev1.Pod
 }
+
+// IsClaimNeeded reports whether something is decided by the claim, so that it has to be known for certain that there is none.
+func (d *Database) IsClaimNeeded() bool { return d.HasVolume && (d.Record != nil || d.readyPod() != nil) }
 
 // Recorded returns the data of the record as it should be, or nil for no record. It is made when the database has become
 // ready for the first time and before anybody may use it. It changes only with a proof in the pod that the data is the same;
