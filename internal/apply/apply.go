@@ -102,6 +102,11 @@ func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (
 	return get(ctx, a.client, planned)
 }
 
+// GetLive is Get from the API server: it finds an object that lost the labels by which the cache selects, too.
+func (a *Applier) GetLive(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return get(ctx, a.live, planned)
+}
+
 func get(ctx context.Context, from client.Reader, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := object.Empty(planned.GroupVersionKind())
 	err := from.Get(ctx, client.ObjectKeyFromObject(planned), obj)

@@ -209,7 +209,10 @@ func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W],
 }
 
 func (r *Reconciler[T, W]) inputs(ctx context.Context, owner object.Owner) kinds.Inputs {
-	return kinds.Inputs{Lookup: func(kind, name string) (*unstructured.Unstructured, error) {
-		return r.engine.Lookup(ctx, owner, kind, name)
-	}}
+	return kinds.Inputs{
+		Lookup: func(kind, name string) (*unstructured.Unstructured, error) {
+			return r.engine.Lookup(ctx, owner, kind, name)
+		},
+		Pods: func(part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) },
+	}
 }

@@ -112,6 +112,11 @@ func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, e
 			return Seen{}, &SecretError{Err: err}
 		}
 	}
+	for _, record := range p.plan.Records {
+		if err := p.applyRecord(ctx, record); err != nil {
+			return Seen{}, err
+		}
+	}
 	seen, err := p.applyParts(ctx)
 	if pruneErr := p.prune(ctx, &seen); pruneErr != nil && err == nil {
 		err = &PruneError{Err: pruneErr}
@@ -134,7 +139,7 @@ type pass struct {
 
 // allPlanned returns every object of the plan.
 func (p *pass) allPlanned() []*unstructured.Unstructured {
-	planned := slices.Clone(p.plan.Secrets)
+	planned := slices.Concat(p.plan.Secrets, p.plan.Records)
 	for i := range p.plan.Parts {
 		planned = append(planned, p.plan.Parts[i].Objects...)
 	}
@@ -248,21 +253,46 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 	return err
 }
 
-// Lookup returns the owner's object of that name from the cache, retained ones included, or nil. kind
-// is one of object.Kinds.
-func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
-	i := slices.IndexFunc(object.Kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
-	if i < 0 {
-		return nil, fmt.Errorf("look for %s %s: the operator watches no such kind", kind, name)
+func (p *pass) applyRecord(ctx context.Context, planned *unstructured.Unstructured) error {
+	live, err := p.applier.Get(ctx, planned)
+	if err != nil {
+		return err
 	}
-	wanted := object.Empty(object.Kinds[i])
-	wanted.SetName(name)
-	wanted.SetNamespace(owner.Namespace)
+	_, err = p.applier.Apply(ctx, p.owner, planned, live)
+	return err
+}
+
+// Lookup returns the owner's object of that name, of one of object.Kinds, from the cache, retained ones included, or nil.
+func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
+	wanted, err := named(owner, kind, name)
+	if err != nil {
+		return nil, err
+	}
 	live, err := e.applier.Get(ctx, wanted)
 	if live == nil || err != nil || !owner.Names(live) {
 		return nil, err
 	}
 	return live, nil
+}
+
+// LookupLive asks the API server for the object of that name, whoever's it is, or nil.
+func (e *Engine) LookupLive(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
+	wanted, err := named(owner, kind, name)
+	if err != nil {
+		return nil, err
+	}
+	return e.applier.GetLive(ctx, wanted)
+}
+
+func named(owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
+	i := slices.IndexFunc(object.Kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
+	if i < 0 {
+		return nil, fmt.Errorf("look up %s %s: objects of that kind are not among those of the operator", kind, name)
+	}
+	wanted := object.Empty(object.Kinds[i])
+	wanted.SetName(name)
+	wanted.SetNamespace(owner.Namespace)
+	return wanted, nil
 }
 
 // IsNamespaceEnding reports whether an error says that the owner's namespace is being deleted.

@@ -71,10 +71,11 @@ func TestNewRevision(t *testing.T) {
 func TestIsUnchangedPart(t *testing.T) {
 	t.Parallel()
 	one, two := digested(t, "1"), digested(t, "2")
-	assert.Assert(t, isUnchangedPart(one, one, false))
-	assert.Assert(t, !isUnchangedPart(two, one, true))
-	assert.Assert(t, isUnchangedPart(one, nil, true))
-	assert.Assert(t, !isUnchangedPart(one, nil, false))
+	part := &Part{}
+	assert.Assert(t, part.mayHeal(one, one, false))
+	assert.Assert(t, !part.mayHeal(two, one, true))
+	assert.Assert(t, part.mayHeal(one, nil, true))
+	assert.Assert(t, !part.mayHeal(one, nil, false))
 }
 
 func TestHasVolume(t *testing.T) {
@@ -167,3 +168,19 @@ func TestOwnerThatIsGone(t *testing.T) {
 }
 
 var errSent = errors.New("the object was sent")
+
+// While the data of a part is in doubt, what runs is healed, but no volume is made and nothing that writes to one.
+func TestMayHealInDoubt(t *testing.T) {
+	t.Parallel()
+	for kind, made := range map[string]bool{"Service": true, "ConfigMap": true, "StatefulSet": false, "Deployment": false, "PersistentVolumeClaim": false} {
+		planned := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind}}
+		if kind == "StatefulSet" || kind == "Deployment" {
+			planned.SetAPIVersion("apps/v1")
+		}
+		for _, doubt := range []*Doubt{nil, {}, {Hold: true}} {
+			part := &Part{Doubt: doubt}
+			assert.Equal(t, part.mayHeal(planned, nil, true), made || !part.isDoubted(), "%s %v", kind, doubt)
+			assert.Assert(t, part.mayHeal(planned, planned, true), "%s %v", kind, doubt)
+		}
+	}
+}

@@ -29,15 +29,16 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 		return seen, err
 	}
 	isNew := newRevision(part, live)
-	held := isNew && (len(waitsFor) > 0 || p.healOnly)
-	if held {
+	waits := isNew && (len(waitsFor) > 0 || p.healOnly)
+	if waits {
 		seen.WaitsFor = waitsFor
 	}
+	held := waits || part.isDoubted()
 	exists := slices.ContainsFunc(live, present)
 	settled := true
 	var failure error
 	for i, planned := range part.Objects {
-		if held && !isUnchangedPart(planned, live[i], exists && !p.healOnly) {
+		if held && !part.mayHeal(planned, live[i], exists && !p.healOnly) {
 			continue
 		}
 		result, err := p.applyObject(ctx, part, planned, live[i], &seen)
@@ -48,7 +49,7 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 		live[i] = result.Object
 		settled = settled && result.Object != nil && result.Action != apply.Waiting
 	}
-	seen.Applied = !held && failure == nil
+	seen.Applied = !(isNew && held) && failure == nil
 	if err := p.judge(ctx, part, live, &seen); err != nil && failure == nil {
 		failure = err
 	}
@@ -137,12 +138,15 @@ func newRevision(part *Part, live []*unstructured.Unstructured) bool {
 	return matching == 0
 }
 
-// isUnchangedPart reports whether an object of a part whose new revision is held back may be
+// isDoubted reports whether nothing of the part is changed, because of its data.
+func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold }
+
+// mayHeal reports whether an object of a part whose new revision is held back may be
 // written all the same: it is missing beside others that run, or it was edited without being part
-// of the new revision.
-func isUnchangedPart(planned, live *unstructured.Unstructured, running bool) bool {
+// of the new revision. While the part's data is in doubt, no volume is made and nothing that would write to one.
+func (part *Part) mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
 	if live == nil {
-		return running
+		return running && !(part.isDoubted() && (isClaim(planned) || hasPods(planned)))
 	}
 	return object.Digest(live) == object.Digest(planned)
 }
@@ -171,6 +175,9 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 		if o == nil {
 			seen.Health.AddMissing(part.Objects[i])
 		}
+	}
+	if part.Doubt != nil {
+		seen.Health.AddDoubt(part.Doubt.Culprit, part.Doubt.Hold)
 	}
 	return nil
 }

@@ -43,6 +43,17 @@ type Part struct {
 	RetainsData bool
 	// Notes are what a person should know of the part even while all is well.
 	Notes []string
+	// Doubt is why the part is not taken for ready, whatever its objects say; nil for none.
+	Doubt *Doubt
+}
+
+// Doubt is a doubt about the data of a part.
+type Doubt struct {
+	// Culprit is the object to look at, and why; empty while there is nothing that a person should know.
+	Culprit health.Culprit
+	// Hold reports whether the part is left as it is: what runs is not changed, and no missing volume or workload is made.
+	// Services and settings that are missing are.
+	Hold bool
 }
 
 // Finish completes the objects of a part as they were rendered: with digest and owner. The part's
@@ -66,6 +77,8 @@ func (p *Part) Finish(owner object.Owner) error {
 type Plan struct {
 	// Secrets are applied before any part.
 	Secrets []*unstructured.Unstructured
+	// Records are applied before any part, too: what has to be known of data before somebody uses it.
+	Records []*unstructured.Unstructured
 	// Parts are in an order in which each comes after those that it names in After.
 	Parts []Part
 	// RemovalOrder orders what is removed: parts with a higher number go first. Nil: in any order.

@@ -60,11 +60,20 @@ func (s *State) AddMissing(planned *unstructured.Unstructured) {
 	s.hint(Culprit{planned.GetKind(), planned.GetName(), "Missing", "it does not exist"}, fmt.Sprintf("%s %s does not exist", planned.GetKind(), planned.GetName()))
 }
 
+// AddDoubt adds a doubt that no object shows, such as one about data; an empty culprit says nothing to people. It takes the
+// place of what a pod says of itself only where it is the cause of that.
+func (s *State) AddDoubt(culprit Culprit, isCause bool) {
+	s.Settled = false
+	if culprit != (Culprit{}) && (isCause || s.Problem == "") {
+		s.problem(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
+	}
+}
+
 func (s *State) problem(culprit Culprit, text string) { s.Problem, s.Culprit = text, culprit }
 func (s *State) hint(culprit Culprit, text string)    { s.Hint, s.HintCulprit = text, culprit }
 
 func (s *State) add(object *unstructured.Unstructured) {
-	result, err := status.Compute(object)
+	result, err := compute(object)
 	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}
 	if err != nil {
 		culprit.Reason, culprit.Message = "StatusUnreadable", fmt.Sprintf("its status cannot be read: %v", err)
@@ -84,6 +93,25 @@ func (s *State) add(object *unstructured.Unstructured) {
 		s.hint(culprit, text)
 	}
 	s.count(object)
+}
+
+// compute is kstatus's judgement, but for a StatefulSet whose pods are replaced by whoever deletes them (OnDelete):
+// kstatus calls that one current whatever its pods are. Here it is once all pods are ready, of whichever revision.
+func compute(object *unstructured.Unstructured) (*status.Result, error) {
+	if strategy, _, _ := unstructured.NestedString(object.Object, "spec", "updateStrategy", "type"); object.GetKind() != "StatefulSet" || strategy != "OnDelete" {
+		return status.Compute(object)
+	}
+	if object.GetDeletionTimestamp() != nil {
+		return &status.Result{Status: status.TerminatingStatus, Message: "Resource scheduled for deletion"}, nil
+	}
+	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	wanted, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
+	there, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
+	ready, _, _ := unstructured.NestedInt64(object.Object, "status", "readyReplicas")
+	if observed != object.GetGeneration() || there != wanted || ready != wanted {
+		return &status.Result{Status: status.InProgressStatus, Message: fmt.Sprintf("Ready: %d/%d", ready, wanted)}, nil
+	}
+	return &status.Result{Status: status.CurrentStatus, Message: "all pods are ready"}, nil
 }
 
 // count reads the numbers of pods of a workload.

@@ -4,7 +4,9 @@
 package health
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -79,6 +81,9 @@ func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) strin
 		return imagePull(waiting)
 	}
 	if ended := lastEnd(c, notReadySince); ended != nil && ended.ExitCode != 0 {
+		if told := told(ended.Message); told != "" {
+			return told
+		}
 		return fmt.Sprintf("CrashLoopBackOff: container %s ended with exit code %d (%s)", c.Name, ended.ExitCode, orElse(ended.Reason, "Error"))
 	}
 	if waiting := c.State.Waiting; waiting != nil && waiting.Reason == "CrashLoopBackOff" {
@@ -120,6 +125,18 @@ func Unready(pod *corev1.Pod) bool {
 	c := condition(pod, corev1.PodReady)
 	return !gone(pod) && pod.Status.Phase == corev1.PodRunning && c != nil && c.Status == corev1.ConditionFalse && PodProblem(pod) == ""
 }
+
+// told is why a container ended by its own words: a termination message that is a JSON object with a reason in one word and
+// a message, as the operator's agent writes it. Empty for any other.
+func told(message string) string {
+	var own struct{ Reason, Message string }
+	if json.Unmarshal([]byte(message), &own) != nil || own.Message == "" || !oneWord.MatchString(own.Reason) {
+		return ""
+	}
+	return own.Reason + ": " + own.Message
+}
+
+var oneWord = regexp.MustCompile(`^[A-Z][A-Za-z]{2,63}$`)
 
 // lastEnd is the end of a container that keeps the container from being ready now, or nil. A
 // crashing container is by turns terminated, waiting and running; it is one problem.

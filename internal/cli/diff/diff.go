@@ -177,7 +177,7 @@ func (d *Diff) prune(owner object.Owner, plan *engine.Plan, parts map[string]*en
 		component := o.GetLabels()[object.LabelComponent]
 		declared := parts[component] != nil
 		switch {
-		case !owner.Controls(o), planned[object.IDOf(o)], object.Kept(o), o.GetDeletionTimestamp() != nil:
+		case !owner.Controls(o), planned[object.IDOf(o)], object.OutlivesOwner(o), o.GetDeletionTimestamp() != nil:
 			continue
 		case declared && o.GetKind() == object.ClaimKind.Kind:
 			continue
@@ -197,8 +197,8 @@ func (d *Diff) prune(owner object.Owner, plan *engine.Plan, parts map[string]*en
 	}
 	slices.SortStableFunc(gone, func(a, b Change) int {
 		position := 0
-		if plan.Position != nil {
-			position = plan.Position(b.Component) - plan.Position(a.Component)
+		if plan.RemovalOrder != nil {
+			position = plan.RemovalOrder(b.Component) - plan.RemovalOrder(a.Component)
 		}
 		return cmp.Or(position, cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})

@@ -10,6 +10,7 @@ package dataservice
 
 import (
 	"errors"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,14 +79,22 @@ func (k *Kind) Plan(ds *dsv1.DataService, in kinds.Inputs) (*engine.Plan, error)
 	if err != nil {
 		return nil, mistake(err)
 	}
+	data, err := k.data(ds, graph, planned, in)
+	if err != nil {
+		return nil, err
+	}
 	result := &engine.Plan{
 		Secrets:      secrets.Secrets,
+		Records:      data.records,
 		Parts:        make([]engine.Part, len(planned.Components)),
 		RemovalOrder: component.TableIndex,
 		Adopt:        func(live *unstructured.Unstructured) bool { return k.keeper.Adopt(ds, live) },
 	}
 	for i := range planned.Components {
 		result.Parts[i] = part(ds, graph, &planned.Components[i])
+		if result.Parts[i].Name == string(component.MySQL) {
+			data.guard(&result.Parts[i])
+		}
 	}
 	return result, nil
 }
@@ -127,6 +136,22 @@ func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
 		}
 	}
 	return ""
+}
+
+// podsShown is how soon the operator looks again for a pod that its workload counts as ready and that the cache does not
+// show as ready yet: the pod's own event is none that brings a pass.
+const podsShown = time.Second
+
+// Decide decides to look again while the database's workload is ready and its pod is not seen so, without which its data
+// cannot be recorded. There is nothing else to decide.
+func (*Kind) Decide(_ *dsv1.DataService, seen engine.Seen, _ kinds.Nothing) kinds.Decision {
+	for _, part := range seen.Parts {
+		h := part.Health
+		if part.Name == string(component.MySQL) && !h.Settled && h.Problem == "" && h.Desired > 0 && h.Ready >= h.Desired {
+			return kinds.Decision{LookAgain: podsShown}
+		}
+	}
+	return kinds.Decision{}
 }
 
 // Status writes what was seen into the status of a DataService.

@@ -31,7 +31,7 @@ func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 	switch {
 	case len(c.WaitsFor) > 0:
 		next.Phase, next.Message, next.WaitsFor = dsv1.PhasePending, waiting(c), c.WaitsFor
-	case !c.Applied:
+	case !c.Applied && c.Health.Problem == "":
 		next.Phase = dsv1.PhasePending
 	case c.Health.Settled:
 		next.Phase = dsv1.PhaseRunning

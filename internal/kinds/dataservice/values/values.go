@@ -43,6 +43,9 @@ type Input struct {
 	Images map[string]string
 }
 
+// AgentImage is the key in Input.Images of the image with the agent, which looks after data in its pods.
+const AgentImage = "agent"
+
 // ProbeImage is the key in Input.Images of the image that watches over third parties.
 const ProbeImage = "probe"
 
@@ -100,6 +103,7 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 	}
 	v["credentialsSecret"] = in.Credentials.MySQLSecret
 	v["usersSecret"] = in.Credentials.MySQLUsersSecret
+	v["agentImage"] = in.Images[AgentImage]
 	var scripts []any
 	for _, ref := range c.MySQL.InitScripts {
 		scripts = append(scripts, ref.Name)
