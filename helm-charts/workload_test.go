@@ -38,6 +38,7 @@ func TestValuesOfPlainHelm(t *testing.T) {
 		"nor an autoscaler":         {"kind: DaemonSet, autoscaling: {min: 2, max: 3}", "HorizontalPodAutoscaler", nil, `null`},
 		"somebody else's number":    {"replicas: null", "Deployment", []any{"replicas"}, `null`},
 		"a target as text":          {"ports: [{name: a, port: 1, targetPort: '2'}]", "Service", []any{"ports", 1, "targetPort"}, `2`},
+		"no time zone":              {"timeZone: ''", "Deployment", []any{"template", "spec", "containers", 0, "env"}, `null`},
 		"no policy":                 {"networkPolicy: {from: [a], open: true}", "NetworkPolicy", nil, `null`},
 		"a published port, and callers": {"ports: [{name: a, port: 9}], ingress: {host: a.b}, networkPolicy: {enabled: true, from: [b, a, b]}", "NetworkPolicy", []any{"ingress"},
 			`[{"ports":[{"port":8080,"protocol":"TCP"}]},{"from":[{"podSelector":{"matchExpressions":[{"key":"app.kubernetes.io/name","operator":"In","values":["a","b"]}],` +
