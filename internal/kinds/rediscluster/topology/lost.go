@@ -47,6 +47,11 @@ func (c *cluster) consent() []Step {
 				Message: fmt.Sprintf("forget node %s, whose loss was accepted", id)}}
 		}
 	}
+	for _, id := range sortedKeys(c.owned) {
+		if c.byID[id] == nil && c.fateOf(id) == away {
+			return nil // it may own more than is known
+		}
+	}
 	slots := c.unowned.Intersect(c.record.Accepted)
 	if to := c.receiverOfLost(); len(slots) > 0 && to != nil {
 		return []Step{{Action: ActionAddSlots, Node: to.place(), Slots: slots,
