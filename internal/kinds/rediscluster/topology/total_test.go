@@ -155,3 +155,15 @@ func (s *scene) garble(rnd *rand.Rand) {
 	}
 	changes[rnd.IntN(len(changes))]()
 }
+
+func BenchmarkDecide(b *testing.B) {
+	for _, shards := range []int{3, 10, 50} {
+		b.Run(fmt.Sprint(shards), func(b *testing.B) {
+			s := settled(shards)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.decide()
+			}
+		})
+	}
+}
