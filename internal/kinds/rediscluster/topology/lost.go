@@ -38,6 +38,11 @@ func (c *cluster) consent() []Step {
 	if len(record.Consents) > len(c.record.Consents) || len(record.Accepted) > 0 && len(record.Nodes) < len(c.record.Nodes) {
 		return []Step{recordStep(record, "record that the loss of slots %s was accepted", brief(record.Accepted))}
 	}
+	return c.replaceLost(given)
+}
+
+// replaceLost has the slots of nodes whose loss was accepted served again.
+func (c *cluster) replaceLost(given []string) []Step {
 	for _, id := range given {
 		for _, r := range c.replicas(id) {
 			return []Step{c.failover(r, "TAKEOVER", 0, fmt.Sprintf("make %s the master of slots %s, whose loss was accepted", r.Pod, brief(c.owned[id])))}
@@ -47,12 +52,17 @@ func (c *cluster) consent() []Step {
 				Message: fmt.Sprintf("forget node %s, whose loss was accepted", id)}}
 		}
 	}
-	slots := c.unowned.Intersect(c.record.Accepted)
-	if to := c.receiverOfLost(); len(slots) > 0 && to != nil {
-		return []Step{{Action: ActionAddSlots, Node: to.place(), Slots: slots,
-			Message: fmt.Sprintf("assign slots %s to %s: their loss was accepted", brief(slots), to.Pod)}}
+	for _, id := range sortedKeys(c.owned) {
+		if c.byID[id] == nil && c.fateOf(id) == away {
+			return nil // it may own more than is known
+		}
 	}
-	return nil
+	to, slots := c.receiverOfLost(c.unowned.Intersect(c.record.Accepted))
+	if to == nil {
+		return nil
+	}
+	return []Step{{Action: ActionAddSlots, Node: to.place(), Slots: slots,
+		Message: fmt.Sprintf("assign slots %s to %s: their loss was accepted", brief(slots), to.Pod)}}
 }
 
 // consentFor returns the annotation's value that covers a lost node and was not acted upon yet.
@@ -69,19 +79,23 @@ func (c *cluster) consentFor(id string, owned SlotSet) string {
 	return ""
 }
 
-// receiverOfLost returns the master that lost slots go to: one that has none, else the one with fewest.
-func (c *cluster) receiverOfLost() *Node {
-	var best *Node
+// receiverOfLost returns the master that lost slots go to, and which of them: one that has none, else
+// the one with the fewest; one of a shard that goes only if there is no other. It takes only slots that
+// are free in its own view, which may lag behind.
+func (c *cluster) receiverOfLost(lost SlotSet) (best *Node, slots SlotSet) {
 	for _, s := range c.shards {
-		if s.master == nil || s.ordinal >= len(c.wanted.Shards) {
+		if s.master == nil || best != nil && s.ordinal >= len(c.wanted.Shards) {
 			continue
 		}
-		if best == nil || len(c.owned[s.master.ID]) == 0 && len(c.owned[best.ID]) > 0 ||
-			c.owned[s.master.ID].Len() < c.owned[best.ID].Len() {
-			best = s.master
+		free := lost
+		for _, e := range s.master.View {
+			free = free.Minus(e.Owned)
+		}
+		if len(free) > 0 && (best == nil || c.owned[s.master.ID].Len() < c.owned[best.ID].Len()) {
+			best, slots = s.master, free
 		}
 	}
-	return best
+	return best, slots
 }
 
 // knowing returns the members that have a node in their view.

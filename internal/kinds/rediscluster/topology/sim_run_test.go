@@ -30,10 +30,12 @@ func newRun(t *testing.T, seed uint64, shards ...int) *run {
 	r := &run{operator: newOperator(seed, shards...), t: t, planned: true}
 	t.Cleanup(func() {
 		if t.Failed() {
+			logged := 60
 			if os.Getenv("REDIS_MODEL_SEED") != "" {
 				t.Log(r.dump())
+				logged = 2000
 			}
-			t.Logf("seed %d; the last events:\n%s", seed, strings.Join(r.log[max(0, len(r.log)-60):], "\n"))
+			t.Logf("seed %d; the last events:\n%s", seed, strings.Join(r.log[max(0, len(r.log)-logged):], "\n"))
 		}
 	})
 	return r
@@ -110,7 +112,9 @@ func (r *run) check(nodes []Node, d Decision) {
 // checkCopies holds that no step itself destroys the last copy of the last write of a key.
 func (r *run) checkCopies(before map[int]int, d Decision) {
 	r.t.Helper()
-	if len(r.wanted.Consent) > 0 {
+	// Nodes that meet tell each other who was promoted meanwhile: a former master drops what it had not
+	// replicated yet. That loss is of the fault.
+	if len(r.wanted.Consent) > 0 || d.Steps[0].Action == ActionMeet {
 		return
 	}
 	after := r.copies()
