@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster"
 	"d3os.com/d3os-operator/internal/manager"
 )
 
@@ -22,6 +23,7 @@ type object = map[string]any
 
 func main() {
 	images := values.DefaultImages()
+	maps.Copy(images, rediscluster.DefaultImages())
 	var env []object
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		env = append(env, object{"name": manager.RelatedImage(key), "value": images[key]})
