@@ -175,6 +175,10 @@ export FUZZTIME TRANSITIONS
 transitions: cluster-tools ## Change every property on running DataServices and back (ARGS='-seed N' replays, TRANSITIONS=full tries all).
 	$(ON_CLUSTER) go run ./test/transitions $(ARGS)
 
+.PHONY: redis
+redis: $(REDIS)/redis-server $(SOURCE_LINK) ## Break real Redis clusters in every known way and crash the operator between all commands (ARGS='-run X').
+	REDIS='$(REDIS)' REDIS_TESTS=full go test -count 1 -timeout 1h -v $(ARGS) ./test/redis
+
 .PHONY: bad-input
 bad-input: cluster-tools ## Send invalid and hostile input; it must be refused or reported.
 	$(ON_CLUSTER) go run ./test/transitions -suite bad-input $(ARGS)

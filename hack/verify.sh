@@ -40,6 +40,7 @@ declare -A full=(
 	[chaos]="$make chaos CHAOS=full"
 	[transitions]="$make transitions TRANSITIONS=full"
 	[fuzz]="$make fuzz FUZZTIME=5m"
+	[redis]="$make redis"
 	[ha]="$make ha"
 	[bench]="$make bench"
 	[load]="$make load"
@@ -49,7 +50,7 @@ first=(build tools lint verify-generated security catalog-verify)
 left=(chaos bad-input fuzz)
 right=(transitions)
 everything=(build tools oldest-tools lint verify-generated security catalog-verify bundle-validate images-verify
-	test test-oldest bad-input fuzz ha e2e chaos transitions bench load)
+	test test-oldest redis bad-input fuzz ha e2e chaos transitions bench load)
 
 work=$(mktemp -d)
 touch "$work/seconds" "$work/failed"

@@ -67,6 +67,12 @@ var faults = []fault{
 		lost.Wipe("appendonlydir")
 		lost.Start()
 	}},
+	{name: "a master loses its volume and is restarted at the same address", happen: func(s *scenario) {
+		lost := s.master(0)
+		lost.Kill()
+		lost.Wipe()
+		lost.Start()
+	}},
 	{name: "a slot is open, and both ends are back with other addresses", happen: func(s *scenario) {
 		s.halfMoved(0, 1)
 		s.f.ReplaceAll()
@@ -145,7 +151,8 @@ var faults = []fault{
 		}
 		s.heals(40 * time.Second)
 	}},
-	{name: "the address of a dead master goes to another cluster", happen: func(s *scenario) {
+	// Nodes that meet a foreign id at its address forget the address, and never call that master failed.
+	{name: "the address of a dead master goes to another cluster", slow: true, happen: func(s *scenario) {
 		other := rig.NewFleet(s, rig.Options{Shards: []int{1, 1, 1}})
 		rig.NewDriver(other).Form(0)
 		theirs := fill(s.T, other, 500)
@@ -153,7 +160,7 @@ var faults = []fault{
 		ip := dead.IP()
 		dead.Kill()
 		other.Pod(0, 0).Move(ip)
-		s.served(20*time.Second, time.Now())
+		s.served(100*time.Second, time.Now())
 		dead.Replace()
 		s.heals(30 * time.Second)
 		rig.Until(s, 30*time.Second, "the other cluster is well", func() error { return other.Pod(1, 0).Client().Ping(s.Context()).Err() })
@@ -248,7 +255,7 @@ func (s *scenario) killed() *rig.Pod {
 // served drives until all slots are served, which it fails to be within a time.
 func (s *scenario) served(within time.Duration, began time.Time) {
 	s.Helper()
-	s.d.Until(60*time.Second, "all slots are served", func(d topology.Decision) error {
+	s.d.Until(within+60*time.Second, "all slots are served", func(d topology.Decision) error {
 		if d.Model.Served < topology.Slots {
 			return fmt.Errorf("%d are served; %s: %s", d.Model.Served, d.Model.Verdict, d.Model.Reason)
 		}
@@ -256,6 +263,9 @@ func (s *scenario) served(within time.Duration, began time.Time) {
 	})
 	took := time.Since(began)
 	s.Logf("served again after %s (bound %s)", round(took), within)
+	if !full {
+		within *= 2 // other tests are busy beside this one
+	}
 	if took > within {
 		s.Errorf("served again after %s, more than %s", round(took), within)
 	}

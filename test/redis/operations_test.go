@@ -92,4 +92,30 @@ func TestPlannedChangesLoseNothing(t *testing.T) {
 	}
 }
 
-var _ = topology.Slots
+// A new shard gets what its entry of the table says, from whom it says, and nothing else moves.
+func TestAssignedSlots(t *testing.T) {
+	t.Parallel()
+	f, d, _ := formed(t, 2, 2, 2)
+	before := fill(t, f, 2000)
+	had := map[int]topology.SlotSet{}
+	s := &scenario{T: t, f: f, d: d}
+	from, err := s.master(2).Place(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard := range 3 {
+		had[shard] = owned(t, s.master(shard))
+	}
+	d.Wanted.Generation++
+	d.Wanted.Shards = []int{2, 2, 2, 2}
+	d.Wanted.Assign = []topology.Assignment{{Slots: 200, From: []string{s.master(0).Name, from.ID}}}
+	ledger := f.Keep(rig.LedgerOptions{})
+	d.Settle(2*time.Minute, "a shard is added by table")
+	ledger.Close().Nothing(t, "a shard is added by table")
+	unchanged(t, f, before)
+	got := owned(t, s.master(3))
+	if got.Len() != 200 || got.Minus(had[0]).Minus(had[2]).Len() != 0 || owned(t, s.master(1)).String() != had[1].String() {
+		t.Errorf("the new shard has slots %s, shard 1 has %s; want 200 of %s and %s, and %s", got, owned(t, s.master(1)), had[0], had[2], had[1])
+	}
+	t.Logf("the new shard has slots %s", got)
+}

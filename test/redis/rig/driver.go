@@ -27,6 +27,7 @@ type Driver struct {
 	// Tap sees what steps send; a new life of the driver gets a new one.
 	Tap     func() server.Tap
 	servers *server.Servers
+	tap     server.Tap // of this life
 
 	Lives, Passes, Steps int
 	Story                []string // of the steps that were taken
@@ -54,11 +55,13 @@ func (d *Driver) Restart() {
 	if d.servers != nil {
 		d.servers.Close()
 	}
-	options := server.Options{Slice: 2 * time.Second}
+	d.tap = nil
 	if d.Tap != nil {
-		options.Tap = d.Tap()
+		if tap := d.Tap(); tap != nil {
+			d.tap = tap
+		}
 	}
-	d.servers = server.New(options)
+	d.servers = server.New(server.Options{Slice: 2 * time.Second, Tap: d.tap})
 	d.Lives++
 }
 
@@ -82,7 +85,7 @@ func (d *Driver) Observe(ctx context.Context) []topology.Node {
 // Pass is one pass of the operator. It returns what was decided. A step that fails is no error: the next pass
 // looks again, as the operator does.
 func (d *Driver) Pass(ctx context.Context) topology.Decision {
-	d.Fleet.Scale(topology.Planned(d.Wanted.Shards, d.Fleet.Record()))
+	d.Fleet.Scale(topology.Planned(d.Wanted.Shards, d.Fleet.Record())) //nolint:contextcheck // pods start while the test runs
 	nodes := d.Observe(ctx)
 	d.Passes++
 	decision := topology.Decide(d.Wanted, d.Fleet.Record(), nodes)
@@ -107,7 +110,7 @@ func (d *Driver) Take(ctx context.Context, step topology.Step) error {
 	defer cancel()
 	d.Steps++
 	err := d.servers.Take(within, server.Taking{
-		Cluster: clusterName, Access: d.Fleet.Access(), Step: step, Pipeline: d.Pipeline, Kubernetes: kubernetes{d.Fleet},
+		Cluster: clusterName, Access: d.Fleet.Access(), Step: step, Pipeline: d.Pipeline, Kubernetes: kubernetes{d.Fleet, d.tap},
 	})
 	if errors.Is(err, server.ErrBrokenOff) {
 		d.Restart()

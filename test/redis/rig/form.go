@@ -25,7 +25,7 @@ func (d *Driver) Form(owners int) {
 	for i, pod := range d.Fleet.Pods() {
 		place, err := pod.Place(ctx)
 		must(t, err)
-		must(t, d.Take(ctx, topology.Step{Action: topology.ActionSetEpoch, Node: place, Epoch: uint64(i + 1)})) //nolint:gosec // small
+		must(t, d.Take(ctx, topology.Step{Action: topology.ActionSetEpoch, Node: place, Epoch: uint64(i + 1)}))
 		if pod.Ordinal == 0 && pod.Shard < owners {
 			from, to := topology.Slots*pod.Shard/owners, topology.Slots*(pod.Shard+1)/owners-1
 			must(t, d.Take(ctx, topology.Step{Action: topology.ActionAddSlots, Node: place, Slots: topology.SlotSet{{From: from, To: to}}}))

@@ -5,6 +5,7 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -18,7 +19,24 @@ func noMaintenance() *maintnotifications.Config {
 }
 
 // kubernetes is a Fleet as steps see Kubernetes.
-type kubernetes struct{ *Fleet }
+type kubernetes struct {
+	*Fleet
+	tap server.Tap
+}
+
+// tapped sends a request, before and after which an operator may be broken off.
+func (k kubernetes) tapped(place topology.Place, request string, send func() error) error {
+	if k.tap == nil {
+		return send()
+	}
+	if n, err := k.tap.Send(place, []string{request}); n == 0 || err != nil {
+		return errors.Join(err, server.ErrBrokenOff)
+	}
+	if err := send(); err != nil {
+		return err
+	}
+	return k.tap.Received(place, []string{request})
+}
 
 // Pod returns a pod as it is now.
 func (k kubernetes) Pod(_ context.Context, name string) (server.Pod, error) {
@@ -35,11 +53,13 @@ func (k kubernetes) Pod(_ context.Context, name string) (server.Pod, error) {
 
 // Record keeps the record.
 func (k kubernetes) Record(_ context.Context, record topology.Record) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.record = record
-	k.records++
-	return nil
+	return k.tapped(topology.Place{}, "RECORD", func() error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.record = record
+		k.records++
+		return nil
+	})
 }
 
 // DeletePod ends a pod as a kubelet does and makes it anew.
@@ -47,12 +67,14 @@ func (k kubernetes) DeletePod(ctx context.Context, place topology.Place) error {
 	if pod, err := k.Pod(ctx, place.Pod); err != nil || pod.UID != place.UID {
 		return fmt.Errorf("pod %s has UID %q, not %q (%w)", place.Pod, pod.UID, place.UID, err)
 	}
-	k.mu.Lock()
-	pod := k.pods[place.Pod]
-	k.mu.Unlock()
-	pod.stop()
-	pod.replace()
-	return nil
+	return k.tapped(place, "DELETE POD", func() error {
+		k.mu.Lock()
+		pod := k.pods[place.Pod]
+		k.mu.Unlock()
+		pod.stop()
+		pod.replace()
+		return nil
+	})
 }
 
 // DeleteClaim removes the folder of a pod that is gone.

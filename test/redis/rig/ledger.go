@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,14 +20,36 @@ import (
 
 // ClusterClient is what an application has: it learns where slots are and follows redirections.
 func (f *Fleet) ClusterClient() *redis.ClusterClient {
-	var addresses []string
-	for _, pod := range f.Pods() {
-		addresses = append(addresses, pod.IP()+":6379")
-	}
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: addresses, Password: f.password, Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: noMaintenance(),
+		// As by the name of a Service: whoever is there now.
+		ClusterSlots: f.slots, Dialer: dial, Password: f.password, Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: noMaintenance(),
 		MaxRedirects: 8, DialTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: time.Second, ContextTimeoutEnabled: true, PoolSize: 4,
 	})
+}
+
+// loopback hides from the client library that an address is a loopback address, which it would replace.
+const loopback = "at-"
+
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, strings.TrimPrefix(address, loopback))
+}
+
+// slots asks the first pod that answers who owns what.
+func (f *Fleet) slots(ctx context.Context) ([]redis.ClusterSlot, error) {
+	var errs []error
+	for _, pod := range f.Pods() {
+		slots, err := pod.Client().ClusterSlots(ctx).Result() //nolint:staticcheck // it is what the client wants
+		if err == nil && len(slots) > 0 {
+			for _, slot := range slots {
+				for i, node := range slot.Nodes {
+					slot.Nodes[i].Addr = loopback + node.Addr
+				}
+			}
+			return slots, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, fmt.Errorf("no pod answers: %w", errors.Join(errs...))
 }
 
 // Ledger writes and reads all the time, and keeps account of what was acknowledged.
@@ -41,6 +65,8 @@ type Ledger struct {
 	longest                atomic.Int64 // nanoseconds in which a key was not written
 	mu                     sync.Mutex
 	wrong                  []string
+	oldest                 time.Duration
+	from                   map[*entry]int64
 }
 
 // entry is one key. Its value is a number that only rises.
@@ -48,6 +74,14 @@ type entry struct {
 	key   string
 	acked atomic.Int64 // the last number that was acknowledged
 	tried atomic.Int64 // the last number that was sent
+
+	mu    sync.Mutex
+	times []ack
+}
+
+type ack struct {
+	number int64
+	at     time.Time
 }
 
 // LedgerOptions say what a Ledger does.
@@ -85,16 +119,77 @@ func (l *Ledger) write(ctx context.Context, first, step int) {
 		n := e.tried.Add(1)
 		if err := l.set(ctx, e.key, n); err != nil {
 			l.unknown.Add(1)
+			l.client.ReloadState(ctx)
 			continue
 		}
-		e.acked.Store(n)
-		l.writes.Add(1)
 		now := time.Now()
+		l.note(e, n, now)
+		l.writes.Add(1)
 		if before, ok := last[e]; ok && now.Sub(before).Nanoseconds() > l.longest.Load() {
 			l.longest.Store(now.Sub(before).Nanoseconds())
 		}
 		last[e] = now
 	}
+}
+
+// note notes a write as acknowledged.
+func (l *Ledger) note(e *entry, n int64, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.acked.Store(n)
+	e.times = append(e.times, ack{n, now})
+	if len(e.times) > 4096 {
+		e.times = e.times[2048:]
+	}
+}
+
+// since returns for how long writes had been acknowledged, when the last one was, that are newer than a number.
+func (e *entry) since(n int64) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, a := range e.times {
+		if a.number > n {
+			return e.lastBeforePause(a.at)
+		}
+	}
+	return 0
+}
+
+// lastBeforePause returns the time from a write to the last one before a pause of the key, which is its master's end.
+func (e *entry) lastBeforePause(from time.Time) time.Duration {
+	last := from
+	for _, a := range e.times {
+		if a.at.After(last) && a.at.Sub(last) < time.Second {
+			last = a.at
+		}
+	}
+	return last.Sub(from)
+}
+
+// Written fails until so many writes have been acknowledged.
+func (l *Ledger) Written(n int64) error {
+	if got := l.writes.Load(); got < n {
+		return fmt.Errorf("%d writes are acknowledged", got)
+	}
+	return nil
+}
+
+// WrittenAll fails until each key has been written since it was called first.
+func (l *Ledger) WrittenAll() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.from == nil {
+		l.from = map[*entry]int64{}
+		for _, e := range l.keys {
+			l.from[e] = e.acked.Load()
+		}
+	}
+	for _, e := range l.keys {
+		if e.acked.Load() == l.from[e] {
+			return fmt.Errorf("%s has not been written", e.key)
+		}
+	}
+	return nil
 }
 
 func (l *Ledger) set(ctx context.Context, key string, n int64) error {
@@ -110,7 +205,6 @@ func (l *Ledger) set(ctx context.Context, key string, n int64) error {
 	pipe.Set(ctx, key, n, 0)
 	reached := pipe.Do(ctx, "WAIT", 1, 1000)
 	if _, err := pipe.Exec(ctx); err != nil {
-		l.client.ReloadState(ctx)
 		return err
 	}
 	if count, err := reached.Int(); err != nil || count < 1 {
@@ -121,7 +215,7 @@ func (l *Ledger) set(ctx context.Context, key string, n int64) error {
 
 func (l *Ledger) read(ctx context.Context, first, step int) {
 	for i := first; ctx.Err() == nil; i += step {
-		l.look(ctx, l.keys[i%len(l.keys)])
+		_ = l.look(ctx, l.keys[i%len(l.keys)]) // it is read again
 	}
 }
 
@@ -136,12 +230,17 @@ func (l *Ledger) look(ctx context.Context, e *entry) error {
 		}
 		return nil
 	case err != nil:
+		l.client.ReloadState(ctx)
 		return err
 	}
 	l.reads.Add(1)
 	n, err := strconv.ParseInt(text, 10, 64)
 	if tried := e.tried.Load(); err != nil || n < acked || n > tried {
 		l.blame("%s is %s, %d was acknowledged, %d was sent", e.key, text, acked, tried)
+		age := e.since(n)
+		l.mu.Lock()
+		l.oldest = max(l.oldest, age)
+		l.mu.Unlock()
 	}
 	return nil
 }
@@ -158,6 +257,7 @@ type Figures struct {
 	Longest                time.Duration // in which one key was not written
 	Wrong                  []string      // reads of less than was acknowledged
 	Lost                   int           // keys that have less than was acknowledged, at the end
+	Oldest                 time.Duration // how long before its key's pause the oldest write was acknowledged that was not read afterwards
 }
 
 // Close ends writers and readers, reads each key once more, and returns what there was. It closes the client.
@@ -178,7 +278,7 @@ func (l *Ledger) Close() Figures {
 	defer l.mu.Unlock()
 	return Figures{
 		Writes: l.writes.Load(), Unknown: l.unknown.Load(), Reads: l.reads.Load(), Longest: time.Duration(l.longest.Load()),
-		Wrong: l.wrong, Lost: len(l.wrong) - seen,
+		Wrong: l.wrong, Lost: len(l.wrong) - seen, Oldest: l.oldest,
 	}
 }
 

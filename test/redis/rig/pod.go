@@ -30,34 +30,11 @@ type Pod struct {
 	mu       sync.Mutex
 	uid, ip  string
 	revision int
+	begun    string // the UID of the pod that has started a server already
 	process  *process.Process
 	log      *os.File
 	client   *redis.Client
 }
-
-// The settings are those that the operator's chart gives.
-const configuration = `
-port 6379
-bind %[1]s
-requirepass %[2]s
-masterauth %[2]s
-dir %[3]s
-cluster-enabled yes
-cluster-config-file nodes.conf
-cluster-node-timeout %[4]d
-cluster-announce-ip %[1]s
-cluster-allow-replica-migration no
-cluster-replica-validity-factor 10
-cluster-require-full-coverage no
-appendonly yes
-appendfsync everysec
-save ""
-repl-diskless-sync-delay 0
-shutdown-timeout 10
-protected-mode no
-daemonize no
-enable-debug-command local
-`
 
 // IP returns the pod's present address.
 func (p *Pod) IP() string {
@@ -107,42 +84,6 @@ func (p *Pod) Start() {
 	p.fleet.t.Helper()
 	p.start()
 	p.answers()
-}
-
-func (p *Pod) start() {
-	p.fleet.t.Helper()
-	program, err := Program("redis-server")
-	must(p.fleet.t, err)
-	must(p.fleet.t, os.MkdirAll(p.dir, 0o755))
-	must(p.fleet.t, p.startWrapper())
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	conf := filepath.Join(p.dir, "redis.conf")
-	text := fmt.Sprintf(configuration, p.ip, p.fleet.password, p.dir, p.fleet.options.NodeTimeout.Milliseconds())
-	must(p.fleet.t, os.WriteFile(conf, []byte(text), 0o644))
-	if p.log == nil {
-		p.log, err = os.OpenFile(filepath.Join(p.fleet.dir, p.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-		must(p.fleet.t, err)
-	}
-	p.process, err = p.fleet.guard.Start([]string{program, conf}, []string{"PATH=/usr/bin:/bin"}, p.dir, p.log)
-	must(p.fleet.t, err)
-	if p.client != nil {
-		_ = p.client.Close() // of the server before
-	}
-	p.client = redis.NewClient(ClientOptions(p.ip, p.fleet.password))
-}
-
-// startWrapper does what the chart's start wrapper does: where nodes.conf says that this node has slots or is a
-// replica, and its data is not there, it starts as a new node. Otherwise an empty master would wipe its replicas.
-func (p *Pod) startWrapper() error {
-	nodes := filepath.Join(p.dir, "nodes.conf")
-	if _, err := os.Stat(nodes); os.IsNotExist(err) {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Join(p.dir, "appendonlydir")); os.IsNotExist(err) {
-		return os.Rename(nodes, fmt.Sprintf("%s.lost-%d", nodes, time.Now().UnixNano()))
-	}
-	return nil
 }
 
 // replace makes the pod anew: another UID and address, the same folder.

@@ -97,9 +97,9 @@ func (l *link) do(ctx context.Context, commands ...command) ([]*redis.Cmd, error
 	if err != nil {
 		return nil, err
 	}
-	for i, answer := range answers {
-		if err := answer.Err(); err != nil {
-			return answers, fmt.Errorf("%s of %s (%s): %w", commands[i], l.place.Pod, l.place.ID, err)
+	for i, c := range commands[:len(answers)] {
+		if err := answers[i].Err(); err != nil {
+			return answers, fmt.Errorf("%s of %s (%s): %w", c, l.place.Pod, l.place.ID, err)
 		}
 	}
 	return answers, nil

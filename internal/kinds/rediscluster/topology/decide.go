@@ -52,13 +52,14 @@ func (c *cluster) rooms(verdict Verdict) []func() []Step {
 	case Inconsistent:
 		return rooms{c.settings}
 	case Unknown:
-		return rooms{c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.settings}
+		return rooms{c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.consent, c.settings}
 	case DisconnectedIntact:
 		return rooms{c.epochs, c.addresses, c.links}
 	case MajorityLost:
 		return rooms{c.addresses, c.links, c.promote, c.unblock, c.settings}
 	case SlotsLost:
 		return rooms{c.epochs, c.addresses, c.links, c.promote, c.unblock, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
+	default: // Complete or Healing
 	}
 	mending := rooms{
 		c.epochs, c.addresses, c.links, c.promote, c.openSlots,

@@ -12,7 +12,7 @@ import (
 func (c *cluster) serving() []*Node {
 	var all []*Node
 	for _, n := range c.members {
-		if self := n.self(); len(c.owned[n.ID]) > 0 || self.Replica && len(c.owned[self.MasterID]) > 0 && !c.leaving(n) {
+		if self := n.self(); len(self.Owned) > 0 || self.Replica && len(c.owned[self.MasterID]) > 0 && !c.leaving(n) {
 			all = append(all, n)
 		}
 	}

@@ -85,17 +85,8 @@ func (c *cluster) nextMove() (from, to *Node, slots SlotSet) {
 			return n, m, c.owned[n.ID]
 		}
 	}
-	if t := c.record.Table; t != nil && c.wanted.Assign != nil {
-		for _, ordinal := range sortedKeys(t.Targets) {
-			if ordinal >= len(c.wanted.Shards) || c.shards[ordinal].master == nil {
-				continue
-			}
-			for _, s := range c.shards {
-				if slots := s.owned.Intersect(t.Targets[ordinal]); len(slots) > 0 && s.ordinal != ordinal && s.master != nil {
-					return s.master, c.shards[ordinal].master, slots
-				}
-			}
-		}
+	if from, to, slots = c.tableMove(); len(slots) > 0 {
+		return from, to, slots
 	}
 	target := c.targets()
 	var giver, taker *shard

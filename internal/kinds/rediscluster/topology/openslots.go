@@ -81,7 +81,7 @@ func (c *cluster) openSlots() []Step {
 //	O migrating to T, T importing from O            continue the move
 //	T importing, no mark on O                       keys on O or T: O MIGRATING T; none: T STABLE
 //	T importing from another than O (O is new)      T: NODE O if its view names another; IMPORTING O
-//	O migrating to T, no mark on T                  T IMPORTING O; if nothing was moved: O STABLE
+//	O migrating to T, which has no mark             IMPORTING O on T; if nothing was moved: O STABLE
 //	O migrating to a node that is not reached,
 //	  or is a replica now                           the master of its shard takes its place
 //
@@ -91,12 +91,8 @@ func (c *cluster) repair(o openSlot) []Step {
 	if o.owner == nil {
 		return nil
 	}
-	for _, n := range append(slices.Clone(o.migrating), o.importing...) {
-		_, migrating := n.self().Migrating[o.slot]
-		_, importing := n.self().Importing[o.slot]
-		if migrating && n != o.owner || importing && n == o.owner {
-			return c.mark(n, o.slot, "STABLE", nil, "the slot is "+o.owner.Pod+"'s")
-		}
+	if n := o.leftover(); n != nil {
+		return c.mark(n, o.slot, "STABLE", nil, "the slot is "+o.owner.Pod+"'s")
 	}
 	target, moving := c.targetOf(o)
 	if target == nil {
@@ -123,6 +119,19 @@ func (c *cluster) repair(o openSlot) []Step {
 	default:
 		return []Step{c.move(o.owner, target, SlotSet{{o.slot, o.slot}}, "finish moving")}
 	}
+}
+
+// leftover returns a node with a mark that the end of a move left behind, or nil.
+func (o openSlot) leftover() *Node {
+	for _, n := range o.migrating {
+		if n != o.owner {
+			return n
+		}
+	}
+	if slices.Contains(o.importing, o.owner) {
+		return o.owner
+	}
+	return nil
 }
 
 // targetOf returns where a slot moves to, and whether its owner marks it as migrating. Of several

@@ -67,7 +67,7 @@ func (c *cluster) promote() []Step {
 		if n != nil && n.Loading && c.fateOf(id) != gone {
 			return wait("slots %s: %s loads its data", brief(c.owned[id]), n.Pod)
 		}
-		if c.fateOf(id) != gone {
+		if c.fateOf(id) != gone && !c.unaddressed(id) {
 			overdue += forceGrace
 		}
 		if silence < overdue {
@@ -91,6 +91,18 @@ func (c *cluster) promote() []Step {
 	}
 	return []Step{c.failover(heir, "TAKEOVER", 5*time.Second, fmt.Sprintf("too few masters live to elect another: make %s the master of slots %s without a vote",
 		heir.Pod, brief(c.owned[id])))}
+}
+
+// unaddressed reports whether no member has an address of a node any more: another one answered there.
+// Redis never finds such a node to have failed, and so elects nobody in its place, however fresh its
+// replicas' data.
+func (c *cluster) unaddressed(id string) bool {
+	for _, m := range c.members {
+		if e := m.sees(id); e != nil && !e.NoAddress {
+			return false
+		}
+	}
+	return true
 }
 
 // forceGrace is how much longer a lost master is waited for that may come back with its data, when

@@ -205,7 +205,12 @@ func (o *operator) take(s Step) error {
 		}
 		o.remove(p)
 		return nil
+	default:
+		return o.onNode(s)
 	}
+}
+
+func (o *operator) onNode(s Step) error {
 	n := o.at(s.Node)
 	if n == nil {
 		return errRefused
@@ -217,92 +222,4 @@ func (o *operator) take(s Step) error {
 		return err
 	}
 	return o.single(s, n)
-}
-
-func (o *operator) onEach(s Step) error {
-	var all error
-	for _, place := range s.On {
-		n := o.at(place)
-		if n == nil {
-			all = errRefused
-			continue
-		}
-		if err := o.command(); err != nil {
-			return err
-		}
-		var err error
-		if s.Action == ActionForget {
-			err = n.forget(s.ID)
-		} else {
-			err = n.setSlotNode(s.Slots[0].From, s.ID)
-		}
-		if err != nil {
-			all = err
-		}
-	}
-	return all
-}
-
-func (o *operator) single(s Step, n *server) error {
-	me := n.me()
-	switch s.Action {
-	case ActionSetEpoch:
-		if len(n.peers) > 1 || me.epoch != 0 {
-			return errRefused
-		}
-		me.epoch = s.Epoch
-		n.current = max(n.current, s.Epoch)
-	case ActionMeet:
-		for _, p := range n.peers {
-			if p.met != 0 && p.ip == s.Target.IP {
-				return nil
-			}
-		}
-		id := o.newID()
-		n.peers[id] = &peer{id: id, ip: s.Target.IP, met: o.now + simTick, pong: o.now}
-	case ActionAddSlots:
-		for slot := range s.Slots.All {
-			if n.slotOf[slot] != 0 {
-				return fmt.Errorf("%w: slot %d is busy", errRefused, slot)
-			}
-		}
-		if !me.master {
-			return errRefused
-		}
-		for slot := range s.Slots.All {
-			n.give(slot, n.idx())
-		}
-	case ActionReplicate:
-		target := n.peers[s.Target.ID]
-		if target == nil || !target.master || target.met != 0 || me.master && (len(n.data) > 0 || n.count(n.id) > 0) {
-			return errRefused
-		}
-		n.follow(target.id)
-	case ActionReset:
-		if me.master && len(n.data) > 0 {
-			return errRefused
-		}
-		if !me.master {
-			clear(n.data)
-		}
-		n.forgetAll()
-	case ActionFlush:
-		if !me.master {
-			return errRefused
-		}
-		clear(n.data)
-	case ActionFailover:
-		return n.failover(s.Mode)
-	case ActionMarkSlot:
-		return n.markSlot(s.Slots[0].From, s.Mode, s.ID)
-	case ActionConfigure:
-		maps.Copy(n.settings, s.Settings)
-	case ActionFunctions:
-		if t := o.at(s.Target); t != nil {
-			t.functions = n.functions
-		}
-	default:
-		panic("no such action: " + string(s.Action))
-	}
-	return nil
 }

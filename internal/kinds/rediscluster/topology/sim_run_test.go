@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +22,6 @@ type run struct {
 	*operator
 	t       *testing.T
 	planned bool // no fault may lose a write: every read at the owner of a slot has the last one
-	quiet   bool
 	last    Decision
 	passes  int
 }
@@ -73,7 +73,7 @@ func (r *run) onePass() Decision {
 		r.checkCopies(before, d)
 	}
 	for until := r.now + min(d.LookAgain, 2*time.Second); r.now < until; {
-		r.world.pass(simTick)
+		r.pass(simTick)
 		r.write()
 		r.read()
 	}
@@ -100,14 +100,10 @@ func (r *run) check(nodes []Node, d Decision) {
 	if s.Message == "" {
 		r.t.Fatalf("step %s says nothing", s.Action)
 	}
-	switch d.Model.Verdict {
-	case Unknown, SlotsLost, Inconsistent, MajorityLost, DisconnectedIntact:
-		switch s.Action {
-		case ActionFlush, ActionReset, ActionMoveSlots, ActionForget, ActionAddSlots, ActionAssignSlot, ActionDeleteClaim:
-			if r.record.Formed && len(r.wanted.Consent) == 0 {
-				r.t.Fatalf("%s on %s: %s", s.Action, d.Model.Verdict, s.Message)
-			}
-		}
+	bad := []Verdict{Unknown, SlotsLost, Inconsistent, MajorityLost, DisconnectedIntact}
+	takes := []Action{ActionFlush, ActionReset, ActionMoveSlots, ActionForget, ActionAddSlots, ActionAssignSlot, ActionDeleteClaim}
+	if slices.Contains(bad, d.Model.Verdict) && slices.Contains(takes, s.Action) && r.record.Formed && len(r.wanted.Consent) == 0 {
+		r.t.Fatalf("%s on %s: %s", s.Action, d.Model.Verdict, s.Message)
 	}
 }
 

@@ -142,6 +142,9 @@ func (c *cluster) verdictLost() (Verdict, string) {
 		switch {
 		case c.fateOf(id) == away:
 			unknown = append(unknown, text)
+		case c.candidate(id) == nil && c.fateOf(id) == silent:
+			// It may hang, or be cut off, and have all its data.
+			unknown = append(unknown, text+c.waysOut(id))
 		case c.candidate(id) == nil:
 			lost = append(lost, text+c.waysOut(id))
 		default:
@@ -154,8 +157,8 @@ func (c *cluster) verdictLost() (Verdict, string) {
 	}
 	switch {
 	case len(unknown) > 0:
-		return Unknown, strings.Join(append(unknown, lost...), "; ") + ". Nothing is changed that such a pod may depend on: " +
-			"let the operator reach it (network policy, node, password)"
+		return Unknown, strings.Join(append(unknown, lost...), "; ") +
+			". Nothing is taken from anybody until it is reached: look at its logs, the network policy, its Kubernetes node"
 	case len(lost) > 0:
 		return SlotsLost, strings.Join(lost, "; ")
 	case len(waiting) > 0 && 2*alive <= masters:
@@ -170,7 +173,7 @@ func (c *cluster) verdictLost() (Verdict, string) {
 func (c *cluster) waysOut(id string) string {
 	text := "; no replica with its data is left"
 	if c.fateOf(id) != gone {
-		text += ": bring its pod back with its volume"
+		text += ": bring its pod back with its data"
 	}
 	return text + fmt.Sprintf(", or annotate accept-data-loss: %q to have the slots served again, empty", id)
 }

@@ -1,0 +1,127 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+)
+
+const someInfo = `# Server
+redis_version:7.0.15
+# Memory
+used_memory:1048576
+maxmemory:0
+number_of_libraries:2
+# Persistence
+rdb_bgsave_in_progress:0
+aof_rewrite_in_progress:1
+# Replication
+role:slave
+master_host:10.0.0.7
+master_port:6379
+master_link_status:up
+master_sync_in_progress:0
+slave_repl_offset:4711
+connected_slaves:0
+master_repl_offset:4700
+# Keyspace
+db0:keys=42,expires=1,avg_ttl=0
+`
+
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	said, err := parseInfo(strings.ReplaceAll(someInfo, "\n", "\r\n"))
+	assert.NilError(t, err)
+	var node topology.Node
+	said.fill(&node)
+	assert.DeepEqual(t, node, topology.Node{
+		Version: "7.0.15", Keys: 42, UsedMemory: 1 << 20, Saving: true,
+		Replication: topology.Replication{MasterHost: "10.0.0.7", MasterPort: 6379, LinkUp: true, Offset: 4711},
+	})
+	assert.Equal(t, said.number("number_of_libraries"), int64(2))
+
+	for what, change := range map[string][2]string{
+		"lacks role":       {"role:slave\n", ""},
+		"unknown role":     {"role:slave", "role:sentinel"},
+		"lacks maxmemory":  {"maxmemory:0\n", ""},
+		"lacks redis_vers": {"redis_version:7.0.15\n", ""},
+	} {
+		_, err := parseInfo(strings.Replace(someInfo, change[0], change[1], 1))
+		assert.ErrorContains(t, err, what)
+	}
+}
+
+// What a command is called in errors and logs holds neither the password nor keys.
+func TestCommandsAreToldWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	for _, access := range []Access{{Password: "hush"}, {Username: "operator", Password: "hush"}, {}} {
+		m := &mover{taker: &taker{Taking: Taking{Access: access}}, target: &link{place: topology.Place{IP: "10.0.0.7"}}}
+		c := m.migration([]any{"somebody's key"}, true)
+		assert.Equal(t, fmt.Sprint(c), "MIGRATE 10.0.0.7 6379  0 5000 REPLACE")
+		text := fmt.Sprint([]any(c))
+		assert.Equal(t, strings.Contains(text, "hush"), access.Password != "", text)
+		assert.Assert(t, strings.HasSuffix(text, "KEYS somebody's key]"), text)
+	}
+}
+
+// Connections are remembered for as long as their pods are there, and never more than so many.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Connections: 3})
+	defer s.Close()
+	first := s.peer("a", Access{}, "1", "127.0.0.1")
+	assert.Equal(t, s.peer("a", Access{}, "1", "127.0.0.1"), first)
+	assert.Assert(t, s.peer("a", Access{}, "1", "127.0.0.2") != first, "another address")
+	assert.Assert(t, s.peer("a", Access{Password: "new"}, "1", "127.0.0.1") != first, "another password")
+	assert.Equal(t, len(s.peers), 2)
+	s.peer("b", Access{}, "2", "127.0.0.1")
+	s.peer("b", Access{}, "3", "127.0.0.1")
+	s.peer("b", Access{}, "4", "127.0.0.1")
+	assert.Equal(t, len(s.peers), 3)
+	assert.Assert(t, s.peers[peerKey{"b", "4", "127.0.0.1"}] != nil)
+	s.keep("b", []topology.Node{{UID: "3", IP: "127.0.0.1"}})
+	assert.Equal(t, len(s.peers), 1)
+	s.Forget("b")
+	assert.Equal(t, len(s.peers), 0)
+}
+
+// A step that is to be taken again is not, before its interval has passed.
+func TestInterval(t *testing.T) {
+	t.Parallel()
+	s := New(Options{})
+	defer s.Close()
+	step := topology.Step{Action: topology.ActionFailover, Interval: time.Hour, Node: topology.Place{UID: "1", IP: "127.0.0.1"}}
+	assert.Assert(t, s.due("a", Access{}, step))
+	assert.Assert(t, !s.due("a", Access{}, step))
+	other := step
+	other.Node.UID = "2"
+	assert.Assert(t, s.due("a", Access{}, other))
+	step.Interval = time.Nanosecond
+	assert.Assert(t, s.due("a", Access{}, step))
+}
+
+// Every action can be taken, or is refused for what it lacks; an unknown one is an error.
+func TestEveryAction(t *testing.T) {
+	t.Parallel()
+	s := New(Options{})
+	defer s.Close()
+	for _, action := range []topology.Action{
+		topology.ActionSetEpoch, topology.ActionMeet, topology.ActionAddSlots, topology.ActionReplicate, topology.ActionReset, topology.ActionFailover,
+		topology.ActionMoveSlots, topology.ActionMarkSlot, topology.ActionFlush, topology.ActionFunctions, topology.ActionConfigure,
+	} {
+		err := s.Take(t.Context(), Taking{Step: topology.Step{Action: action, Slots: topology.SlotSet{{From: 1, To: 1}}, Settings: map[string]string{"a": "b"}}})
+		assert.Assert(t, errors.Is(err, ErrRefused), "%s: %v", action, err)
+	}
+	assert.NilError(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: topology.ActionWait}}))
+	assert.ErrorContains(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: "Dance"}}), `no action "Dance"`)
+	assert.ErrorContains(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: topology.ActionRecord}}), "no record")
+}

@@ -1,0 +1,84 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+// claims takes in what a master says it owns: a higher epoch wins, and the loser drops its keys.
+func (s *server) claims(from *server) {
+	idx, epoch := from.idx(), from.me().epoch
+	if s.heardAll[from.id] == [3]int{from.version, s.version, int(epoch)} {
+		return
+	}
+	defer func(before int) {
+		if s.version == before {
+			s.heardAll[from.id] = [3]int{from.version, s.version, int(epoch)}
+		}
+	}(s.version)
+	source := s.me().masterID
+	if s.me().master {
+		source = s.id
+	}
+	sender, mine := 0, 0
+	for slot := range from.slotOf {
+		if from.slotOf[slot] != idx {
+			continue
+		}
+		sender++
+		o := s.slotOf[slot]
+		if o == idx {
+			continue
+		}
+		if s.imports[slot] != "" {
+			continue
+		}
+		if o != 0 {
+			if p := s.peers[s.w.id(o)]; p != nil && p.epoch >= epoch {
+				continue
+			}
+			if s.w.id(o) == source {
+				mine++
+			}
+			if o == s.idx() {
+				s.dropSlot(slot)
+			}
+		}
+		s.give(slot, idx)
+	}
+	if mine > 0 && mine == sender && s.count(source) == 0 {
+		s.follow(from.id)
+	}
+}
+
+// update tells another server of a node that owns, by a higher epoch, what that server claims.
+func (s *server) update(other *server) {
+	if !other.me().master {
+		return
+	}
+	s.tally()
+	for i, ranges := range s.ranges {
+		p := s.peers[s.w.id(i)]
+		if p == nil || p.id == other.id || p.epoch <= other.me().epoch || other.peers[p.id] == nil {
+			continue
+		}
+		other.tally()
+		if len(NewSlotSet(ranges...).Intersect(NewSlotSet(other.ranges[other.idx()]...))) == 0 {
+			continue
+		}
+		q := other.peers[p.id]
+		q.epoch, q.master, q.masterID = p.epoch, true, ""
+		lost := 0
+		for slot := range s.slotOf {
+			if s.slotOf[slot] == i && other.slotOf[slot] != i && other.imports[slot] == "" {
+				if other.owns(slot) {
+					other.dropSlot(slot)
+					lost++
+				}
+				other.give(slot, i)
+			}
+		}
+		if lost > 0 && lost == s.count(p.id) && other.count(other.id) == 0 {
+			other.follow(p.id)
+		}
+		return
+	}
+}
