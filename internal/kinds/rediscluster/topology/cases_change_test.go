@@ -130,6 +130,8 @@ func TestScaling(t *testing.T) {
 			change: func(s *scene) { grow(s); s.node("a-1-1").Replication.Syncing = true }},
 		{name: "a new shard that is not there yet", verdict: Complete, phase: PhaseScaling, action: ActionWait, says: "waits for shard 3",
 			change: func(s *scene) { s.wanted.Shards = []int{2, 2, 2, 2} }},
+		{name: "nodes of two versions: the rolling change goes first", verdict: Complete, action: ActionDeletePod, on: "a-0-1",
+			change: func(s *scene) { grow(s); s.node("a-0-0").Version = "7.0.15"; s.node("a-0-1").Outdated = true }},
 		{name: "functions go first", verdict: Complete, action: ActionFunctions, on: "a-0-0",
 			change: func(s *scene) { grow(s); s.node("a-0-0").Functions = "digest" }},
 		{name: "as the table says", verdict: Complete, action: ActionRecord, says: "record which slots go to the new shards [3]",
@@ -226,6 +228,11 @@ func TestRolling(t *testing.T) {
 			change: func(s *scene) {
 				s.node("a-0-0").Host, s.node("a-1-0").Host, s.node("a-2-0").Host = "h", "h", "h"
 				s.node("a-0-1").Host, s.node("a-2-1").Host = "h", "h"
+			}},
+		{name: "but not back to an old revision", verdict: Complete, action: ActionWait, says: "is writing its data",
+			change: func(s *scene) {
+				s.node("a-0-0").Host, s.node("a-1-0").Host, s.node("a-2-0").Host = "h", "h", "h"
+				s.node("a-1-1").Outdated, s.node("a-1-1").Saving = true, true
 			}},
 		{name: "a setting", verdict: Complete, action: ActionConfigure, on: "a-0-0", says: "maxmemory",
 			change: func(s *scene) {

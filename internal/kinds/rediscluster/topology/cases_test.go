@@ -134,6 +134,8 @@ func TestLostMasters(t *testing.T) {
 				s.node("a-1-0").Running = true
 				s.node("a-1-1").Keys, s.node("a-1-1").Replication.Offset = 0, 1
 			}},
+		{name: "its data is lost and its pod is not", verdict: Healing, action: ActionDeletePod, on: "a-1-0", says: "would copy an empty node",
+			change: func(s *scene) { s.lose("a-1-0", time.Second); s.node("a-1-0").LostData = true }},
 		{name: "its volume is lost", verdict: Healing, action: ActionFailover, mode: "FORCE", on: "a-1-1",
 			change: func(s *scene) { s.lose("a-1-0", 30*time.Second); s.renew("a-1-0") }},
 		{name: "it loads its data", verdict: Healing, action: ActionWait, says: "a-1-0 loads its data",

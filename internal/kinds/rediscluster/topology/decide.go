@@ -56,14 +56,14 @@ func (c *cluster) rooms(verdict Verdict) []func() []Step {
 	case DisconnectedIntact:
 		return rooms{c.epochs, c.addresses, c.links}
 	case MajorityLost:
-		return rooms{c.addresses, c.links, c.promote, c.unblock, c.settings}
+		return rooms{c.addresses, c.links, c.unblock, c.promote, c.settings}
 	case SlotsLost:
-		return rooms{c.epochs, c.addresses, c.links, c.promote, c.unblock, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
+		return rooms{c.epochs, c.addresses, c.links, c.unblock, c.promote, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
 	default: // Complete or Healing
 	}
 	mending := rooms{
-		c.epochs, c.addresses, c.links, c.promote, c.openSlots,
-		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.unblock, c.acceptedDone,
+		c.epochs, c.addresses, c.links, c.unblock, c.promote, c.openSlots,
+		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone,
 		// Settings come before what may have to wait for long, as one of them may be what it waits for.
 		c.settings,
 	}

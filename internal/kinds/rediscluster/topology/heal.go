@@ -63,7 +63,7 @@ func (c *cluster) apart() string {
 
 func (n *Node) connectedTo(other *Node) bool {
 	e := n.sees(other.ID)
-	return e != nil && e.healthy() && e.IP == other.IP
+	return e != nil && e.healthy() && e.IP == other.IP && e.IP != ""
 }
 
 // met reports whether a node has, or is just getting, another one's present address.

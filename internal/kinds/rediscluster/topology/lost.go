@@ -38,6 +38,11 @@ func (c *cluster) consent() []Step {
 	if len(record.Consents) > len(c.record.Consents) || len(record.Accepted) > 0 && len(record.Nodes) < len(c.record.Nodes) {
 		return []Step{recordStep(record, "record that the loss of slots %s was accepted", brief(record.Accepted))}
 	}
+	return c.replaceLost(given)
+}
+
+// replaceLost has the slots of nodes whose loss was accepted served again.
+func (c *cluster) replaceLost(given []string) []Step {
 	for _, id := range given {
 		for _, r := range c.replicas(id) {
 			return []Step{c.failover(r, "TAKEOVER", 0, fmt.Sprintf("make %s the master of slots %s, whose loss was accepted", r.Pod, brief(c.owned[id])))}
@@ -45,6 +50,11 @@ func (c *cluster) consent() []Step {
 		if knowing := c.knowing(id); len(knowing) > 0 {
 			return []Step{{Action: ActionForget, ID: id, On: places(knowing),
 				Message: fmt.Sprintf("forget node %s, whose loss was accepted", id)}}
+		}
+	}
+	for _, id := range sortedKeys(c.owned) {
+		if c.byID[id] == nil && c.fateOf(id) == away {
+			return nil // it may own more than is known
 		}
 	}
 	slots := c.unowned.Intersect(c.record.Accepted)

@@ -70,6 +70,10 @@ func (c *cluster) moves() []Step {
 	if !c.backed(to) && from.Shard != to.Shard {
 		return c.blocked("no slot is moved now: shard %d has no replica in step%s", to.Shard, c.whyNot(c.shards[to.Shard]))
 	}
+	if from.Version != to.Version {
+		// An older redis does not read what a newer one sends. The rolling change comes later in the order.
+		return c.blocked("no slot is moved before %s (redis %s) and %s (redis %s) have the same version", from.Pod, from.Version, to.Pod, to.Version)
+	}
 	if why := c.tooLarge(); why != "" {
 		c.refused = why
 		return nil

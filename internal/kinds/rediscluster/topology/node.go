@@ -24,6 +24,11 @@ type Node struct {
 	Terminating bool   // the pod is being deleted
 	Outdated    bool   // the pod has another revision than its StatefulSet wants
 
+	// LostData reports whether the container refuses to start because its data is gone while its node id
+	// is not. It must not start as a new, empty node in the same pod: its former replicas find it at
+	// their master's address, and copy its emptiness. A new pod has another address.
+	LostData bool
+
 	// Reached reports whether Redis answered everything that was asked. Nothing below is known if not,
 	// and Problem says why: connection refused, no answer within 2s, wrong password, loading its data.
 	Reached bool

@@ -75,15 +75,17 @@ func (c *cluster) openSlots() []Step {
 
 // repair is the table of cases of one open slot. O is its owner, T the node that it moves to.
 //
-//	O not reached                                   leave it
-//	O marks it importing, others not migrating      O: STABLE (a mark that the move's end left)
-//	a node that does not own it marks it migrating  that node: STABLE
-//	O migrating to T, T importing from O            continue the move
-//	T importing, no mark on O                       keys on O or T: O MIGRATING T; none: T STABLE
-//	T importing from another than O (O is new)      T: NODE O if its view names another; IMPORTING O
-//	O migrating to T, which has no mark             IMPORTING O on T; if nothing was moved: O STABLE
-//	O migrating to a node that is not reached,
-//	  or is a replica now                           the master of its shard takes its place
+//	O not reached                                leave it
+//	O marks its own slot as importing            STABLE on O: the end of a move left the mark
+//	another than O marks it as migrating         STABLE on that node
+//	both ends marked                             continue the move
+//	mark on T alone, keys on either              MIGRATING on O
+//	mark on T alone, no keys                     STABLE on T
+//	mark on T names another than O, who is new   on T NODE, if its view names another, then IMPORTING
+//	mark on O alone, keys on T                   IMPORTING on T
+//	mark on O alone, nothing was moved           STABLE on O
+//	mark on O names a node that is not reached   the master of that node's shard takes its place
+//	  or is a replica now
 //
 // The owner of a slot changes in the last line of a move only, and the move itself checks first that
 // no key is left. NODE here names the owner that all others know already.

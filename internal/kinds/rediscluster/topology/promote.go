@@ -81,7 +81,7 @@ func (c *cluster) promote() []Step {
 			continue
 		}
 		if f := c.fateOf(other); f != gone && f != down {
-			return wait("too few masters live to elect another, and %s: a replica is made master without a vote only when that container does not run",
+			return wait("too few masters live to elect another, and %s: a replica is made master without a vote only when that container does not run; delete its pod if it hangs",
 				c.describe(other))
 		}
 	}

@@ -5,11 +5,17 @@ package topology
 
 import "fmt"
 
-// unblock replaces pods of an old revision that are not up: a revision that does not start must not
-// keep its own correction from being rolled out. What a pod has on its volume comes back with it, and
-// a shard's only owner is never touched.
+// unblock replaces pods that cannot come up as they are.
+//
+//   - One that lost its data gets another address, at which its former replicas do not look for it.
+//   - One of an old revision that is not up is replaced: a revision that does not start must not keep
+//     its own correction from being rolled out. What is on its volume comes back with it, and a shard's
+//     owner is never touched.
 func (c *cluster) unblock() []Step {
 	for _, n := range c.nodes {
+		if n.LostData && !n.Reached && !n.Terminating {
+			return []Step{c.deletePod(n, "its data is gone, and its replicas would copy an empty node at its address")}
+		}
 		if !n.Outdated || n.Reached || n.Loading || n.Terminating {
 			continue
 		}

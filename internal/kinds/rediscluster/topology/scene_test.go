@@ -93,7 +93,7 @@ func (s *scene) lose(pod string, silence time.Duration) {
 		e.Fail, e.Connected, e.PongReceived = silence > 5*time.Second, false, sceneNow.Add(-silence)
 	})
 	for i := range s.nodes {
-		if r := &s.nodes[i]; r.Reached && r.self().MasterID == idOf(pod) {
+		if r := &s.nodes[i]; r.Reached && r.self() != nil && r.self().MasterID == idOf(pod) {
 			r.Replication.LinkUp = false
 		}
 	}
@@ -158,7 +158,7 @@ func (s *scene) open(pod string, slot int, importing string, migrating string) {
 
 func (s *scene) slotKeys(slot int, keys map[string]int64) {
 	for i := range s.nodes {
-		if n := &s.nodes[i]; n.Reached && n.self().Master {
+		if n := &s.nodes[i]; n.Reached && n.self() != nil && n.self().Master {
 			n.SlotKeys = map[int]int64{slot: keys[n.Pod]}
 		}
 	}

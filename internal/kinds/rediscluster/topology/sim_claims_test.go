@@ -3,27 +3,34 @@
 
 package topology
 
+import (
+	"maps"
+	"slices"
+)
+
 // claims takes in what a master says it owns: a higher epoch wins, and the loser drops its keys.
 func (s *server) claims(from *server) {
-	idx, epoch := from.idx(), from.me().epoch
-	if s.heardAll[from.id] == [3]int{from.version, s.version, int(epoch)} {
+	state := [3]int{from.version, s.version, int(from.me().epoch)}
+	if s.heardAll[from.id] == state {
 		return
 	}
-	defer func(before int) {
-		if s.version == before {
-			s.heardAll[from.id] = [3]int{from.version, s.version, int(epoch)}
-		}
-	}(s.version)
+	if s.claimed(from, Range{0, Slots - 1}); s.version == state[1] {
+		s.heardAll[from.id] = state
+	}
+}
+
+// claimed is claims for some slots.
+func (s *server) claimed(from *server, slots Range) {
+	idx, epoch := from.idx(), from.me().epoch
 	source := s.me().masterID
 	if s.me().master {
 		source = s.id
 	}
-	sender, mine := 0, 0
-	for slot := range from.slotOf {
+	mine := 0
+	for slot := slots.From; slot <= slots.To; slot++ {
 		if from.slotOf[slot] != idx {
 			continue
 		}
-		sender++
 		o := s.slotOf[slot]
 		if o == idx {
 			continue
@@ -44,7 +51,7 @@ func (s *server) claims(from *server) {
 		}
 		s.give(slot, idx)
 	}
-	if mine > 0 && mine == sender && s.count(source) == 0 {
+	if mine > 0 && mine == from.count(from.id) && s.count(source) == 0 {
 		s.follow(from.id)
 	}
 }
@@ -54,14 +61,14 @@ func (s *server) update(other *server) {
 	if !other.me().master {
 		return
 	}
-	s.tally()
-	for i, ranges := range s.ranges {
+	for _, i := range slices.Sorted(maps.Keys(s.counts)) {
 		p := s.peers[s.w.id(i)]
 		if p == nil || p.id == other.id || p.epoch <= other.me().epoch || other.peers[p.id] == nil {
 			continue
 		}
+		s.tally()
 		other.tally()
-		if len(NewSlotSet(ranges...).Intersect(NewSlotSet(other.ranges[other.idx()]...))) == 0 {
+		if len(NewSlotSet(s.ranges[i]...).Intersect(NewSlotSet(other.ranges[other.idx()]...))) == 0 {
 			continue
 		}
 		q := other.peers[p.id]

@@ -39,7 +39,13 @@ func (s *server) setSlotNode(slot int, id string) error {
 		delete(s.imports, slot)
 		s.w.moved++
 		s.bump()
-		s.broadcast()
+		for _, p := range s.known() {
+			if other := s.reaches(p); other != nil && other != s && other.peers[s.id] != nil {
+				other.peers[s.id].epoch = s.me().epoch
+				other.current = max(other.current, s.current)
+				other.claimed(s, Range{slot, slot})
+			}
+		}
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (s *server) address(p *peer, ip string) {
 // gossip pings some peers. Both sides learn of each other and of some third ones.
 func (s *server) gossip() {
 	for _, p := range s.known() {
-		if p.id == s.id || s.w.rnd.IntN(8) != 0 {
+		if late := s.w.now-p.pong > simTimeout/2; p.id == s.id || !late && s.w.rnd.IntN(5) != 0 {
 			continue
 		}
 		other := s.reaches(p)

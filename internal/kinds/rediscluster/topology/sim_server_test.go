@@ -16,7 +16,7 @@ import (
 // redis refuses, they refuse; what it destroys, they destroy.
 
 const (
-	simTick    = 50 * time.Millisecond
+	simTick    = 100 * time.Millisecond
 	simTimeout = 2 * time.Second // cluster-node-timeout
 )
 
@@ -48,31 +48,38 @@ type server struct {
 	settings   map[string]string
 	functions  string
 
-	version  int // of slotOf and imports; what is below is worked out once for each
+	counts   map[int32]int // slots of each node, by slotOf
+	version  int           // of slotOf and imports; the ranges are worked out once for each
 	cached   int
-	counts   map[int32]int
 	ranges   map[int32][]Range
 	heardAll map[string][3]int // peer -> version of it and of this server at which it taught nothing, and its epoch
 }
 
 func (s *server) give(slot int, idx int32) {
+	if old := s.slotOf[slot]; old != 0 {
+		if s.counts[old]--; s.counts[old] == 0 {
+			delete(s.counts, old)
+		}
+	}
+	if idx != 0 {
+		s.counts[idx]++
+	}
 	s.slotOf[slot] = idx
 	s.version++
 }
 
-// tally works out how many slots each node owns in the server's view, and which.
+// tally works out which slots each node owns in the server's view.
 func (s *server) tally() {
-	if s.counts != nil && s.cached == s.version {
+	if s.ranges != nil && s.cached == s.version {
 		return
 	}
-	s.cached, s.counts, s.ranges = s.version, map[int32]int{}, map[int32][]Range{}
+	s.cached, s.ranges = s.version, map[int32][]Range{}
 	for slot := 0; slot < Slots; {
 		o, from := s.slotOf[slot], slot
 		for slot < Slots && s.slotOf[slot] == o {
 			slot++
 		}
 		if o != 0 {
-			s.counts[o] += slot - from
 			s.ranges[o] = append(s.ranges[o], Range{from, slot - 1})
 		}
 	}
@@ -145,7 +152,7 @@ func (w *world) newServer() *server {
 func (s *server) forgetAll() {
 	s.id = s.w.newID()
 	s.peers = map[string]*peer{s.id: {id: s.id, master: true}}
-	s.slotOf, s.heardAll = [Slots]int32{}, map[string][3]int{}
+	s.slotOf, s.counts, s.heardAll = [Slots]int32{}, map[int32]int{}, map[string][3]int{}
 	s.version++
 	s.moving, s.imports, s.banned, s.votedFor = map[int]string{}, map[int]string{}, map[string]time.Duration{}, map[string]time.Duration{}
 	s.current, s.voted, s.masterHost, s.linked, s.synced, s.electAt = 0, 0, "", false, false, 0
@@ -185,13 +192,11 @@ func sortedPeers(m map[string]*peer) []*peer {
 }
 
 func (s *server) count(id string) int {
-	s.tally()
 	return s.counts[s.w.index[id]]
 }
 
 // sized returns the masters that own slots in the server's view.
 func (s *server) sized() []string {
-	s.tally()
 	var all []string
 	for o := range s.counts {
 		all = append(all, s.w.id(o))

@@ -3,11 +3,18 @@
 
 package topology
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // spread makes replicas masters where that evens out how many masters each Kubernetes node has. Each
 // such failover takes one from a node with at least two more than the other, so they come to an end.
+// While pods are being replaced it waits: a replica of the old revision could be of an older redis.
 func (c *cluster) spread() []Step {
+	if slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Outdated }) {
+		return nil
+	}
 	load := map[string]int{}
 	for _, s := range c.shards {
 		if s.master == nil || s.master.Host == "" {

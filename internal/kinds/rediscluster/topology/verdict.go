@@ -29,7 +29,7 @@ func (c *cluster) fateOf(id string) fate {
 	pod := c.podOf[id]
 	n := c.pods[pod]
 	switch {
-	case pod == "", n != nil && n.Reached && n.ID != id:
+	case pod == "", n != nil && n.Reached && n.ID != id, n != nil && !n.Reached && n.LostData:
 		return gone
 	case n == nil, !n.Running:
 		return down

@@ -1,0 +1,169 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Decide has an answer for every observation, however little sense it makes, and the order in which the
+// nodes are given does not matter.
+func TestDecideIsTotal(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3000) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		s := settled(3 + rnd.IntN(2))
+		for range 1 + rnd.IntN(12) {
+			s.garble(rnd)
+		}
+		d := s.decide()
+		what := fmt.Sprintf("seed %d: %s, %s, %v", seed, d.Model.Verdict, d.Model.Reason, d.Steps)
+		switch {
+		case d.Model.Verdict == "" || d.Model.Phase == "" || d.LookAgain <= 0:
+			t.Fatalf("no answer: %s", what)
+		case d.Model.Settled != (len(d.Steps) == 0):
+			t.Fatalf("settled: %v, %s", d.Model.Settled, what)
+		case d.Model.Verdict != Complete && d.Model.Verdict != Healing && d.Model.Reason == "":
+			t.Fatalf("no reason: %s", what)
+		case d.Model.Phase == PhaseRunning && (!d.Model.Redundant || d.Model.Served < Slots):
+			t.Fatalf("Running: %s", what)
+		}
+		for _, step := range d.Steps {
+			if step.Message == "" {
+				t.Fatalf("a step that says nothing: %s", what)
+			}
+			for _, one := range append([]Step{step}, step.Batch...) {
+				if err := sound(one, len(step.Batch) > 0); err != "" {
+					t.Fatalf("%s: %s", err, what)
+				}
+			}
+		}
+		rnd.Shuffle(len(s.nodes), func(i, j int) { s.nodes[i], s.nodes[j] = s.nodes[j], s.nodes[i] })
+		if again := s.decide(); duplicateFree(s.nodes) && !reflect.DeepEqual(again.Steps, d.Steps) {
+			t.Fatalf("in another order: %v\n%s", again.Steps, what)
+		}
+	}
+}
+
+// duplicateFree reports whether every pod and place is there once; which of two comes first is open.
+func duplicateFree(nodes []Node) bool {
+	seen := map[string]bool{}
+	for _, n := range nodes {
+		for _, key := range []string{n.Pod, n.ID + " id", fmt.Sprint(n.Shard, "/", n.Ordinal)} {
+			if seen[key] && key != " id" {
+				return false
+			}
+			seen[key] = true
+		}
+	}
+	return true
+}
+
+// sound says what a step lacks that its action needs, or nothing.
+func sound(s Step, batch bool) string {
+	needsNode := []Action{ActionSetEpoch, ActionMeet, ActionAddSlots, ActionReplicate, ActionReset, ActionFailover, ActionMoveSlots,
+		ActionMarkSlot, ActionFlush, ActionFunctions, ActionConfigure, ActionDeletePod}
+	needsTarget := []Action{ActionMeet, ActionReplicate, ActionMoveSlots, ActionFunctions}
+	needsSlots := []Action{ActionAddSlots, ActionMoveSlots, ActionMarkSlot, ActionAssignSlot}
+	switch {
+	case batch && len(s.Batch) > 0:
+		return ""
+	case slices.Contains(needsNode, s.Action) && s.Node.Pod == "":
+		return "no node"
+	case slices.Contains(needsTarget, s.Action) && (s.Target.Pod == "" || s.Target.IP == "" || s.Target.ID == ""):
+		return "no target"
+	case slices.Contains(needsTarget, s.Action) && s.Target.ID == s.Node.ID:
+		return "a node with itself"
+	case slices.Contains(needsSlots, s.Action) && len(s.Slots) == 0:
+		return "no slots"
+	case (s.Action == ActionForget || s.Action == ActionAssignSlot) && (s.ID == "" || len(s.On) == 0):
+		return "nothing to tell, or nobody"
+	case s.Action == ActionRecord && s.Record == nil:
+		return "no record"
+	case s.Action == ActionMoveSlots && slices.ContainsFunc(s.On, func(p Place) bool { return p.ID == s.Node.ID || p.ID == s.Target.ID }):
+		return "an end of the move is told twice"
+	}
+	return ""
+}
+
+// garble changes something at random.
+func (s *scene) garble(rnd *rand.Rand) {
+	n := &s.nodes[rnd.IntN(len(s.nodes))]
+	other := s.nodes[rnd.IntN(len(s.nodes))]
+	var e *Entry
+	if len(n.View) > 0 {
+		e = &n.View[rnd.IntN(len(n.View))]
+	} else {
+		e = &Entry{}
+	}
+	slot := rnd.IntN(Slots)
+	from := rnd.IntN(Slots)
+	changes := []func(){
+		func() { s.lose(n.Pod, time.Duration(rnd.IntN(100))*time.Second) },
+		func() { n.Reached = !n.Reached },
+		func() { n.View = nil },
+		func() { n.View = n.View[:rnd.IntN(len(n.View)+1)] },
+		func() { s.renew(n.Pod) },
+		func() { n.IP = "" },
+		func() { n.IP = other.IP },
+		func() { n.ID = other.ID },
+		func() { e.Owned = SlotSet{{min(slot, from), max(slot, from)}} },
+		func() { e.Owned = nil },
+		func() { e.MasterID = other.ID },
+		func() { e.Master, e.Replica = e.Replica, e.Master },
+		func() { e.Epoch = rnd.Uint64N(20) },
+		func() { e.Fail = !e.Fail },
+		func() { e.NoAddress = !e.NoAddress },
+		func() { e.Handshake = !e.Handshake },
+		func() { e.ID = fmt.Sprintf("%040x", rnd.IntN(5)) },
+		func() { e.IP = other.IP },
+		func() { n.Keys = rnd.Int64N(3) },
+		func() { n.Replication = other.Replication },
+		func() { n.Replication.Offset = rnd.Int64N(3) },
+		func() { n.Outdated, n.Terminating = rnd.IntN(2) == 0, rnd.IntN(4) == 0 },
+		func() { n.Shard, n.Ordinal = rnd.IntN(7)-1, rnd.IntN(4) },
+		func() { n.LostData = true },
+		func() { s.record = Record{Formed: rnd.IntN(2) == 0} },
+		func() { s.record.Formed = false },
+		func() { delete(s.record.Nodes, other.Pod) },
+		func() { s.record.Shards = s.record.Shards[:rnd.IntN(len(s.record.Shards)+1)] },
+		func() { s.record.Accepted = SlotSet{{min(slot, from), max(slot, from)}} },
+		func() { s.wanted.Shards = [][]int{nil, {}, {2}, {2, 2, 2, 2, 2}, {3, 2, 2}, {0, 0, 0}}[rnd.IntN(6)] },
+		func() { s.wanted.Assign = []Assignment{{Slots: rnd.IntN(9000), From: []string{other.ID, n.Pod}}} },
+		func() { s.wanted.Consent = []string{other.ID, "0-16383", "nonsense"} },
+		func() {
+			s.record.Table = &Table{Targets: map[int]SlotSet{rnd.IntN(9): {{min(slot, from), max(slot, from)}}}}
+			s.wanted.Assign = []Assignment{}
+		},
+		func() {
+			if self := n.self(); self != nil {
+				self.Migrating = map[int]string{slot: other.ID}
+				s.slotKeys(slot, map[string]int64{other.Pod: 1})
+			}
+		},
+		func() {
+			if self := n.self(); self != nil {
+				self.Importing = map[int]string{slot: other.ID}
+			}
+		},
+	}
+	changes[rnd.IntN(len(changes))]()
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for _, shards := range []int{3, 10, 50} {
+		b.Run(fmt.Sprint(shards), func(b *testing.B) {
+			s := settled(shards)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.decide()
+			}
+		})
+	}
+}
