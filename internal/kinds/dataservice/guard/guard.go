@@ -9,7 +9,6 @@ package guard
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,10 +17,11 @@ import (
 	"d3os.com/d3os-operator/internal/health"
 )
 
-// The keys of a record, a ConfigMap that the agent's guard reads as files. A person may add allowServer, see the agent.
+// The keys of a record, a ConfigMap that the agent's guard reads as files.
 const (
-	keyClaim = "claim" // UID of the claim with the data
-	keyID    = "id"    // of the mark on the volume; missing without a guard in the pod
+	keyAllowServer = "allowServer" // a person's: the release series that may start on data of another one
+	keyClaim       = "claim"       // UID of the claim with the data
+	keyID          = "id"          // of the mark on the volume; missing without a guard in the pod
 )
 
 // The reasons of doubts.
@@ -51,7 +51,9 @@ type Database struct {
 }
 
 // IsClaimNeeded reports whether something is decided by the claim, so that it has to be known for certain that there is none.
-func (d *Database) IsClaimNeeded() bool { return d.HasVolume && (d.Record != nil || d.readyPod() != nil) }
+func (d *Database) IsClaimNeeded() bool {
+	return d.HasVolume && (d.Record != nil || d.readyPod() != nil)
+}
 
 // Recorded returns the data of the record as it should be, or nil for no record. It is made when the database has become
 // ready for the first time and before anybody may use it. It changes only with a proof in the pod that the data is the same;
@@ -59,11 +61,11 @@ func (d *Database) IsClaimNeeded() bool { return d.HasVolume && (d.Record != nil
 func (d *Database) Recorded() map[string]string {
 	var record map[string]string
 	if d.Record != nil {
-		record, _, _ = unstructured.NestedStringMap(d.Record.Object, "data")
-		if record == nil {
-			record = map[string]string{}
+		live, _, _ := unstructured.NestedStringMap(d.Record.Object, "data")
+		record = map[string]string{}
+		for _, key := range []string{keyClaim, keyID, keyAllowServer} {
+			put(record, key, live[key])
 		}
-		record = maps.Clone(record)
 	}
 	pod := d.readyPod()
 	if !d.HasVolume || pod == nil {
