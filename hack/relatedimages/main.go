@@ -16,17 +16,21 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster"
-	"d3os.com/d3os-operator/internal/manager"
 )
 
 type object = map[string]any
 
+// operator stands for the operator's own image, which has the agent, in config/manager/manager.yaml as well. What installs
+// the operator puts the image there.
+const operator = "controller:latest"
+
 func main() {
 	images := values.DefaultImages()
+	images[values.AgentImage] = operator
 	maps.Copy(images, rediscluster.DefaultImages())
 	var env []object
 	for _, key := range slices.Sorted(maps.Keys(images)) {
-		env = append(env, object{"name": manager.RelatedImage(key), "value": images[key]})
+		env = append(env, object{"name": values.RelatedImage(key), "value": images[key]})
 	}
 	container := object{"name": "manager", "env": env}
 	patch, err := yaml.Marshal(object{

@@ -49,30 +49,30 @@ func newReporter[T client.Object, W any](kind kinds.Kind[T, W], c client.Client,
 	return &reporter[T, W]{kind: kind, client: c, recorder: recorder, series: series, written: map[types.NamespacedName]time.Time{}}
 }
 
-// report writes the status if a user would see a difference.
-func (r *reporter[T, W]) report(ctx context.Context, resource T, seen kinds.Seen[W]) (ctrl.Result, error) {
-	before := resource.DeepCopyObject().(T)
-	was := r.kind.Summary(before)
-	r.kind.Status(resource, seen, metav1.Now())
-	is := r.kind.Summary(resource)
+// report writes the status if a user would see a difference. It returns the resource with the status
+// that the API server has then: a pass may report twice, and the second patch must start from there.
+func (r *reporter[T, W]) report(ctx context.Context, resource T, seen kinds.Seen[W]) (T, ctrl.Result, error) {
+	reported := resource.DeepCopyObject().(T)
+	r.kind.Status(reported, seen, metav1.Now())
+	was, is := r.kind.Summary(resource), r.kind.Summary(reported)
 	key := client.ObjectKeyFromObject(resource)
 	r.series.Set(key, is.Phase, is.Parts)
-	if equality.Semantic.DeepEqual(before, resource) {
-		return ctrl.Result{}, nil
+	if equality.Semantic.DeepEqual(resource, reported) {
+		return resource, ctrl.Result{}, nil
 	}
 	onlyProgress := was.Phase == is.Phase && was.Generation == is.Generation && !is.Urgent
 	if wait := r.wait(key); wait > 0 && onlyProgress {
-		return ctrl.Result{RequeueAfter: wait}, nil
+		return resource, ctrl.Result{RequeueAfter: wait}, nil
 	}
-	if err := r.client.Status().Patch(ctx, resource, client.MergeFrom(before), client.FieldOwner(apply.FieldManager)); err != nil {
-		return ctrl.Result{}, fmt.Errorf("write the status of %s: %w", key, err)
+	if err := r.client.Status().Patch(ctx, reported, client.MergeFrom(resource), client.FieldOwner(apply.FieldManager)); err != nil {
+		return resource, ctrl.Result{}, fmt.Errorf("write the status of %s: %w", key, err)
 	}
 	metrics.StatusWrites.Inc()
 	r.mu.Lock()
 	r.written[key] = time.Now()
 	r.mu.Unlock()
-	r.announce(ctx, resource, was, is)
-	return ctrl.Result{}, nil
+	r.announce(ctx, reported, was, is)
+	return reported, ctrl.Result{}, nil
 }
 
 func (r *reporter[T, W]) wait(key types.NamespacedName) time.Duration {

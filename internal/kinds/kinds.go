@@ -11,6 +11,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -69,9 +70,14 @@ type Watcher interface {
 
 // Inputs are what a plan may depend on besides the resource.
 type Inputs struct {
-	// Lookup returns the resource's object of that kind and name, retained ones included, or nil.
-	// kind is one of object.Kinds.
+	// Lookup returns the resource's object of that name, of one of object.Kinds, retained ones included,
+	// or nil.
 	Lookup func(kind, name string) (*unstructured.Unstructured, error)
+	// LookupLive asks the API server for the object of that name, whoever's it is: nil means that there is
+	// none, while Lookup does not see what lost its labels. It costs a request.
+	LookupLive func(kind, name string) (*unstructured.Unstructured, error)
+	// Pods lists the pods of a part.
+	Pods func(part string) ([]*corev1.Pod, error)
 }
 
 // Pods are the pods of a resource, as the cache shows them: without their annotations, and of their specs

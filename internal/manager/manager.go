@@ -150,11 +150,12 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	}
 	c := kube.NewClient(mgr.GetClient(), mgr.GetAPIReader())
 	applier := apply.New(c, mgr.GetAPIReader(), types, o.Version)
+	applier.RetryRefused(o.RetryRefused)
 	return &Operator{
 		Manager: mgr, Renderer: renderer, applier: applier, options: o,
 		Parts: controller.Parts{
 			Client: c, Engine: engine.New(c, applier), Lease: lease,
-			Recorder: mgr.GetEventRecorder("d3os-operator"),
+			Recorder: mgr.GetEventRecorder("d3os-operator"), RetryRefused: o.RetryRefused,
 		},
 	}, nil
 }
