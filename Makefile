@@ -76,7 +76,7 @@ demo-down: $(KUBECTL) ## Remove what demo started.
 
 .PHONY: clean
 clean: ## Remove what was built, but not the tools (make clean-tools).
-	rm -rf bin/manager bin/linux bin/images bin/source coverage.out
+	rm -rf bin/manager bin/agent bin/kubectl-dataservice bin/linux bin/images bin/source coverage.out
 
 .PHONY: clean-tools
 clean-tools: ## Remove the built tools.
@@ -89,16 +89,19 @@ generate: $(CONTROLLER_GEN) ## Generate the deep-copy code of the API types.
 	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
 
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Generate the CRD, the operator's role and its list of images.
+manifests: $(CONTROLLER_GEN) ## Generate the CRDs, the operator's role and its list of images.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/crd config/crd/bases/*.yaml
 	$(CONTROLLER_GEN) rbac:roleName=manager-role,headerFile=hack/boilerplate.yaml.txt paths=./internal/... output:rbac:dir=config/rbac
 	go run ./hack/relatedimages config/manager/related_images.yaml
 
 .PHONY: docs
-docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/reference/api.md.
+docs: $(CRD_REF_DOCS) ## Generate the API references in docs/reference: a file for each group.
 	@mkdir -p docs/reference
-	$(CRD_REF_DOCS) --source-path=api --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --output-path=docs/reference/api.md --log-level=ERROR
+	$(CRD_REF_DOCS) --source-path=api/v1 --output-path=docs/reference/api.md $(REF_DOCS)
+	$(CRD_REF_DOCS) --source-path=api/redis --output-path=docs/reference/redis.md $(REF_DOCS)
+
+REF_DOCS := --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --log-level=ERROR
 
 .PHONY: verify-generated
 verify-generated: ## Fail when generated files are not what their sources generate.
@@ -115,6 +118,8 @@ vet: ## Run go vet.
 .PHONY: lint
 lint: $(GOLANGCI_LINT) $(HELM) crd-safety ## Run golangci-lint (.golangci.yml), lint the charts, compare the CRD with the latest release's.
 	$(GOLANGCI_LINT) run
+	cd cmd/kubectl-dataservice && $(GOLANGCI_LINT) run --config ../../.golangci.yml
+	cd cmd/agent && $(GOLANGCI_LINT) run --config ../../.golangci.yml
 	@hack/helm-lint.sh
 
 .PHONY: helm-lint
@@ -131,7 +136,8 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LI
 .PHONY: test
 test: cluster-tools $(REDIS)/redis-server $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
-	$(if $(ARGS),,go test -C test/images ./... && go test -C test/scorecard ./...)
+	$(if $(ARGS),,go test -C cmd/agent ./... && go test -C test/images ./... && go test -C test/scorecard ./...)
+	$(if $(ARGS),,$(ON_CLUSTER) go test -C cmd/kubectl-dataservice -timeout 20m ./...)
 
 $(SOURCE_LINK):
 	@mkdir -p $(@D) && ln -sfn '$(CURDIR)' $@
@@ -184,12 +190,29 @@ bad-input: cluster-tools ## Send invalid and hostile input; it must be refused o
 fuzz: ## Run every fuzz target for FUZZTIME (30s).
 	@hack/fuzz.sh
 
+MODEL_RUNS ?= 300
+.PHONY: model
+model: ## Decide for simulated Redis Clusters under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one).
+	REDIS_MODEL_RUNS=$(MODEL_RUNS) go test -count 1 -timeout 2h -run TestModel $(ARGS) ./internal/kinds/rediscluster/topology
+
 ##@ Build
 
 .PHONY: build
-build: ## Build the operator, bin/manager.
+build: ## Build the operator and its agent, bin/manager and bin/agent.
 	@printf '  [%s] building the operator (some minutes the first time)\n' "$$(date +%T)"
 	go build -ldflags '$(LDFLAGS)' -o bin/manager .
+	go build -C cmd/agent -ldflags '-s -w' -o '$(CURDIR)/bin/agent' .
+
+.PHONY: plugin
+plugin: ## Build the kubectl plugin, bin/kubectl-dataservice; in the PATH it is `kubectl dataservice`.
+	go build -C cmd/kubectl-dataservice -ldflags '$(LDFLAGS)' -o '$(CURDIR)/bin/kubectl-dataservice' .
+
+# Where the archives will be; the index of krew names them there.
+PLUGIN_URL ?= https://example.com/d3os-operator/v$(VERSION)
+
+.PHONY: plugin-archives
+plugin-archives: ## Write dist/plugin: the kubectl plugin for six platforms, and an index for krew (PLUGIN_URL).
+	@VERSION='$(VERSION)' PLUGIN_URL='$(PLUGIN_URL)' hack/plugin.sh
 
 .PHONY: render
 render: ## Print the manifests of a DataService without a cluster (CR=file).
@@ -228,7 +251,7 @@ deploy: cluster-up build-installer ## Install the CRD and run the operator (IMG)
 .PHONY: build-installer
 build-installer: $(KUSTOMIZE) ## Write dist/install.yaml: the CRD and the operator (IMG), for kubectl apply.
 	@mkdir -p dist
-	@$(KUSTOMIZE) build config/default | sed 's|image: controller:latest|image: $(IMG)|' >dist/install.yaml
+	@$(KUSTOMIZE) build config/default | sed 's|controller:latest|$(IMG)|' >dist/install.yaml
 	@echo 'dist/install.yaml'
 
 .PHONY: undeploy

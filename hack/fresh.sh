@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/packages.sh
 
 targets=(
-	help fmt images-list render build vet helm-lint generate manifests docs build-installer crd-safety release fuzz bundle
+	help fmt images-list render build plugin plugin-archives vet helm-lint generate manifests docs build-installer crd-safety release fuzz bundle
 	verify-generated catalog-validate catalog-verify catalog bundle-validate images images-verify lint security
 	cluster-tools cluster-up install uninstall deploy undeploy cluster-down demo demo-down
 	test redis transitions bad-input chaos ha bench load

@@ -6,7 +6,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 db=${GOVULNDB:-https://vuln.go.dev}
 
 code=0
-out=$("${TOOLS:-$PWD/bin/tools}/govulncheck" -db "$db" ./... 2>&1) || code=$?
+out=
+for module in . cmd/kubectl-dataservice; do
+	out+=$("${TOOLS:-$PWD/bin/tools}/govulncheck" -C "$module" -db "$db" ./... 2>&1) || code=$?
+done
 if ((code == 0)); then
 	echo 'ok  govulncheck'
 elif [[ $out == *'fetching vulnerabilities'* ]]; then

@@ -15,20 +15,25 @@ CERT_DIR       ?=
 
 comma := ,
 # binaries(platforms)
-binaries = $(patsubst %,bin/%/manager.cdx.json,$(subst $(comma), ,$(1)))
+binaries = $(foreach program,$(PROGRAMS),$(patsubst %,bin/%/$(program).cdx.json,$(subst $(comma), ,$(1))))
 # The commit that was released as VERSION; empty for a version that is not released yet, which is built from this tree.
 RELEASED := $(shell awk '$$1 == "$(VERSION)" {print $$2}' releases/commits)
+# The programs in the image; releases before 0.3.0 have no agent.
+PROGRAMS := manager $(if $(filter 0.1.0 0.2.0,$(VERSION)),,agent)
 images_sh = VERSION='$(VERSION)' COMMIT='$(RELEASED)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' IMG='$(IMG)' CATALOG_IMG='$(CATALOG_IMG)' \
-	PLATFORMS='$(PLATFORMS)' REGISTRY='$(REGISTRY)' CERT_DIR='$(CERT_DIR)' hack/images.sh
+	PROGRAMS='$(PROGRAMS)' PLATFORMS='$(PLATFORMS)' REGISTRY='$(REGISTRY)' CERT_DIR='$(CERT_DIR)' hack/images.sh
 
 # Go knows what has changed, make does not.
 .PHONY: FORCE
-.PRECIOUS: bin/linux/%/manager
+.PRECIOUS: bin/linux/%/manager bin/linux/%/agent
 bin/linux/%/manager: FORCE
 	$(if $(RELEASED),hack/release-build.sh '$(VERSION)' '$*' '$@',CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $@ .)
 
+bin/linux/%/agent: FORCE
+	$(if $(RELEASED),hack/release-build.sh '$(VERSION)' '$*' '$@' agent,CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -C cmd/agent -trimpath -buildvcs=false -ldflags '-s -w' -o '$(CURDIR)/$@' .)
+
 # The bill of materials: the modules in the binary. The tool's own binary is none of its business.
-bin/linux/%/manager.cdx.json: bin/linux/%/manager $(CYCLONEDX)
+bin/linux/%.cdx.json: bin/linux/% $(CYCLONEDX)
 	@command -v jq >/dev/null || $(images_sh) packages
 	@$(CYCLONEDX) bin -json -std -noserial -notimestamp -version 'v$(VERSION)' -output $@.new $< 2>$@.log || { cat $@.log >&2; exit 1; }
 	@jq 'del(.metadata.tools)' $@.new >$@ && rm $@.new $@.log

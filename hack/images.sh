@@ -9,6 +9,7 @@
 #   VERSION         the manager's and the catalog's version; the bundles know their own
 #   COMMIT          that the manager was built from, where it is not HEAD and what has changed since
 #   IMAGE_TAG_BASE  what the names of all images begin with
+#   PROGRAMS        in the manager's image: manager agent
 #   PLATFORMS       of the manager, whose binaries make has built: linux/amd64,linux/arm64
 #   REGISTRY        push to this host[:port] under the same path, not to the names' own registry
 #   CERT_DIR        a folder with the registry's authority, ca.crt
@@ -93,6 +94,11 @@ manager() {
 		mkdir -p "$context/bin/$platform"
 		cp Dockerfile LICENSE "$context"
 		cp bin/"$platform"/manager{,.cdx.json} "$context/bin/$platform"
+		if [[ " ${PROGRAMS:-manager agent} " == *' agent '* ]]; then
+			cp bin/"$platform"/agent{,.cdx.json} "$context/bin/$platform"
+		else
+			sed -i '/agent/d' "$context/Dockerfile"
+		fi
 		build "$epoch" --platform "$platform" --build-arg VERSION="$version" --build-arg REVISION="$revision" \
 			--build-arg CREATED="$(date --utc --date "@$epoch" +%FT%TZ)"
 	done | index "$layout" | finish_image "$img"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the operator of a release from the commit that was released (releases/commits), with that commit's own Makefile.
-#   release-build.sh VERSION ARCHITECTURE FILE
+#   release-build.sh VERSION ARCHITECTURE FILE [manager|agent]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-version=${1:?VERSION} architecture=${2:?ARCHITECTURE} file=${3:?FILE}
+version=${1:?VERSION} architecture=${2:?ARCHITECTURE} file=${3:?FILE} program=${4:-manager}
 die() { echo "release-build.sh: $*" >&2; exit 1; }
 
 commit=$(awk -v version="$version" '$1 == version {print $2}' releases/commits)
@@ -19,4 +19,4 @@ git archive "$commit" | tar --extract --directory "$source"
 env --unset=MAKEFLAGS --unset=MAKELEVEL GOOS=linux GOARCH="$architecture" GOFLAGS="${GOFLAGS:-} -buildvcs=false" \
 	make --no-print-directory --directory "$source" build
 mkdir -p "$(dirname "$file")"
-mv "$source/bin/manager" "$file"
+mv "$source/bin/$program" "$file"

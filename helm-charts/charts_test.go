@@ -43,7 +43,7 @@ func charts(t *testing.T) []string {
 			names = append(names, entry.Name())
 		}
 	}
-	assert.DeepEqual(t, names, []string{component.ChartCronJob, component.ChartEureka, component.ChartMicroservice, component.ChartMySQL, component.ChartThirdParty})
+	assert.DeepEqual(t, names, []string{component.ChartCronJob, component.ChartEureka, component.ChartMicroservice, component.ChartMySQL, "rediscluster", component.ChartThirdParty})
 	return names
 }
 

@@ -4,7 +4,6 @@
 package helmcharts_test
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -174,41 +173,6 @@ func TestAnnotationsAndChecksums(t *testing.T) {
 	assert.Assert(t, presets[0] != presets[1] && presets[0] != presets[2], "%v", presets)
 }
 
-func TestEnvironment(t *testing.T) {
-	t.Parallel()
-	reference := func(name string) string { return name + "=valueFrom" }
-	for name, test := range map[string]struct {
-		chart, values string
-		want          []string
-	}{
-		"by name":             {component.ChartMicroservice, own + "env: {B: b, A: ''}}", []string{"A=", "B=b", "TZ=Asia/Shanghai"}},
-		"no time zone":        {component.ChartMicroservice, own + "timeZone: ''}", nil},
-		"then in order":       {component.ChartMicroservice, own + "env: {B: b}, envs: [{name: Z, value: z}, {name: A, value: $(Z)}]}", []string{"B=b", "TZ=Asia/Shanghai", "Z=z", "A=$(Z)"}},
-		"later ones win":      {component.ChartMicroservice, own + "env: {B: b, TZ: UTC}, envs: [{name: B, value: c}, {name: A, value: '1'}, {name: B, value: d}]}", []string{"TZ=UTC", "A=1", "B=d"}},
-		"over the preset's":   {component.ChartMicroservice, "{service: ds-adapter, " + platform + "env: {MYSQL_USERNAME: me}, envs: [{name: MYSQL_PASSWORD, value: mine}]}", []string{"MYSQL_USERNAME=me", "TZ=Asia/Shanghai", "MYSQL_PASSWORD=mine"}},
-		"references":          {component.ChartMicroservice, own + "envs: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}", []string{"TZ=Asia/Shanghai", reference("A")}},
-		"a probe's":           {component.ChartThirdParty, "{name: a, url: 'mysql://b', envs: [{name: CHECK_URL, value: c}]}", []string{"CHECK_PORT=3306", "TZ=Asia/Shanghai", "CHECK_URL=c"}},
-		"the platform's":      {component.ChartMicroservice, own + platform + "}", []string{"EUREKA_URL=http://eureka:8761", "MYSQL_HOST=db", reference("MYSQL_PASSWORD"), "MYSQL_PORT=3306", reference("MYSQL_USERNAME"), "TZ=Asia/Shanghai"}},
-		"over the platform's": {component.ChartCronJob, job + "env: {UUC_URL: mine}, endpoints: {uuc: {url: 'http://uuc/a/'}, mysql: {url: 'mysql://db'}}, envs: [{name: MYSQL_HOST, value: proxy}]}", []string{"MYSQL_PORT=3306", "TZ=Asia/Shanghai", "UUC_URL=mine", "MYSQL_HOST=proxy"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for _, variable := range items(made(t, test.chart, test.values).container(t)["env"]) {
-				switch value, ok := variable["value"]; {
-				case ok:
-					got = append(got, fmt.Sprintf("%s=%s", variable["name"], value))
-				case variable["valueFrom"] != nil:
-					got = append(got, reference(variable["name"].(string)))
-				default:
-					got = append(got, variable["name"].(string)+"=")
-				}
-			}
-			assert.DeepEqual(t, got, test.want)
-		})
-	}
-}
-
 func TestAddressesOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string][2]string{
@@ -225,51 +189,4 @@ func TestAddressesOfTheDatabase(t *testing.T) {
 			assert.Assert(t, named(env, "MYSQL_PASSWORD") == nil, "no Secret is named")
 		}
 	}
-}
-
-func TestProbes(t *testing.T) {
-	t.Parallel()
-	tcp := func(port int64) map[string]any { return map[string]any{"port": port} }
-	for name, test := range map[string]struct {
-		chart, values, probe string
-		handler              string
-		want                 any // of the handler; nil for no probe
-	}{
-		"the port":            {component.ChartMicroservice, own + "}", "liveness", "tcpSocket", tcp(8080)},
-		"the container's":     {component.ChartMicroservice, own + "ports: [{name: a, port: 8080, targetPort: 9000}]}", "startup", "tcpSocket", tcp(9000)},
-		"the first":           {component.ChartMicroservice, "{name: a, image: b, ports: [{name: a, port: 1}, {name: b, port: 2}]}", "startup", "tcpSocket", tcp(1)},
-		"a sidecar's port":    {component.ChartMicroservice, own + "ports: [{name: a, port: 8080, targetPort: web}]}", "startup", "tcpSocket", nil},
-		"no port":             {component.ChartMicroservice, "{name: a, image: b, probes: {path: /a, readiness: {periodSeconds: 1}}}", "readiness", "httpGet", nil},
-		"no port but exec":    {component.ChartMicroservice, "{name: a, image: b, probes: {readiness: {exec: {command: [a]}}}}", "readiness", "exec", map[string]any{"command": []any{"a"}}},
-		"a path":              {component.ChartMicroservice, own + "probes: {path: /a}}", "readiness", "httpGet", map[string]any{"path": "/a", "port": int64(8080)}},
-		"a handler":           {component.ChartMicroservice, own + "probes: {path: /a, readiness: {grpc: {port: 1}}}}", "readiness", "grpc", map[string]any{"port": int64(1), "service": nil}},
-		"beside a handler":    {component.ChartMicroservice, own + "probes: {path: /a, readiness: {grpc: {port: 1}}}}", "liveness", "httpGet", map[string]any{"path": "/a", "port": int64(8080)}},
-		"disabled":            {component.ChartMicroservice, own + "probes: {readiness: {disabled: true, exec: {command: [a]}}}}", "readiness", "exec", nil},
-		"null":                {component.ChartMicroservice, own + "probes: {readiness: null}}", "readiness", "tcpSocket", nil},
-		"not disabled":        {component.ChartEureka, "{probes: {readiness: {disabled: false}}}", "readiness", "tcpSocket", tcp(8761)},
-		"a check's":           {component.ChartThirdParty, "{name: a, url: 'http://b', checkCommand: c}", "readiness", "exec", map[string]any{"command": []any{"/bin/sh", "-c", "c"}}},
-		"in place of a check": {component.ChartThirdParty, "{name: a, url: 'http://b', probes: {readiness: {exec: {command: [d]}}}}", "readiness", "exec", map[string]any{"command": []any{"d"}}},
-		"no check":            {component.ChartThirdParty, "{name: a, url: 'http://b', probes: {readiness: {disabled: true}}}", "readiness", "exec", nil},
-		"no other check":      {component.ChartThirdParty, "{name: a, url: 'http://b'}", "liveness", "exec", nil},
-		"one more check":      {component.ChartThirdParty, "{name: a, url: 'http://b', probes: {liveness: {exec: {command: [d]}}}}", "liveness", "exec", map[string]any{"command": []any{"d"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			probe := made(t, test.chart, test.values).container(t)[test.probe+"Probe"]
-			if test.want == nil {
-				assert.Assert(t, probe == nil, "%v", probe)
-				return
-			}
-			assert.DeepEqual(t, at(probe, test.handler), test.want)
-			handlers := slices.DeleteFunc(slices.Sorted(maps.Keys(probe.(map[string]any))), func(field string) bool {
-				return !slices.Contains([]string{"exec", "grpc", "httpGet", "tcpSocket"}, field)
-			})
-			assert.DeepEqual(t, handlers, []string{test.handler})
-		})
-	}
-	merged := made(t, component.ChartMicroservice, own+"probes: {startup: {failureThreshold: 9, initialDelaySeconds: 7}}}").container(t)["startupProbe"]
-	assert.DeepEqual(t, merged, map[string]any{"periodSeconds": int64(5), "timeoutSeconds": int64(3), "failureThreshold": int64(9), "initialDelaySeconds": int64(7), "tcpSocket": tcp(8080)})
-	check := made(t, component.ChartThirdParty, "{name: a, url: 'http://b', probes: {readiness: {periodSeconds: 60}}}").container(t)["readinessProbe"]
-	assert.Equal(t, at(check, "periodSeconds"), int64(60))
-	assert.Equal(t, at(check, "timeoutSeconds"), int64(8))
 }

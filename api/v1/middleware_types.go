@@ -96,6 +96,16 @@ type ThirdParty struct {
 type MySQL struct {
 	Middleware `json:",inline"`
 
+	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The settings of
+	// the server suit it, and an image of another series is refused before it starts. Data of another
+	// series is refused in any case. Default: the settings of 5.7, for whatever server the image has.
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}\.[0-9]{1,2}$`
+	// +kubebuilder:example=`"5.7"`
+	// +optional
+	// +nullable
+	ServerVersion string `json:"serverVersion,omitempty"`
+
 	// storage is the volume with the data, for kind StatefulSet or Deployment.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{size: 50Gi}`

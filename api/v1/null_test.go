@@ -16,11 +16,15 @@ import (
 var needed = []string{"spec.mysql", "spec.eureka", "spec.uuc", "spec.uuc.thirdParty", "spec.additionalServices[0].image"}
 
 // null means not given, everywhere: it is accepted for every optional field and reads as its
-// absence.
+// absence. A field that does not exist is refused beside every one that does.
 func TestNullIsNotGiven(t *testing.T) {
 	t.Parallel()
 	fields := 0
 	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
+		if len(schema.Properties) > 0 {
+			err := validate(t, withSpec(put(t, where.below("unknown"), "a")))
+			assert.ErrorContains(t, err, `unknown field "`+where.below("unknown").String()+`"`)
+		}
 		for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 			field := where.below(name)
 			if slices.Contains(schema.Required, name) || slices.Contains(needed, field.String()) || len(field) == 1 && twins[name] != "" {

@@ -78,6 +78,17 @@ const (
 	ReasonNotAdopted = "NotAdopted"
 	// ReasonVolumeNotResized: a volume has not the size that the spec asks for. Everything else goes on.
 	ReasonVolumeNotResized = "VolumeNotResized"
+	// ReasonDataLost: the volume of a database does not hold the data that it held. The server does not start.
+	ReasonDataLost = "DataLost"
+	// ReasonVolumeBeingDeleted: the claim of a running database was deleted; its volume goes with its pod.
+	ReasonVolumeBeingDeleted = "VolumeBeingDeleted"
+	// ReasonServerVersionRefused: the image of a database has a server of another release series than its data,
+	// or than the spec declares. The server does not start.
+	ReasonServerVersionRefused = "ServerVersionRefused"
+	// ReasonVolumeReplaced: another volume took the place of the one that a database is to start on.
+	ReasonVolumeReplaced = "VolumeReplaced"
+	// ReasonVolumeUnreadable: the volume of a database, or the mark on it, cannot be read.
+	ReasonVolumeUnreadable = "VolumeUnreadable"
 	// ReasonNewerOperator: a newer version of the operator wrote some of the objects.
 	ReasonNewerOperator = "NewerOperator"
 )

@@ -166,15 +166,6 @@ func TestListsAreSets(t *testing.T) {
 	}
 }
 
-func TestUnknownFieldsAreRefused(t *testing.T) {
-	t.Parallel()
-	for _, spec := range []string{"oracle: {}", "auth: {replicas: 2}", "mysql: {storage: {class: a}}",
-		"web: {ingress: {host: a, tls: []}}", "auth: {ingress: {host: a}}", "mysql: {autoscaling: {max: 2}}", "eureka: {strategy: Recreate}",
-		"additionalServices: [{name: a, image: a, version: b}]", "cronJobs: [{name: a, image: a, schedule: '@daily', port: 1}]", "defaults: {image: a}"} {
-		assert.ErrorContains(t, validate(t, resourceOf(t, spec)), "unknown field", "%s", spec)
-	}
-}
-
 func TestKindsByNumberAndName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"mysql", "uuc", "eureka"} {

@@ -30,7 +30,7 @@
 {{- if $field.Default }}{{ $default = printf "`%s`" (replace "{  }" "{}" $field.Default) }}{{ end -}}
 {{- $optional := or (index $field.Markers "optional") (index $field.Markers "kubebuilder:default") (eq $field.Name "metadata") -}}
 {{- $shared := list "imagePullSecrets" "labels" "nodeSelector" "affinity" "tolerations" "topologySpreadConstraints" "priorityClassName" -}}
-{{- if and (not $default) (has $field.Name $shared) (ne .type "Defaults") }}{{ $default = "that of `spec.defaults`" }}{{ end -}}
+{{- if and (not $default) (has $field.Name $shared) (not (has .type (list "Defaults" "Pod"))) }}{{ $default = "that of `spec.defaults`" }}{{ end -}}
 {{- if not $default }}{{ $default = empty $optional | ternary "required" "none" }}{{ end -}}
 | `{{ $field.Name }}` {{ $kind }} | {{ template "text" $doc }} | {{ template "text" $default }} | {{ template "text" $example }} | {{ template "rules" $field.Validation }} |
 {{- end -}}

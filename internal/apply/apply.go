@@ -102,6 +102,11 @@ func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (
 	return get(ctx, a.client, planned)
 }
 
+// GetLive is Get from the API server: it finds an object that lost the labels by which the cache selects, too.
+func (a *Applier) GetLive(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return get(ctx, a.live, planned)
+}
+
 func get(ctx context.Context, from client.Reader, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := object.Empty(planned.GroupVersionKind())
 	err := from.Get(ctx, client.ObjectKeyFromObject(planned), obj)
@@ -216,7 +221,7 @@ func (a *Applier) wrote(obj *unstructured.Unstructured, action Action) Result {
 // new one will adopt them. What holds data is never deleted for that; refused is why it cannot be
 // changed.
 func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstructured, refused error) (Result, error) {
-	if precious(live) || object.Kept(planned) {
+	if precious(live) || object.OutlivesOwner(planned) {
 		return Result{}, fmt.Errorf("update %s: it cannot be changed in place, and is not deleted because it holds what cannot be made anew: "+
 			"take the change of the DataService back, or save what it holds, delete it and create it again: %w", describe(live), refused)
 	}
@@ -237,7 +242,7 @@ var errAddress = errors.New("the address of a Service cannot be changed")
 // precious reports whether an object holds what the operator could not make anew: data, and
 // passwords, which it may have generated.
 func precious(live *unstructured.Unstructured) bool {
-	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.Kept(live)
+	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.OutlivesOwner(live)
 }
 
 // Delete removes exactly this object, not a later one of the same name.

@@ -128,7 +128,7 @@ func (a *Applier) holdClaim(ctx context.Context, owner object.Owner, planned, li
 		}
 		return held, a.takeClaim(ctx, owner, held, ref.UID)
 	}
-	if !object.Kept(planned) || ref.UID != owner.UID {
+	if !object.OutlivesOwner(planned) || ref.UID != owner.UID {
 		return live, nil
 	}
 	return held, a.LetGo(ctx, owner, held)

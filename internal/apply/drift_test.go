@@ -28,6 +28,9 @@ func TestDriftIsCorrected(t *testing.T) {
 			env := find(items(container(o), "env"), nameKey, "TZ")
 			env["value"] = "UTC"
 		}},
+		"container removed": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
+			set(t, o, []any{container(o)}, "spec", "template", "spec", "containers")
+		}},
 		"variable removed": {"Deployment/proxy", func(_ *testing.T, o map[string]any) { delete(container(o), "env") }},
 		"probe removed":    {"Deployment/proxy", func(_ *testing.T, o map[string]any) { delete(container(o), "livenessProbe") }},
 		"probe edited": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
@@ -94,7 +97,7 @@ func TestDriftIsCorrected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, ds, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", test.id)
+			a, ds, planned := running(t, "{proxy: {sidecars: [{name: logs, image: logs}]}, mysql: {}, eureka: {}}", test.id)
 			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
 			before := fetch(t, planned)
 			edited := edit(t, planned, func(o map[string]any) { test.change(t, o) })

@@ -72,8 +72,10 @@ func running(t *testing.T, spec, id string) (*Applier, *dsv1.DataService, *unstr
 
 func mustApply(t *testing.T, a *Applier, owner object.Owner, planned *unstructured.Unstructured) Result {
 	t.Helper()
+	foreseen := foresee(t, a, owner, planned)
 	result, err := applied(t, a, owner, planned)
 	assert.NilError(t, err)
+	foreseen(result)
 	return result
 }
 

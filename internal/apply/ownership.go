@@ -37,7 +37,7 @@ func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) er
 	labels := live.GetLabels()
 	by := labels[object.LabelManagedBy]
 	// A claim that a StatefulSet made from its template has no digest.
-	retained := object.Kept(planned) || planned.GetKind() == object.ClaimKind.Kind
+	retained := object.OutlivesOwner(planned) || planned.GetKind() == object.ClaimKind.Kind
 	ours := by == object.ManagedBy && retained || (by == object.ManagedBy || by == "") && object.Digest(live) != ""
 	if owner.Names(live) && ours {
 		return nil
@@ -50,6 +50,20 @@ func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) er
 		conflict.Holder = by
 	}
 	return conflict
+}
+
+// OwnerLives asks the API server whether an owner exists and is not being deleted.
+func (a *Applier) OwnerLives(ctx context.Context, owner object.Owner) (bool, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(owner.GroupVersionKind)
+	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, live)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
+	}
+	return live.UID == owner.UID && live.DeletionTimestamp == nil, nil
 }
 
 // Owned lists, from the cache, what the owner controls in a namespace. The error is a

@@ -179,7 +179,7 @@ func TestRetainedObjectsAreTakenUp(t *testing.T) {
 			live := fetch(t, third.Object)
 			assert.Equal(t, live.GetUID(), first.Object.GetUID())
 			assert.Equal(t, metav1.GetControllerOf(live).UID, later.UID)
-			assert.Assert(t, !object.Kept(live))
+			assert.Assert(t, !object.OutlivesOwner(live))
 
 			// And lose it when they are to stay after all.
 			later.Spec.MySQL.Storage.Retention = dsv1.RetentionRetain
@@ -207,7 +207,7 @@ func TestAClaimOfAStatefulSetIsTakenUp(t *testing.T) {
 	live := fetch(t, planned)
 	assert.Equal(t, live.GetUID(), theirs.GetUID())
 	assert.Equal(t, field(t, live, storageRequest...), "20Gi")
-	assert.Assert(t, object.Kept(live))
+	assert.Assert(t, object.OutlivesOwner(live))
 	atRest(t, a, ds, planned)
 }
 
@@ -241,7 +241,7 @@ func TestOwned(t *testing.T) {
 	for _, ds := range []*dsv1.DataService{mine, other, abroad} {
 		for _, obj := range objectsOf(t, ds) {
 			mustApply(t, a, ownerOf(ds), obj)
-			if ds == mine && !object.Kept(obj) {
+			if ds == mine && !object.OutlivesOwner(obj) {
 				want = append(want, obj.GetKind()+"/"+obj.GetName())
 			}
 		}

@@ -38,7 +38,11 @@ func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured)
 	if _, passed := a.preflights.passed.Get(key); passed {
 		return nil
 	}
-	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(planned.DeepCopy()),
+	trial := planned.DeepCopy()
+	if live != nil && defaultInTheWay(planned, live) {
+		unstructured.RemoveNestedField(trial.Object, "spec", "updateStrategy") // Apply sees to that
+	}
+	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(trial),
 		client.FieldOwner(FieldManager), client.ForceOwnership, client.DryRunAll)
 	if (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) && !immutable(err) {
 		return fmt.Errorf("check %s: %w", describe(planned), err)

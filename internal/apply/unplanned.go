@@ -32,7 +32,7 @@ func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	case "PodDisruptionBudget":
 		return slices.ContainsFunc(limits, func(limit string) bool { return isSet(live, limit) && !isSet(planned, limit) })
 	}
-	if paused, _, _ := unstructured.NestedBool(live.Object, "spec", "paused"); paused {
+	if paused, _, _ := unstructured.NestedBool(live.Object, "spec", "paused"); paused || defaultInTheWay(planned, live) {
 		return true
 	}
 	for _, list := range containerLists {
@@ -45,6 +45,20 @@ func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	}
 	return false
 }
+
+// defaultInTheWay reports whether a StatefulSet that is to have the strategy OnDelete has settings of RollingUpdate, which
+// the API server fills in and then refuses beside OnDelete. An apply leaves them: nobody owns them.
+func defaultInTheWay(planned, live *unstructured.Unstructured) bool {
+	_, there, _ := unstructured.NestedFieldNoCopy(live.Object, rollingUpdate...)
+	return there && isOnDelete(planned)
+}
+
+func isOnDelete(set *unstructured.Unstructured) bool {
+	strategy, _, _ := unstructured.NestedString(set.Object, "spec", "updateStrategy", "type")
+	return set.GetKind() == "StatefulSet" && strategy == "OnDelete"
+}
+
+var rollingUpdate = []string{"spec", "updateStrategy", "rollingUpdate"}
 
 // annotationRestoring is on an object between the two writes of a restore or of a creation by post,
 // so that the second one is made even if the operator ends in between.
@@ -121,6 +135,9 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 		}
 	default:
 		unstructured.RemoveNestedField(object.Object, "spec", "paused")
+		if isOnDelete(planned) {
+			unstructured.RemoveNestedField(object.Object, rollingUpdate...)
+		}
 		for _, path := range containerLists {
 			for _, container := range items(object.Object, path...) {
 				if want := find(items(planned.Object, path...), nameKey, nameKey(container)); want != nil {

@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -25,7 +26,8 @@ var (
 	storageCapacity = []string{"status", "capacity", "storage"}
 )
 
-// resizeAgain is how long the operator waits before it asks again for a size that was refused.
+// resizeAgain is how long the operator waits before it asks again for a size that was refused, if
+// Applier.RetryRefused says nothing else: no event tells that a storage class may expand volumes now.
 const resizeAgain = 5 * time.Minute
 
 // Refusal is a volume that does not get the size that was planned for it.
@@ -33,11 +35,14 @@ type Refusal struct {
 	Claim   *unstructured.Unstructured
 	Message string
 	New     bool // it was refused now, not remembered
+	// Again is when the size may be asked for again; 0 is never, as volumes do not shrink.
+	Again time.Duration
 }
 
 // resizes remembers the sizes that were refused, so that an owner at rest writes nothing.
 type resizes struct {
 	refused *lru.Cache // resize -> refusedResize
+	again   time.Duration
 	now     func() time.Time
 }
 
@@ -51,7 +56,13 @@ type refusedResize struct {
 	message string
 }
 
-func newResizes() *resizes { return &resizes{refused: lru.New(4096), now: time.Now} }
+func newResizes() *resizes {
+	return &resizes{refused: lru.New(4096), again: resizeAgain, now: time.Now}
+}
+
+// RetryRefused sets how long a size of a volume that was refused waits for its next try; 0 leaves
+// the five minutes as they are.
+func (a *Applier) RetryRefused(after time.Duration) { a.resizes.again = cmp.Or(after, resizeAgain) }
 
 // FitVolumes resizes the claims that a planned claim or StatefulSet stands for, and returns the
 // planned object with the sizes that the claims have. A size that is refused (the storage class
@@ -154,12 +165,15 @@ func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, 
 
 func (a *Applier) patchSize(ctx context.Context, claim *unstructured.Unstructured, has, want resource.Quantity) (resource.Quantity, *Refusal, error) {
 	key := resize{claim.GetUID(), want.String()}
-	if known, ok := a.resizes.refused.Get(key); ok && a.resizes.now().Sub(known.(refusedResize).at) < resizeAgain {
-		return has, &Refusal{Claim: claim, Message: known.(refusedResize).message}, nil
+	if known, ok := a.resizes.refused.Get(key); ok {
+		before := known.(refusedResize)
+		if wait := before.at.Add(a.resizes.again).Sub(a.resizes.now()); wait > 0 {
+			return has, &Refusal{Claim: claim, Message: before.message, Again: wait}, nil
+		}
 	}
 	err := a.client.Patch(ctx, withSize(claim, want, storageRequest...), client.MergeFrom(claim), client.FieldOwner(FieldManager))
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		refusal := &Refusal{Claim: claim, New: true, Message: fmt.Sprintf(
+		refusal := &Refusal{Claim: claim, New: true, Again: a.resizes.again, Message: fmt.Sprintf(
 			"PersistentVolumeClaim %s stays at %s: Kubernetes refuses to resize it to %s (%s); allow volume expansion in its storage class, or set the size back",
 			claim.GetName(), has.String(), want.String(), apierrors.ReasonForError(err))}
 		a.resizes.refused.Add(key, refusedResize{a.resizes.now(), refusal.Message})

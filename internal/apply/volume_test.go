@@ -4,7 +4,9 @@
 package apply
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func TestVolumesGrowAndNeverShrink(t *testing.T) {
@@ -118,6 +122,46 @@ func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	ds.Spec.MySQL.Storage.Size = resource.MustParse("5Gi")
 	_, refused = apply()
 	assert.Equal(t, len(refused), 0)
+}
+
+// A size that was refused is asked for again after five minutes, because no event tells that the class has changed.
+func TestARefusedSizeIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/none"}
+	assert.NilError(t, user.Create(t.Context(), class))
+	ds := platform(t, namespace, "{mysql: {storage: {size: 5Gi, storageClassName: "+class.Name+"}}}")
+	claim := claimOf(t, pick(t, objectsOf(t, ds), "StatefulSet/mysql-dataservice"), "data-mysql-dataservice-0")
+	ds.Spec.MySQL.Storage.Size = resource.MustParse("20Gi")
+	larger := pick(t, objectsOf(t, ds), "StatefulSet/mysql-dataservice")
+	a := New(operator, apiReader, ownTypes, ownVersion)
+	start := time.Now()
+	ask := func(after time.Duration, asks bool, again time.Duration) {
+		t.Helper()
+		a.resizes.now = func() time.Time { return start.Add(after) }
+		writes(namespace)
+		_, refused, err := a.FitVolumes(t.Context(), ownerOf(ds), larger, nil)
+		assert.NilError(t, err)
+		assert.Equal(t, len(writes(namespace)) > 0, asks, "after %s", after)
+		assert.Equal(t, len(refused) > 0, again > 0, "after %s", after)
+		if again > 0 {
+			assert.Equal(t, refused[0].Again, again, "after %s", after)
+		}
+	}
+	ask(0, true, 5*time.Minute)
+	ask(5*time.Minute-time.Second, false, time.Second)
+	ask(5*time.Minute, true, 5*time.Minute)
+	class.AllowVolumeExpansion = ptr.To(true)
+	assert.NilError(t, user.Update(t.Context(), class))
+	assert.NilError(t, wait.PollUntilContextCancel(t.Context(), 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		larger := withSize(claim, resource.MustParse("20Gi"), storageRequest...)
+		return user.Patch(ctx, larger, client.MergeFrom(claim), client.DryRunAll) == nil, nil // its admission knows the class
+	}))
+	ask(10*time.Minute-time.Second, false, time.Second)
+	ask(10*time.Minute, true, 0)
+	await(t, fetch(t, claim))
+	ask(15*time.Minute, false, 0)
+	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "20Gi")
 }
 
 // claimOf does what the controllers of StatefulSets and volumes do: a bound claim.

@@ -46,7 +46,7 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 	for _, unordered := range []*Applier{New(operator, apiReader, ownTypes, "0.0.0-dev"), newer} {
 		owned, err := unordered.Owned(t.Context(), ownerOf(ds))
 		assert.NilError(t, err)
-		assert.Equal(t, len(owned), len(slices.DeleteFunc(slices.Clone(objects), object.Kept)))
+		assert.Equal(t, len(owned), len(slices.DeleteFunc(slices.Clone(objects), object.OutlivesOwner)))
 		assert.Equal(t, mustApply(t, unordered, ownerOf(ds), proxy).Action, Unchanged)
 	}
 

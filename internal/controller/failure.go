@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"d3os.com/d3os-operator/internal/apply"
@@ -24,9 +26,7 @@ import (
 const (
 	// transientFor is how long a failure that is likely to pass is retried before it is reported.
 	transientFor = 3 * time.Second
-	// refusedAgain is how long a spec that an admission webhook or policy refused waits for its next
-	// try: the policy may change without an event.
-	refusedAgain = time.Minute
+	retryRefused = time.Minute // see Parts.RetryRefused
 )
 
 // stepError is why a pass could not go on, and when to try again.
@@ -42,8 +42,8 @@ type stepError struct {
 func (e *stepError) Error() string { return e.err.Error() }
 func (e *stepError) Unwrap() error { return e.err }
 
-// classify gives an error its reason.
-func classify(err error) *stepError {
+// classify gives an error its reason. again is when to try once more what a policy refused.
+func classify(err error, again time.Duration) *stepError {
 	var (
 		known      *stepError
 		mistake    *kinds.Mistake
@@ -64,8 +64,8 @@ func classify(err error) *stepError {
 	case errors.As(err, &refused) && apierrors.IsInvalid(err) && !byPolicy(err):
 		return &stepError{reason: kinds.ReasonInvalidSpec, err: err, stalled: true, final: true}
 	case errors.As(err, &refused) && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)):
-		// By a policy, which may change.
-		return &stepError{reason: kinds.ReasonInvalidSpec, err: err, stalled: true, retryAfter: refusedAgain}
+		err = fmt.Errorf("%w; this is tried again every %s, as the policy may change", err, duration.HumanDuration(again))
+		return &stepError{reason: kinds.ReasonInvalidSpec, err: err, stalled: true, retryAfter: again}
 	case errors.As(err, &conflict):
 		return &stepError{reason: kinds.ReasonObjectConflict, err: err, stalled: true}
 	case errors.As(err, &notAdopted):
@@ -98,7 +98,7 @@ func isTransient(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsUnexpectedServerError(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
-		utilnet.IsProbableEOF(err) || errors.Is(err, context.Canceled) || errors.Is(err, day2.ErrNotHeld)
+		utilnet.IsProbableEOF(err) || errors.Is(err, context.Canceled) || errors.Is(err, day2.ErrNotHeld) || errors.Is(err, day2.ErrAgain)
 }
 
 // failures remembers since when each resource has been failing.

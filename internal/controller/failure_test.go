@@ -63,7 +63,7 @@ func TestClassify(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := classify(fmt.Errorf("auth: %w", test.err))
+			got := classify(fmt.Errorf("auth: %w", test.err), time.Minute)
 			assert.Equal(t, stepError{got.reason, nil, got.stalled, got.final, got.transient, got.retryAfter}, test.want)
 			assert.ErrorIs(t, got, test.err)
 		})

@@ -84,15 +84,21 @@ func declaredChanged(before, after *unstructured.Unstructured) bool {
 // stateOf leaves out the hint, whose text changes with every step of a rollout.
 func stateOf(object *unstructured.Unstructured) health.State {
 	state := health.Assess([]*unstructured.Unstructured{object}, nil)
-	state.Hint, state.HintCulprit = "", health.Culprit{}
+	if state.HintCulprit.Reason != health.ReasonPodsMissing {
+		state.Hint, state.HintCulprit = "", health.Culprit{}
+	}
 	return state
 }
 
-// podTroubled lets through pods whose trouble begins, ends or changes; how many are ready is
-// their workload's event.
+// podTroubled lets through pods whose trouble begins, ends or changes, and those that begin to run without
+// being ready; how many are ready is their workload's event.
 func podTroubled() predicate.Predicate {
 	problem := func(object any) string {
-		if pod, ok := object.(*corev1.Pod); ok {
+		pod, ok := object.(*corev1.Pod)
+		if ok && health.Unready(pod) {
+			return "not ready"
+		}
+		if ok {
 			return health.PodProblem(pod)
 		}
 		return ""

@@ -9,6 +9,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -41,6 +42,9 @@ type Reconciler[T client.Object, W any] struct {
 	runner   *day2.Runner
 	reporter *reporter[T, W]
 	failures *failures
+	// retryRefused is how long a spec that an admission webhook or policy refused waits for its next
+	// try: the policy may change without an event.
+	retryRefused time.Duration
 	// leaving holds the resources, by their names, whose namespace is being deleted. There is no
 	// way back from that, so nothing is tried for them any more.
 	leaving sync.Map // types.NamespacedName -> types.UID
@@ -54,13 +58,16 @@ type Parts struct {
 	Engine   *engine.Engine
 	Lease    day2.Lease
 	Recorder events.EventRecorder
+	// RetryRefused is how long a spec that an admission webhook or policy refused waits for its next
+	// try. Default: a minute.
+	RetryRefused time.Duration
 }
 
 // New returns a Reconciler of one kind.
 func New[T client.Object, W any](kind kinds.Kind[T, W], series *metrics.Series, parts Parts) *Reconciler[T, W] {
 	return &Reconciler[T, W]{
 		kind: kind, client: parts.Client, engine: parts.Engine, runner: day2.NewRunner(parts.Lease), failures: newFailures(),
-		reporter: newReporter(kind, parts.Client, parts.Recorder, series),
+		reporter: newReporter(kind, parts.Client, parts.Recorder, series), retryRefused: cmp.Or(parts.RetryRefused, retryRefused),
 	}
 }
 
@@ -79,6 +86,9 @@ func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) 
 		r.leaving.Store(request.NamespacedName, resource.GetUID())
 		seen, err = kinds.Seen[W]{Generation: resource.GetGeneration(), Paused: seen.Paused, Deleting: true}, nil
 	}
+	if errors.Is(err, engine.ErrOwnerGone) {
+		return ctrl.Result{}, nil // the event that it is gone is on its way
+	}
 	if err != nil {
 		return r.failed(ctx, resource, seen, err)
 	}
@@ -92,7 +102,7 @@ func (r *Reconciler[T, W]) step(ctx context.Context, resource T, seen kinds.Seen
 	key := client.ObjectKeyFromObject(resource)
 	failing := r.failures.has(key)
 	if !failing {
-		if result, err = r.reporter.report(ctx, resource, seen); err != nil {
+		if resource, result, err = r.reporter.report(ctx, resource, seen); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
@@ -102,21 +112,29 @@ func (r *Reconciler[T, W]) step(ctx context.Context, resource T, seen kinds.Seen
 	}
 	r.failures.forget(key)
 	if failing {
-		if result, err = r.reporter.report(ctx, resource, seen); err != nil {
+		if _, result, err = r.reporter.report(ctx, resource, seen); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	if again := seen.Decision.LookAgain; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
-		result.RequeueAfter = again
+	for i := range seen.Parts {
+		result = sooner(result, seen.Parts[i].LookAgain)
 	}
-	return result, nil
+	return sooner(result, seen.Decision.LookAgain), nil
+}
+
+// sooner returns a result that requeues after that time at the latest; 0 is no time.
+func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
+	if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) {
+		result.RequeueAfter = after
+	}
+	return result
 }
 
 // failed reports why a resource cannot be carried out and says when to try again. What is likely to
 // pass by itself, such as a conflict with another writer, is tried again first and reported when it
 // lasts.
 func (r *Reconciler[T, W]) failed(ctx context.Context, resource T, seen kinds.Seen[W], err error) (ctrl.Result, error) {
-	failed := classify(err)
+	failed := classify(err, r.retryRefused)
 	key := client.ObjectKeyFromObject(resource)
 	if failed.transient && !r.failures.lasts(key) {
 		return ctrl.Result{}, err // retried with back-off
@@ -124,7 +142,7 @@ func (r *Reconciler[T, W]) failed(ctx context.Context, resource T, seen kinds.Se
 	seen.Failure = &kinds.Failure{Reason: failed.reason, Message: failed.Error(), Stalled: failed.stalled}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportAfter)
 	defer cancel()
-	_, reportErr := r.reporter.report(ctx, resource, seen)
+	_, _, reportErr := r.reporter.report(ctx, resource, seen)
 	switch {
 	case client.IgnoreNotFound(reportErr) != nil:
 		return ctrl.Result{}, errors.Join(err, reportErr)
@@ -167,7 +185,11 @@ func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W],
 	if err != nil {
 		return seen, err
 	}
-	seen.Seen, err = r.engine.Carry(ctx, engine.Order{Owner: owner, Plan: plan, Owned: owned, Paused: seen.Paused}, r.reporter.teller(resource))
+	before := r.kind.Summary(resource)
+	seen.Seen, err = r.engine.Carry(ctx, engine.Order{
+		Owner: owner, Plan: plan, Owned: owned, Paused: seen.Paused,
+		WasReady: before.Ready && before.Generation == seen.Generation,
+	}, r.reporter.teller(resource))
 	if errors.Is(err, engine.ErrPlanAgain) {
 		return r.pass(ctx, resource) // with the values in use
 	}
@@ -187,7 +209,10 @@ func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W],
 }
 
 func (r *Reconciler[T, W]) inputs(ctx context.Context, owner object.Owner) kinds.Inputs {
-	return kinds.Inputs{Lookup: func(kind, name string) (*unstructured.Unstructured, error) {
-		return r.engine.Lookup(ctx, owner, kind, name)
-	}}
+	return kinds.Inputs{
+		Lookup: func(kind, name string) (*unstructured.Unstructured, error) {
+			return r.engine.Lookup(ctx, owner, kind, name)
+		},
+		Pods: func(part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) },
+	}
 }

@@ -31,6 +31,8 @@ const (
 	progressEvery = 250 * time.Millisecond
 	// noteLimit is the number of bytes of an event's note that the API server takes.
 	noteLimit = 1024
+	// relatedLimit is how much of a step's text tells its event from others.
+	relatedLimit = 256
 )
 
 // reporter tells people what happened: status, events, metrics.
@@ -47,30 +49,30 @@ func newReporter[T client.Object, W any](kind kinds.Kind[T, W], c client.Client,
 	return &reporter[T, W]{kind: kind, client: c, recorder: recorder, series: series, written: map[types.NamespacedName]time.Time{}}
 }
 
-// report writes the status if a user would see a difference.
-func (r *reporter[T, W]) report(ctx context.Context, resource T, seen kinds.Seen[W]) (ctrl.Result, error) {
-	before := resource.DeepCopyObject().(T)
-	was := r.kind.Summary(before)
-	r.kind.Status(resource, seen, metav1.Now())
-	is := r.kind.Summary(resource)
+// report writes the status if a user would see a difference. It returns the resource with the status
+// that the API server has then: a pass may report twice, and the second patch must start from there.
+func (r *reporter[T, W]) report(ctx context.Context, resource T, seen kinds.Seen[W]) (T, ctrl.Result, error) {
+	reported := resource.DeepCopyObject().(T)
+	r.kind.Status(reported, seen, metav1.Now())
+	was, is := r.kind.Summary(resource), r.kind.Summary(reported)
 	key := client.ObjectKeyFromObject(resource)
 	r.series.Set(key, is.Phase, is.Parts)
-	if equality.Semantic.DeepEqual(before, resource) {
-		return ctrl.Result{}, nil
+	if equality.Semantic.DeepEqual(resource, reported) {
+		return resource, ctrl.Result{}, nil
 	}
 	onlyProgress := was.Phase == is.Phase && was.Generation == is.Generation && !is.Urgent
 	if wait := r.wait(key); wait > 0 && onlyProgress {
-		return ctrl.Result{RequeueAfter: wait}, nil
+		return resource, ctrl.Result{RequeueAfter: wait}, nil
 	}
-	if err := r.client.Status().Patch(ctx, resource, client.MergeFrom(before), client.FieldOwner(apply.FieldManager)); err != nil {
-		return ctrl.Result{}, fmt.Errorf("write the status of %s: %w", key, err)
+	if err := r.client.Status().Patch(ctx, reported, client.MergeFrom(resource), client.FieldOwner(apply.FieldManager)); err != nil {
+		return resource, ctrl.Result{}, fmt.Errorf("write the status of %s: %w", key, err)
 	}
 	metrics.StatusWrites.Inc()
 	r.mu.Lock()
 	r.written[key] = time.Now()
 	r.mu.Unlock()
-	r.announce(ctx, resource, was, is)
-	return ctrl.Result{}, nil
+	r.announce(ctx, reported, was, is)
+	return reported, ctrl.Result{}, nil
 }
 
 func (r *reporter[T, W]) wait(key types.NamespacedName) time.Duration {
@@ -86,9 +88,16 @@ func (r *reporter[T, W]) forget(key types.NamespacedName) {
 	delete(r.written, key)
 }
 
-// announce records an event when a resource becomes ready, stops being ready, or fails.
+// announce records an event when a resource becomes ready, stops being ready, fails, or is worked on.
 func (r *reporter[T, W]) announce(ctx context.Context, resource T, was, is kinds.Summary) {
 	teller := r.teller(resource)
+	if is.Doing.Step != "" && is.Doing != was.Doing {
+		teller.Tell(ctx, engine.Event{
+			Type: corev1.EventTypeNormal, Reason: is.Doing.Step, Action: "Step", Note: is.Doing.Text,
+			// Events that differ in their notes alone would be counted as one.
+			Related: r.field(resource, "status.step{"+cut(is.Doing.Text, relatedLimit)+"}"),
+		})
+	}
 	switch {
 	case is.Ready && !was.Ready:
 		if was.New {
@@ -101,13 +110,18 @@ func (r *reporter[T, W]) announce(ctx context.Context, resource T, was, is kinds
 	case is.Problem != "" && was.Problem != is.Problem:
 		event := engine.Event{Type: corev1.EventTypeWarning, Reason: is.ProblemReason, Action: "Report", Note: is.Problem}
 		if is.ProblemField != "" {
-			gvk := r.kind.GVK()
-			event.Related = &corev1.ObjectReference{
-				APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: resource.GetNamespace(), Name: resource.GetName(),
-				UID: resource.GetUID(), FieldPath: is.ProblemField,
-			}
+			event.Related = r.field(resource, is.ProblemField)
 		}
 		teller.Tell(ctx, event)
+	}
+}
+
+// field refers to a field of a resource.
+func (r *reporter[T, W]) field(resource T, path string) *corev1.ObjectReference {
+	gvk := r.kind.GVK()
+	return &corev1.ObjectReference{
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: resource.GetNamespace(), Name: resource.GetName(),
+		UID: resource.GetUID(), FieldPath: path,
 	}
 }
 

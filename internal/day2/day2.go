@@ -21,7 +21,8 @@ type Step struct {
 	// Message says what it does to what, such as "move slots 0-99 from platform-0-0 to platform-3-0".
 	Message string
 	// Do takes the step. It proves before its effect that what it acts on is still what was decided
-	// about, and it does not wait: the next pass looks at what came of it.
+	// about, and it does not wait: the next pass looks at what came of it. A step that has effects for
+	// longer than a moment asks Held before each of them.
 	Do func(ctx context.Context) error
 }
 
@@ -37,6 +38,11 @@ type Lease interface {
 // ErrNotHeld says that a step was not taken because another replica may lead.
 var ErrNotHeld = errors.New("not taken: this replica does not hold the lease, and another one may lead")
 
+// ErrAgain says that a step did not succeed for a reason that is likely to pass: what it acts on has
+// changed since it was decided, or a server did not answer. The next pass looks again, and people are
+// told when it lasts.
+var ErrAgain = errors.New("to be tried again")
+
 // Runner takes steps.
 type Runner struct{ lease Lease }
 
@@ -49,11 +55,24 @@ func (r *Runner) Run(ctx context.Context, steps []Step) error {
 		return nil
 	}
 	step := steps[0]
-	if !r.lease.Held() {
-		return fmt.Errorf("step %s (%s): %w", step.Name, step.Message, ErrNotHeld)
+	ctx = context.WithValue(ctx, leaseKey{}, r.lease)
+	err := Held(ctx)
+	if err == nil {
+		err = step.Do(ctx)
 	}
-	if err := step.Do(ctx); err != nil {
+	if err != nil {
 		return fmt.Errorf("step %s (%s): %w", step.Name, step.Message, err)
+	}
+	return nil
+}
+
+type leaseKey struct{}
+
+// Held returns ErrNotHeld when the replica that takes the step of this context may not act any more.
+// It returns nil for a context that is no step's.
+func Held(ctx context.Context) error {
+	if lease, ok := ctx.Value(leaseKey{}).(Lease); ok && !lease.Held() {
+		return ErrNotHeld
 	}
 	return nil
 }

@@ -40,3 +40,27 @@ func TestRun(t *testing.T) {
 	assert.ErrorIs(t, err, cause)
 	assert.ErrorContains(t, err, "step four (of a test)")
 }
+
+// A step that goes on for long learns that the lease is lost.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	assert.NilError(t, day2.Held(t.Context()))
+	held := fickle(true)
+	effects := 0
+	err := day2.NewRunner(&held).Run(t.Context(), []day2.Step{{Name: "long", Do: func(ctx context.Context) error {
+		for range 3 {
+			if err := day2.Held(ctx); err != nil {
+				return err
+			}
+			effects++
+			held = fickle(effects < 2)
+		}
+		return nil
+	}}})
+	assert.ErrorIs(t, err, day2.ErrNotHeld)
+	assert.Equal(t, effects, 2)
+}
+
+type fickle bool
+
+func (f *fickle) Held() bool { return bool(*f) }

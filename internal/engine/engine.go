@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/apply"
@@ -78,17 +79,22 @@ type Order struct {
 	Owned []*unstructured.Unstructured
 	// Paused: everything is looked at, nothing is written.
 	Paused bool
+	// WasReady: the owner was ready in this generation when it was looked at last. So all of its objects existed.
+	WasReady bool
 }
 
 // Carry makes the cluster follow a plan as far as that may be done now. Nothing in it waits: what
 // may be applied is applied, what is waited for is in the result, and a watch brings the next pass.
 // The errors are *RefusedError,
-// *SecretError, *PruneError, ErrPlanAgain, and those of apply; with an error, the result holds what
+// *SecretError, *PruneError, ErrPlanAgain, ErrOwnerGone, and those of apply; with an error, the result holds what
 // was seen until then.
 func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, error) {
-	p := &pass{Engine: e, owner: order.Owner, plan: order.Plan, owned: order.Owned, teller: teller}
+	p := &pass{Engine: e, owner: order.Owner, plan: order.Plan, owned: order.Owned, wasReady: order.WasReady, teller: teller}
 	if order.Paused {
 		return p.lookOnly(ctx)
+	}
+	if err := p.checkOwner(ctx); err != nil {
+		return Seen{}, err
 	}
 	if err := p.applier.CheckAdopted(ctx, p.owner, p.allPlanned()); err != nil {
 		return Seen{}, err
@@ -104,6 +110,11 @@ func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, e
 				return Seen{}, err
 			}
 			return Seen{}, &SecretError{Err: err}
+		}
+	}
+	for _, record := range p.plan.Records {
+		if err := p.applyRecord(ctx, record); err != nil {
+			return Seen{}, err
 		}
 	}
 	seen, err := p.applyParts(ctx)
@@ -123,11 +134,12 @@ type pass struct {
 	teller Teller
 	// healOnly: only what is planned as it was applied before is written.
 	healOnly bool
+	wasReady bool
 }
 
 // allPlanned returns every object of the plan.
 func (p *pass) allPlanned() []*unstructured.Unstructured {
-	planned := slices.Clone(p.plan.Secrets)
+	planned := slices.Concat(p.plan.Secrets, p.plan.Records)
 	for i := range p.plan.Parts {
 		planned = append(planned, p.plan.Parts[i].Objects...)
 	}
@@ -241,17 +253,46 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 	return err
 }
 
-// Lookup returns the owner's Secret or PersistentVolumeClaim of that name from the cache, retained
-// ones included, or nil.
+func (p *pass) applyRecord(ctx context.Context, planned *unstructured.Unstructured) error {
+	live, err := p.applier.Get(ctx, planned)
+	if err != nil {
+		return err
+	}
+	_, err = p.applier.Apply(ctx, p.owner, planned, live)
+	return err
+}
+
+// Lookup returns the owner's object of that name, of one of object.Kinds, from the cache, retained ones included, or nil.
 func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
-	wanted := object.Empty(corev1.SchemeGroupVersion.WithKind(kind))
-	wanted.SetName(name)
-	wanted.SetNamespace(owner.Namespace)
+	wanted, err := named(owner, kind, name)
+	if err != nil {
+		return nil, err
+	}
 	live, err := e.applier.Get(ctx, wanted)
 	if live == nil || err != nil || !owner.Names(live) {
 		return nil, err
 	}
 	return live, nil
+}
+
+// LookupLive asks the API server for the object of that name, whoever's it is, or nil.
+func (e *Engine) LookupLive(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
+	wanted, err := named(owner, kind, name)
+	if err != nil {
+		return nil, err
+	}
+	return e.applier.GetLive(ctx, wanted)
+}
+
+func named(owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
+	i := slices.IndexFunc(object.Kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
+	if i < 0 {
+		return nil, fmt.Errorf("look up %s %s: objects of that kind are not among those of the operator", kind, name)
+	}
+	wanted := object.Empty(object.Kinds[i])
+	wanted.SetName(name)
+	wanted.SetNamespace(owner.Namespace)
+	return wanted, nil
 }
 
 // IsNamespaceEnding reports whether an error says that the owner's namespace is being deleted.

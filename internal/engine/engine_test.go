@@ -4,12 +4,23 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
+	"d3os.com/d3os-operator/config/crd"
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -60,10 +71,11 @@ func TestNewRevision(t *testing.T) {
 func TestIsUnchangedPart(t *testing.T) {
 	t.Parallel()
 	one, two := digested(t, "1"), digested(t, "2")
-	assert.Assert(t, isUnchangedPart(one, one, false))
-	assert.Assert(t, !isUnchangedPart(two, one, true))
-	assert.Assert(t, isUnchangedPart(one, nil, true))
-	assert.Assert(t, !isUnchangedPart(one, nil, false))
+	part := &Part{}
+	assert.Assert(t, part.mayHeal(one, one, false))
+	assert.Assert(t, !part.mayHeal(two, one, true))
+	assert.Assert(t, part.mayHeal(one, nil, true))
+	assert.Assert(t, !part.mayHeal(one, nil, false))
 }
 
 func TestHasVolume(t *testing.T) {
@@ -115,5 +127,60 @@ func TestReplaced(t *testing.T) {
 		test.part.Name, test.caller.Name = "eureka", "auth"
 		seen := &Seen{Parts: []PartSeen{test.part, test.caller}}
 		assert.Equal(t, p.replaced(test.left, &seen.Parts[0], seen), test.want, name)
+	}
+}
+
+// What the garbage collector takes of an owner that is gone is not made again, though the cache still shows the owner.
+func TestOwnerThatIsGone(t *testing.T) {
+	t.Parallel()
+	owner := object.Owner{
+		GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ReplicationController"), Namespace: "ns", Name: "book", UID: "uid",
+	}
+	for name, test := range map[string]struct {
+		known string
+		live  types.UID // of the owner; none if it is gone
+		want  error
+	}{
+		"it is gone":                   {"r", "", ErrOwnerGone},
+		"it is another":                {"r", "other", ErrOwnerGone},
+		"it is there":                  {"r", "uid", errSent},
+		"it is new":                    {"", "", errSent},
+		"it has not been applied, yet": {"q", "", errSent},
+	} {
+		scheme := runtime.NewScheme()
+		assert.NilError(t, corev1.AddToScheme(scheme))
+		b := fake.NewClientBuilder().WithScheme(scheme)
+		if test.live != "" {
+			b = b.WithObjects(&corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "book", UID: test.live}})
+		}
+		c := interceptor.NewClient(b.Build(), interceptor.Funcs{
+			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+				return errSent
+			},
+		})
+		types, err := apply.NewTypes(crd.Files)
+		assert.NilError(t, err)
+		config := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}")
+		plan := &Plan{Parts: []Part{{Name: "pages", Revision: "r", Known: test.known, Objects: []*unstructured.Unstructured{config}}}}
+		_, err = New(c, apply.New(c, c, types, "1.2.3")).Carry(t.Context(), Order{Owner: owner, Plan: plan}, nil)
+		assert.ErrorIs(t, err, test.want, name)
+	}
+}
+
+var errSent = errors.New("the object was sent")
+
+// While the data of a part is in doubt, what runs is healed, but no volume is made and nothing that writes to one.
+func TestMayHealInDoubt(t *testing.T) {
+	t.Parallel()
+	for kind, made := range map[string]bool{"Service": true, "ConfigMap": true, "StatefulSet": false, "Deployment": false, "PersistentVolumeClaim": false} {
+		planned := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind}}
+		if kind == "StatefulSet" || kind == "Deployment" {
+			planned.SetAPIVersion("apps/v1")
+		}
+		for _, doubt := range []*Doubt{nil, {}, {Hold: true}} {
+			part := &Part{Doubt: doubt}
+			assert.Equal(t, part.mayHeal(planned, nil, true), made || !part.isDoubted(), "%s %v", kind, doubt)
+			assert.Assert(t, part.mayHeal(planned, planned, true), "%s %v", kind, doubt)
+		}
 	}
 }

@@ -29,15 +29,16 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 		return seen, err
 	}
 	isNew := newRevision(part, live)
-	held := isNew && (len(waitsFor) > 0 || p.healOnly)
-	if held {
+	waits := isNew && (len(waitsFor) > 0 || p.healOnly)
+	if waits {
 		seen.WaitsFor = waitsFor
 	}
+	held := waits || part.isDoubted()
 	exists := slices.ContainsFunc(live, present)
 	settled := true
 	var failure error
 	for i, planned := range part.Objects {
-		if held && !isUnchangedPart(planned, live[i], exists && !p.healOnly) {
+		if held && !part.mayHeal(planned, live[i], exists && !p.healOnly) {
 			continue
 		}
 		result, err := p.applyObject(ctx, part, planned, live[i], &seen)
@@ -48,10 +49,11 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 		live[i] = result.Object
 		settled = settled && result.Object != nil && result.Action != apply.Waiting
 	}
-	seen.Applied = !held && failure == nil
+	seen.Applied = !(isNew && held) && failure == nil
 	if err := p.judge(ctx, part, live, &seen); err != nil && failure == nil {
 		failure = err
 	}
+	seen.Notes = append(seen.Notes, part.Notes...)
 	seen.Health.Settled = seen.Health.Settled && settled && failure == nil
 	return seen, failure
 }
@@ -71,6 +73,7 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	}
 	for _, r := range refused {
 		seen.Notes = append(seen.Notes, r.Message)
+		seen.LookAgain = max(seen.LookAgain, r.Again)
 		if r.New {
 			p.teller.Tell(ctx, Event{
 				Type: corev1.EventTypeWarning, Reason: EventVolumeNotResized, Action: "Resize", Related: referTo(r.Claim), Note: r.Message,
@@ -93,7 +96,7 @@ func (p *pass) lookOnly(ctx context.Context) (Seen, error) {
 		if err != nil {
 			return seen, err
 		}
-		s := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Applied: !newRevision(part, live)}
+		s := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Applied: !newRevision(part, live), Notes: part.Notes}
 		if err := p.judge(ctx, part, live, &s); err != nil {
 			return seen, err
 		}
@@ -135,12 +138,15 @@ func newRevision(part *Part, live []*unstructured.Unstructured) bool {
 	return matching == 0
 }
 
-// isUnchangedPart reports whether an object of a part whose new revision is held back may be
+// isDoubted reports whether nothing of the part is changed, because of its data.
+func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold }
+
+// mayHeal reports whether an object of a part whose new revision is held back may be
 // written all the same: it is missing beside others that run, or it was edited without being part
-// of the new revision.
-func isUnchangedPart(planned, live *unstructured.Unstructured, running bool) bool {
+// of the new revision. While the part's data is in doubt, no volume is made and nothing that would write to one.
+func (part *Part) mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
 	if live == nil {
-		return running
+		return running && !(part.isDoubted() && (isClaim(planned) || hasPods(planned)))
 	}
 	return object.Digest(live) == object.Digest(planned)
 }
@@ -169,6 +175,9 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 		if o == nil {
 			seen.Health.AddMissing(part.Objects[i])
 		}
+	}
+	if part.Doubt != nil {
+		seen.Health.AddDoubt(part.Doubt.Culprit, part.Doubt.Hold)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -40,6 +41,19 @@ type Part struct {
 	NeedsDryRun bool
 	// RetainsData reports whether what the part stored outlives the owner.
 	RetainsData bool
+	// Notes are what a person should know of the part even while all is well.
+	Notes []string
+	// Doubt is why the part is not taken for ready, whatever its objects say; nil for none.
+	Doubt *Doubt
+}
+
+// Doubt is a doubt about the data of a part.
+type Doubt struct {
+	// Culprit is the object to look at, and why; empty while there is nothing that a person should know.
+	Culprit health.Culprit
+	// Hold reports whether the part is left as it is: what runs is not changed, and no missing volume or workload is made.
+	// Services and settings that are missing are.
+	Hold bool
 }
 
 // Finish completes the objects of a part as they were rendered: with digest and owner. The part's
@@ -63,10 +77,12 @@ func (p *Part) Finish(owner object.Owner) error {
 type Plan struct {
 	// Secrets are applied before any part.
 	Secrets []*unstructured.Unstructured
+	// Records are applied before any part, too: what has to be known of data before somebody uses it.
+	Records []*unstructured.Unstructured
 	// Parts are in an order in which each comes after those that it names in After.
 	Parts []Part
-	// Position orders what is removed: parts with a higher one go first. Nil: in any order.
-	Position func(part string) int
+	// RemovalOrder orders what is removed: parts with a higher number go first. Nil: in any order.
+	RemovalOrder func(part string) int
 	// Adopt is told of a live Secret whose planned values were generated before it was seen. It
 	// reports whether the plan has to be made again, with the values in use.
 	Adopt func(live *unstructured.Unstructured) bool
@@ -85,6 +101,8 @@ type PartSeen struct {
 	Error    string         // why it could not be applied
 	Culprit  health.Culprit // the object that Error is about
 	Notes    []string       // what a person should know even while all is well
+	// LookAgain is when to look again though nothing happened at the API server; 0 is never.
+	LookAgain time.Duration
 }
 
 // Seen is what was seen of an owner in one pass.

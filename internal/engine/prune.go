@@ -40,9 +40,9 @@ func (p *pass) prune(ctx context.Context, seen *Seen) error {
 			useless = append(useless, o)
 		}
 	}
-	if position := p.plan.Position; position != nil {
+	if order := p.plan.RemovalOrder; order != nil {
 		slices.SortStableFunc(useless, func(a, b *unstructured.Unstructured) int {
-			return position(b.GetLabels()[object.LabelComponent]) - position(a.GetLabels()[object.LabelComponent])
+			return order(b.GetLabels()[object.LabelComponent]) - order(a.GetLabels()[object.LabelComponent])
 		})
 	}
 	for _, o := range useless {
@@ -94,7 +94,7 @@ func (p *pass) leftovers() []*unstructured.Unstructured {
 		planned[object.IDOf(o)] = true
 	}
 	return slices.DeleteFunc(slices.Clone(p.owned), func(o *unstructured.Unstructured) bool {
-		return planned[object.IDOf(o)] || object.Kept(o) || o.GetDeletionTimestamp() != nil
+		return planned[object.IDOf(o)] || object.OutlivesOwner(o) || o.GetDeletionTimestamp() != nil
 	})
 }
 

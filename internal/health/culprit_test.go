@@ -136,3 +136,70 @@ func TestAMissingObjectIsNamed(t *testing.T) {
 		Ready: 1, Desired: 1, Hint: "Service auth does not exist", HintCulprit: Culprit{"Service", "auth", "Missing", "it does not exist"},
 	})
 }
+
+// The kubelet tells by turns of a program that cannot be started; it is one problem, and it names the program.
+func TestAProgramThatCannotStartIsNamed(t *testing.T) {
+	t.Parallel()
+	const (
+		message = `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: "/nope": stat /nope: no such file or directory: unknown`
+		want    = `StartError: container auth cannot start: exec: "/nope": stat /nope: no such file or directory`
+	)
+	ended := `terminated: {exitCode: 128, reason: StartError, message: '` + message + `'}`
+	for name, test := range map[string]struct{ status, want string }{
+		"waiting":        {`state: {waiting: {reason: RunContainerError, message: '` + message + `'}}`, want},
+		"ended":          {`state: {` + ended + `}`, want},
+		"backing off":    {`state: {waiting: {reason: CrashLoopBackOff, message: m}}, lastState: {` + ended + `}`, want},
+		"docker":         {`state: {waiting: {reason: ContainerCannotRun, message: 'no such file'}}`, "StartError: container auth cannot start: no such file"},
+		"without a word": {`state: {waiting: {reason: RunContainerError}}`, "StartError: container auth cannot start"},
+		"it started, and crashed": {`state: {waiting: {reason: CrashLoopBackOff, message: m}}, lastState: {terminated: {exitCode: 1, reason: Error}}`,
+			"CrashLoopBackOff: container auth ended with exit code 1 (Error)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, PodProblem(podOf(t, "{containerStatuses: [{name: auth, "+test.status+"}]}")), test.want)
+		})
+	}
+}
+
+// A StatefulSet has no condition that says why its pods are refused; that they are missing is told.
+func TestPodsThatAStatefulSetDoesNotCreate(t *testing.T) {
+	t.Parallel()
+	const text = "StatefulSet auth: 0 of 1 pods exist; `kubectl describe statefulset auth` says why the others cannot be created"
+	missing := Culprit{"StatefulSet", "auth", ReasonPodsMissing, "0 of 1 pods exist; `kubectl describe statefulset auth` says why the others cannot be created"}
+	for name, test := range map[string]struct {
+		object string
+		want   bool
+	}{
+		"none":         {statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 2}}", true},
+		"not seen yet": {statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 1}}", false},
+		"created":      {statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1}}", false},
+		"not wanted":   {statefulSet + "spec: {replicas: 0}, status: {observedGeneration: 2}}", false},
+		"going":        {`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: auth, generation: 2, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {replicas: 1}, status: {observedGeneration: 2}}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			state := Assess([]*unstructured.Unstructured{objectOf(t, test.object)}, nil)
+			assert.Equal(t, state.HintCulprit == missing, test.want, "%+v", state)
+			assert.Equal(t, state.Hint == text, test.want)
+			assert.Equal(t, state.Problem, "")
+		})
+	}
+}
+
+func TestUnready(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		status string
+		want   bool
+	}{
+		"starts":        {`{phase: Pending, conditions: [{type: Ready, status: "False"}]}`, false},
+		"runs":          {`{phase: Running, conditions: [{type: Ready, status: "False"}]}`, true},
+		"is ready":      {`{phase: Running, conditions: [{type: Ready, status: "True"}]}`, false},
+		"has a problem": {`{phase: Running, conditions: [{type: Ready, status: "False"}], containerStatuses: [{name: auth, state: {waiting: {reason: CrashLoopBackOff}}}]}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, Unready(podOf(t, test.status)), test.want)
+		})
+	}
+}

@@ -60,11 +60,20 @@ func (s *State) AddMissing(planned *unstructured.Unstructured) {
 	s.hint(Culprit{planned.GetKind(), planned.GetName(), "Missing", "it does not exist"}, fmt.Sprintf("%s %s does not exist", planned.GetKind(), planned.GetName()))
 }
 
+// AddDoubt adds a doubt that no object shows, such as one about data; an empty culprit says nothing to people. It takes the
+// place of what a pod says of itself only where it is the cause of that.
+func (s *State) AddDoubt(culprit Culprit, isCause bool) {
+	s.Settled = false
+	if culprit != (Culprit{}) && (isCause || s.Problem == "") {
+		s.problem(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
+	}
+}
+
 func (s *State) problem(culprit Culprit, text string) { s.Problem, s.Culprit = text, culprit }
 func (s *State) hint(culprit Culprit, text string)    { s.Hint, s.HintCulprit = text, culprit }
 
 func (s *State) add(object *unstructured.Unstructured) {
-	result, err := status.Compute(object)
+	result, err := compute(object)
 	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}
 	if err != nil {
 		culprit.Reason, culprit.Message = "StatusUnreadable", fmt.Sprintf("its status cannot be read: %v", err)
@@ -86,6 +95,25 @@ func (s *State) add(object *unstructured.Unstructured) {
 	s.count(object)
 }
 
+// compute is kstatus's judgement, but for a StatefulSet whose pods are replaced by whoever deletes them (OnDelete):
+// kstatus calls that one current whatever its pods are. Here it is once all pods are ready, of whichever revision.
+func compute(object *unstructured.Unstructured) (*status.Result, error) {
+	if strategy, _, _ := unstructured.NestedString(object.Object, "spec", "updateStrategy", "type"); object.GetKind() != "StatefulSet" || strategy != "OnDelete" {
+		return status.Compute(object)
+	}
+	if object.GetDeletionTimestamp() != nil {
+		return &status.Result{Status: status.TerminatingStatus, Message: "Resource scheduled for deletion"}, nil
+	}
+	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	wanted, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
+	there, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
+	ready, _, _ := unstructured.NestedInt64(object.Object, "status", "readyReplicas")
+	if observed != object.GetGeneration() || there != wanted || ready != wanted {
+		return &status.Result{Status: status.InProgressStatus, Message: fmt.Sprintf("Ready: %d/%d", ready, wanted)}, nil
+	}
+	return &status.Result{Status: status.CurrentStatus, Message: "all pods are ready"}, nil
+}
+
 // count reads the numbers of pods of a workload.
 func (s *State) count(object *unstructured.Unstructured) {
 	number := func(fields ...string) int32 {
@@ -103,6 +131,7 @@ func (s *State) count(object *unstructured.Unstructured) {
 	default:
 		return
 	}
+	s.countMissing(object, number("status", "replicas"), number("status", "observedGeneration"))
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
 		condition, _ := c.(map[string]any)
@@ -112,6 +141,21 @@ func (s *State) count(object *unstructured.Unstructured) {
 			s.problem(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
 		}
 	}
+}
+
+// ReasonPodsMissing is the reason of a StatefulSet of which not all pods exist.
+const ReasonPodsMissing = "PodsMissing"
+
+// countMissing tells of a StatefulSet that has been seen by its controller and still lacks pods. It
+// has no condition that says why: a quota, a service account or a priority class that does not exist,
+// an admission policy. Its events do.
+func (s *State) countMissing(object *unstructured.Unstructured, exist int32, observed int32) {
+	if object.GetKind() != "StatefulSet" || s.Settled || exist >= s.Desired || int64(observed) < object.GetGeneration() || object.GetDeletionTimestamp() != nil {
+		return
+	}
+	culprit := Culprit{object.GetKind(), object.GetName(), ReasonPodsMissing, fmt.Sprintf(
+		"%d of %d pods exist; `kubectl describe statefulset %s` says why the others cannot be created", exist, s.Desired, object.GetName())}
+	s.hint(culprit, fmt.Sprintf("StatefulSet %s: %s", culprit.Name, culprit.Message))
 }
 
 // blame names the first pod that does not come up; what a pod says of itself is closer to the

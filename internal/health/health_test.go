@@ -57,6 +57,10 @@ func TestPodProblem(t *testing.T) {
 		"a server that ends by itself":         {`{containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 0, reason: Completed}}}]}`, "CrashLoopBackOff: container auth keeps ending"},
 		"init container done":                  {`{initContainerStatuses: [{name: init, ready: true, state: {terminated: {exitCode: 0, reason: Completed}}}], containerStatuses: [{name: auth, ready: true, state: {running: {}}}]}`, ""},
 		"init container crashes":               {`{initContainerStatuses: [{name: init, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 2, reason: Error}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "CrashLoopBackOff: container init ended with exit code 2 (Error)"},
+		"init container that says why":         {`{initContainerStatuses: [{name: guard, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 3, reason: Error, message: '{"reason":"DataLost","message":"the volume is empty: put it back"}'}}}]}`, "DataLost: the volume is empty: put it back"},
+		"words that are no reason":             {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"no: reason","message":"m"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1 (Error)"},
+		"a reason without a message":           {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"DataLost"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1 (Error)"},
+		"a container that ended well":          {`{initContainerStatuses: [{name: guard, state: {terminated: {exitCode: 0, message: '{"reason":"DataLost","message":"m"}'}}}]}`, ""},
 		"the second container":                 {`{containerStatuses: [{name: auth, ready: true, state: {running: {}}}, {name: mesh, state: {waiting: {reason: InvalidImageName, message: m}}}]}`, "InvalidImageName: m"},
 		"evicted":                              {`{phase: Failed, reason: Evicted, message: "The node was low on resource: memory."}`, "Evicted: The node was low on resource: memory."},
 		"failed":                               {`{phase: Failed}`, "Failed"},
@@ -102,6 +106,7 @@ func objectOf(t *testing.T, text string) *unstructured.Unstructured {
 const (
 	deployment  = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: auth, generation: 2}, "
 	statefulSet = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: auth, generation: 2}, "
+	onDelete    = "spec: {updateStrategy: {type: OnDelete}, "
 	daemonSet   = "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: auth, generation: 2}, "
 	available   = `{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}`
 )
@@ -184,6 +189,30 @@ func TestOf(t *testing.T) {
 		"DaemonSet, not seen yet": {
 			daemonSet + "spec: {}, status: {observedGeneration: 1, desiredNumberScheduled: 1, currentNumberScheduled: 1, updatedNumberScheduled: 1, numberAvailable: 1, numberReady: 1}}",
 			State{Ready: 1, Desired: 1, Hint: "DaemonSet auth: DaemonSet generation is 2, but latest observed generation is 1"},
+		},
+		"StatefulSet OnDelete, up, of an older revision": {
+			statefulSet + onDelete + "replicas: 1}, status: {observedGeneration: 2, replicas: 1, readyReplicas: 1, currentRevision: a, updateRevision: b}}",
+			State{Settled: true, Ready: 1, Desired: 1},
+		},
+		"StatefulSet OnDelete, a pod not ready": {
+			statefulSet + onDelete + "replicas: 2}, status: {observedGeneration: 2, replicas: 2, readyReplicas: 1, currentRevision: a, updateRevision: a}}",
+			State{Ready: 1, Desired: 2, Hint: "StatefulSet auth: Ready: 1/2"},
+		},
+		"StatefulSet OnDelete, just created": {
+			statefulSet + onDelete + "replicas: 1}}",
+			State{Desired: 1, Hint: "StatefulSet auth: Ready: 0/1"},
+		},
+		"StatefulSet OnDelete, not seen yet": {
+			statefulSet + onDelete + "replicas: 1}, status: {observedGeneration: 1, replicas: 1, readyReplicas: 1}}",
+			State{Ready: 1, Desired: 1, Hint: "StatefulSet auth: Ready: 1/1"},
+		},
+		"StatefulSet OnDelete, scaled down": {
+			statefulSet + onDelete + "replicas: 0}, status: {observedGeneration: 2, replicas: 1, readyReplicas: 0}}",
+			State{Hint: "StatefulSet auth: Ready: 0/0"},
+		},
+		"StatefulSet OnDelete, being deleted": {
+			"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: auth, generation: 2, deletionTimestamp: 2026-01-01T00:00:00Z}, " + onDelete + "replicas: 1}, status: {observedGeneration: 2, replicas: 1, readyReplicas: 1}}",
+			State{Ready: 1, Desired: 1, Hint: "StatefulSet auth: Resource scheduled for deletion"},
 		},
 		"StatefulSet, not seen yet": {
 			statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 1, replicas: 1, currentReplicas: 1, readyReplicas: 1, currentRevision: a, updateRevision: a}}",

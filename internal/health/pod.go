@@ -4,7 +4,9 @@
 package health
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,10 +74,16 @@ func notReadySince(pod *corev1.Pod) metav1.Time {
 var starting = []string{"", "ContainerCreating", "PodInitializing"}
 
 func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) string {
+	if problem := startProblem(c); problem != "" {
+		return problem
+	}
 	if waiting := c.State.Waiting; waiting != nil && !slices.Contains(starting, waiting.Reason) && waiting.Reason != "CrashLoopBackOff" {
 		return imagePull(waiting)
 	}
 	if ended := lastEnd(c, notReadySince); ended != nil && ended.ExitCode != 0 {
+		if told := told(ended.Message); told != "" {
+			return told
+		}
 		return fmt.Sprintf("CrashLoopBackOff: container %s ended with exit code %d (%s)", c.Name, ended.ExitCode, orElse(ended.Reason, "Error"))
 	}
 	if waiting := c.State.Waiting; waiting != nil && waiting.Reason == "CrashLoopBackOff" {
@@ -83,6 +91,52 @@ func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) strin
 	}
 	return ""
 }
+
+// startErrors are the reasons of a container whose program the runtime could not start.
+var startErrors = []string{"StartError", "ContainerCannotRun", "RunContainerError"}
+
+// startProblem says which program of a container cannot be started, or nothing. The kubelet tells it
+// by turns as the reason why the container waits and as its last end; that is one problem.
+func startProblem(c corev1.ContainerStatus) string {
+	var message string
+	waiting, ended := c.State.Waiting, c.State.Terminated
+	if ended == nil && waiting != nil && waiting.Reason == "CrashLoopBackOff" {
+		ended = c.LastTerminationState.Terminated
+	}
+	switch {
+	case ended != nil && slices.Contains(startErrors, ended.Reason):
+		message = ended.Message
+	case waiting != nil && slices.Contains(startErrors, waiting.Reason):
+		message = waiting.Message
+	default:
+		return ""
+	}
+	// Before that, each layer below the kubelet says that it failed.
+	if i := strings.LastIndex(message, "exec: "); i >= 0 {
+		message = message[i:]
+	}
+	message = strings.TrimSuffix(strings.TrimSpace(message), ": unknown")
+	return strings.TrimSuffix(fmt.Sprintf("StartError: container %s cannot start: %s", c.Name, message), ": ")
+}
+
+// Unready reports whether a pod runs and is not ready: its containers have started, and a probe has
+// not succeeded yet, or no longer does.
+func Unready(pod *corev1.Pod) bool {
+	c := condition(pod, corev1.PodReady)
+	return !gone(pod) && pod.Status.Phase == corev1.PodRunning && c != nil && c.Status == corev1.ConditionFalse && PodProblem(pod) == ""
+}
+
+// told is why a container ended by its own words: a termination message that is a JSON object with a reason in one word and
+// a message, as the operator's agent writes it. Empty for any other.
+func told(message string) string {
+	var own struct{ Reason, Message string }
+	if json.Unmarshal([]byte(message), &own) != nil || own.Message == "" || !oneWord.MatchString(own.Reason) {
+		return ""
+	}
+	return own.Reason + ": " + own.Message
+}
+
+var oneWord = regexp.MustCompile(`^[A-Z][A-Za-z]{2,63}$`)
 
 // lastEnd is the end of a container that keeps the container from being ready now, or nil. A
 // crashing container is by turns terminated, waiting and running; it is one problem.

@@ -11,6 +11,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -69,12 +70,18 @@ type Watcher interface {
 
 // Inputs are what a plan may depend on besides the resource.
 type Inputs struct {
-	// Lookup returns the resource's Secret or PersistentVolumeClaim of that name, retained ones
-	// included, or nil.
+	// Lookup returns the resource's object of that name, of one of object.Kinds, retained ones included,
+	// or nil.
 	Lookup func(kind, name string) (*unstructured.Unstructured, error)
+	// LookupLive asks the API server for the object of that name, whoever's it is: nil means that there is
+	// none, while Lookup does not see what lost its labels. It costs a request.
+	LookupLive func(kind, name string) (*unstructured.Unstructured, error)
+	// Pods lists the pods of a part.
+	Pods func(part string) ([]*corev1.Pod, error)
 }
 
-// Pods are the pods of a resource, as the cache shows them: without their specs and annotations.
+// Pods are the pods of a resource, as the cache shows them: without their annotations, and of their specs
+// with nothing but the node's name.
 type Pods = day2.Pods
 
 // Decision is what a kind wants to be done.
@@ -119,9 +126,15 @@ type Summary struct {
 	Problem, ProblemReason, ProblemField string
 	// Urgent reports whether a change to this status is written at once, and not with the next one.
 	Urgent bool
+	// Doing is what is being done to the running system. An event tells of it when it changes. Empty while
+	// nothing is.
+	Doing Doing
 	// Parts reports for each part whether it is ready.
 	Parts map[string]bool
 }
+
+// Doing is a step that is being taken: its name, and what it does to what.
+type Doing struct{ Step, Text string }
 
 // Mistake is an error in a resource that only a change of the resource can mend.
 type Mistake struct {

@@ -57,10 +57,10 @@ func only(namespaces []string) map[string]cache.Config {
 	return configs
 }
 
-// slimPod keeps what the operator reads of a pod: who it belongs to and how it is.
+// slimPod keeps what the operator reads of a pod: who it belongs to, where it runs and how it is.
 func slimPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
-		pod.ManagedFields, pod.Annotations, pod.Spec = nil, nil, corev1.PodSpec{}
+		pod.ManagedFields, pod.Annotations, pod.Spec = nil, nil, corev1.PodSpec{NodeName: pod.Spec.NodeName}
 	}
 	return obj, nil
 }

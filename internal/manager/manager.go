@@ -19,9 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/config/crd"
 	helmcharts "d3os.com/d3os-operator/helm-charts"
@@ -32,6 +34,8 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/dataservice"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kube"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
@@ -49,7 +53,7 @@ const (
 // Scheme knows the kinds that the operator reads with Go types.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, dsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, dsv1.AddToScheme, redisv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("build the scheme: %w", err)
 		}
@@ -91,10 +95,30 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	if err := Register(op, platforms); err != nil {
 		return nil, err
 	}
+	if err := registerRedis(op, o.Images[imageRedis]); err != nil {
+		return nil, err
+	}
 	if err := upgradeable.SetupWithManager(op, o.SkipNameValidation); err != nil {
 		return nil, err
 	}
 	return op, nil
+}
+
+// imageRedis is the key of Options.Images for the image of Redis.
+const imageRedis = "redis"
+
+// registerRedis makes an operator carry out RedisClusters, once their CRD is installed.
+func registerRedis(op *Operator, image string) error {
+	servers := server.New(server.Options{})
+	closeAtEnd := manager.RunnableFunc(func(ctx context.Context) error {
+		<-ctx.Done()
+		servers.Close()
+		return nil
+	})
+	if err := op.Add(closeAtEnd); err != nil {
+		return fmt.Errorf("add the connections to Redis: %w", err)
+	}
+	return Register(op, rediscluster.New(op.Renderer, image, servers, op.Parts.Client, op.GetAPIReader()))
 }
 
 // NewWithoutKinds returns an operator that carries out nothing until kinds are registered.
@@ -129,11 +153,12 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	}
 	c := kube.NewClient(mgr.GetClient(), mgr.GetAPIReader())
 	applier := apply.New(c, mgr.GetAPIReader(), types, o.Version)
+	applier.RetryRefused(o.RetryRefused)
 	return &Operator{
 		Manager: mgr, Renderer: renderer, applier: applier, options: o,
 		Parts: controller.Parts{
 			Client: c, Engine: engine.New(c, applier), Lease: lease,
-			Recorder: mgr.GetEventRecorder("d3os-operator"),
+			Recorder: mgr.GetEventRecorder("d3os-operator"), RetryRefused: o.RetryRefused,
 		},
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/version"
 )
 
@@ -36,6 +37,9 @@ type Options struct {
 	Images map[string]string
 	// SkipNameValidation allows several managers in one process, as tests have.
 	SkipNameValidation bool
+	// RetryRefused is how long what an admission policy or a storage class refused waits for its next
+	// try: neither tells of its change. Default: a minute for a spec, five for the size of a volume.
+	RetryRefused time.Duration
 	// Version is the operator's own; objects carry that of the operator which wrote them.
 	Version string
 
@@ -45,7 +49,7 @@ type Options struct {
 // ParseOptions reads the command line and the environment.
 func ParseOptions(args []string) (Options, error) {
 	o := Options{
-		Images:  relatedImages(os.Environ()),
+		Images:  values.RelatedImages(os.Environ()),
 		Version: version.Version,
 		// OLM tells in WATCH_NAMESPACE which namespaces an installation is for; empty is all of them.
 		WatchNamespaces: names(os.Getenv("WATCH_NAMESPACE")),
@@ -84,24 +88,4 @@ func names(list string) (found []string) {
 		}
 	}
 	return found
-}
-
-const relatedImagePrefix = "RELATED_IMAGE_"
-
-// RelatedImage is the variable with the default image of a component, or of values.ProbeImage:
-// RELATED_IMAGE_GATEWAY_MASTER for gateway-master. Catalogs set it to mirror images.
-func RelatedImage(component string) string {
-	return relatedImagePrefix + strings.ReplaceAll(strings.ToUpper(component), "-", "_")
-}
-
-// relatedImages reads what RelatedImage names.
-func relatedImages(environ []string) map[string]string {
-	images := map[string]string{}
-	for _, variable := range environ {
-		name, image, _ := strings.Cut(variable, "=")
-		if component, ok := strings.CutPrefix(name, relatedImagePrefix); ok && image != "" {
-			images[strings.ReplaceAll(strings.ToLower(component), "_", "-")] = image
-		}
-	}
-	return images
 }

@@ -37,10 +37,10 @@ func TestRelatedImages(t *testing.T) {
 	want := map[string]string{}
 	for component := range values.DefaultImages() {
 		want[component] = "mirror.example.com/" + component
-		t.Setenv(manager.RelatedImage(component), want[component])
+		t.Setenv(values.RelatedImage(component), want[component])
 	}
 	o, err := manager.ParseOptions(nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, o.Images, want)
-	assert.Equal(t, manager.RelatedImage("gateway-master"), "RELATED_IMAGE_GATEWAY_MASTER")
+	assert.Equal(t, values.RelatedImage("gateway-master"), "RELATED_IMAGE_GATEWAY_MASTER")
 }

@@ -18,7 +18,7 @@ import (
 // test compares it with what the charts render and with the RBAC markers.
 var Kinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("Secret"),
-	corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+	ConfigMapKind,
 	ClaimKind,
 	corev1.SchemeGroupVersion.WithKind("Service"),
 	appsv1.SchemeGroupVersion.WithKind("Deployment"),
@@ -30,6 +30,9 @@ var Kinds = []schema.GroupVersionKind{
 	networkingv1.SchemeGroupVersion.WithKind("Ingress"),
 	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 }
+
+// ConfigMapKind is the kind of settings, and of what the operator remembers of data.
+var ConfigMapKind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 
 // ClaimKind is the kind of claims for volumes.
 var ClaimKind = corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")

@@ -43,8 +43,8 @@ const (
 	PolicyKeep = "keep"
 )
 
-// Kept reports whether an object outlives its owner.
-func Kept(o *unstructured.Unstructured) bool {
+// OutlivesOwner reports whether an object outlives its owner.
+func OutlivesOwner(o *unstructured.Unstructured) bool {
 	return o.GetAnnotations()[AnnotationPolicy] == PolicyKeep
 }
 
@@ -68,7 +68,7 @@ func Finish(o *unstructured.Unstructured, owner Owner) (revision string, err err
 	}
 	annotations[AnnotationDigest] = digest
 	o.SetAnnotations(annotations)
-	if !Kept(o) {
+	if !OutlivesOwner(o) {
 		o.SetOwnerReferences([]metav1.OwnerReference{owner.Reference()})
 	}
 	return revision, nil

@@ -9,15 +9,18 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/inject"
 )
 
-// FuzzRender: a text in the values of a chart is a text in its objects, whatever it is.
+// FuzzRender: a text in the values of a chart is a text in its objects and in their YAML, whatever it is: never a template,
+// nor YAML, and also where YAML refuses a character of JSON or takes it for a line break.
 func FuzzRender(f *testing.F) {
 	for _, text := range []string{
-		"{{ .Values }}", `{{ fail "x" }}`, "a\nkind: Secret", "---\na: b", "a\x00b", "\u202e", "\x7f", "\u0085", "\u2028", "\ufeff", `"`, `\`, "'", "$(A)", "${1}",
+		"{{ .Values }}", `{{ fail "x" }}`, "a\nkind: Secret", "---\na: b", "a\x00b", "\u202e", "\x7f", "\u0085", "\u009f", "\u2028", "\ufeff", "\uffff", `"`, `\`, "'", "$(A)", "${1}",
 		"true", "1", "~", "", " a ", "\t", "a: b # c", "|", "!!binary a", "\r\n", "\U0001f600",
 	} {
 		f.Add(text)
@@ -56,5 +59,12 @@ func FuzzRender(f *testing.F) {
 		assert.NilError(t, err)
 		assert.Assert(t, reflect.DeepEqual(with, again), "another rendering the second time")
 		assert.NilError(t, inject.Same(with[0], neutral[0], text))
+		for _, object := range with[0] {
+			printed, err := render.YAML(object)
+			assert.NilError(t, err)
+			read := &unstructured.Unstructured{}
+			assert.NilError(t, utilyaml.Unmarshal(printed, &read.Object))
+			assert.Assert(t, reflect.DeepEqual(read, object), "printed and read it is another")
+		}
 	})
 }

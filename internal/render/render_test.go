@@ -13,7 +13,6 @@ import (
 	"gotest.tools/v3/assert"
 	"helm.sh/helm/v3/pkg/chart"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 const kubeVersion = "v1.36.0"
@@ -125,40 +124,6 @@ status: {replicas: 5}
 			},
 		},
 	})
-}
-
-// Text of a user's is never read as a template, nor as YAML.
-func TestUserTextIsText(t *testing.T) {
-	t.Parallel()
-	text := "{{ .Release.Name }}\n---\nkind: Secret\n\" ' # {} [] & * ! | > % @ `\ttab"
-	r, err := New(kubeVersion)
-	assert.NilError(t, err)
-	objects, err := renderOne(r, "eureka", map[string]any{"env": map[string]any{"TEXT": text}, "managedBy": "d3os-operator"})
-	assert.NilError(t, err)
-	assert.Equal(t, len(objects), 2)
-	containers, _, err := unstructured.NestedSlice(objects[1].Object, "spec", "template", "spec", "containers")
-	assert.NilError(t, err)
-	env := containers[0].(map[string]any)["env"].([]any)
-	assert.DeepEqual(t, env[0], map[string]any{"name": "TEXT", "value": text})
-}
-
-// Characters that JSON has as they are, and YAML refuses or reads as line breaks, are characters.
-func TestUnprintableTextIsText(t *testing.T) {
-	t.Parallel()
-	r, err := New(kubeVersion)
-	assert.NilError(t, err)
-	for _, text := range []string{"a\x7fb", "a\u0085b", "a\u009fb", "a\u2028b", "\ufeffa", "a\uffffb", "a\x00b"} {
-		objects, err := renderOne(r, "eureka", map[string]any{"annotations": map[string]any{"note": text, text: "note"}})
-		assert.NilError(t, err, "%q", text)
-		annotations, _, err := unstructured.NestedStringMap(objects[1].Object, "spec", "template", "metadata", "annotations")
-		assert.NilError(t, err)
-		assert.DeepEqual(t, annotations, map[string]string{"note": text, text: "note"})
-		printed, err := YAML(objects[1])
-		assert.NilError(t, err, "%q", text)
-		again := &unstructured.Unstructured{}
-		assert.NilError(t, utilyaml.Unmarshal(printed, &again.Object), "%q", text)
-		assert.DeepEqual(t, again, objects[1])
-	}
 }
 
 // Parts rendered together are what they are alone, in the order in which they were asked for.

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// A change of the spec is written to the objects that it touches, once, and to no others.
+// A change of the spec is written to the objects that it touches, once, and to no others. It costs no read.
 func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -99,6 +99,12 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 		e.equal(c.what+": objects written", harness.Objects(writes), c.reaches)
 		if len(writes) != len(harness.Objects(writes)) {
 			t.Errorf("%s: %d writes for %d objects: %v", c.what, len(writes), len(harness.Objects(writes)), writes)
+		}
+		if reads := op.Since(mark, harness.Sent.Reads); len(reads) > 0 {
+			t.Errorf("%s: %v", c.what, reads)
+		}
+		if statuses := op.Since(mark, harness.Sent.WritesStatus); len(statuses) > 3+2*len(c.reaches) {
+			t.Errorf("%s: %d status writes", c.what, len(statuses))
 		}
 		after := versions(e.made())
 		for _, id := range c.reaches {

@@ -79,36 +79,3 @@ func (e *env) reconciledSince(before float64, n int) error {
 	done := e.reconciled() - before
 	return unless(done >= float64(n), fmt.Sprintf("%v of %d reconciliations", done, n))
 }
-
-// A change costs the writes that it needs, a few status writes and no read.
-func TestChangeCosts(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		change fields
-		writes int
-	}{
-		{"image", fields{"auth": fields{"image": "registry.example/auth:v2"}}, 1},
-		{"scale", fields{"proxy": fields{"replica": 3}}, 1},
-		{"scale beyond one, which gives a disruption budget", fields{"auth": fields{"replica": 2}}, 2},
-		{"removed variable", fields{"auth": fields{"env": fields{"ONE": nil}}}, 1},
-		{"port", fields{"web": fields{"port": 8080}}, 3},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			e := parallel(t)
-			op := e.Start()
-			name := e.CreateReady(small(fields{"auth": fields{"env": fields{"ONE": "1", "TWO": "2"}}, "proxy": fields{"replica": 2}}))
-			mark := op.Mark()
-			e.ChangeReady(name, c.change)
-			e.never("more is written than needed", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > c.writes })
-			if n := len(op.Since(mark, harness.Sent.WritesObject)); n != c.writes {
-				t.Errorf("%d object writes", n)
-			}
-			if writes := op.Since(mark, harness.Sent.WritesStatus); len(writes) > 3 {
-				t.Errorf("%d status writes", len(writes))
-			}
-			e.equal("reads", asText(op.Since(mark, harness.Sent.Reads)), nil)
-			e.Ready(name)
-		})
-	}
-}

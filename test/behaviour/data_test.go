@@ -27,7 +27,7 @@ func TestDataOutlivesTheDataService(t *testing.T) {
 	op.Stop()
 	e.remove(name)
 	e.Until("pods go", func() error { return unless(len(harness.Every[*corev1.Pod](e.Journal)) == 0, "some are still there") })
-	e.equal("what is left", e.left(), []string{"PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"})
+	e.equal("what is left", e.left(), []string{"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"})
 	e.Start()
 	e.CreateReady(small())
 	e.sameData(claim, password)
@@ -67,7 +67,7 @@ func TestRetentionChanges(t *testing.T) {
 			e.remove(name)
 			var want []string
 			if c.to == "Retain" {
-				want = []string{"PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"}
+				want = []string{"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"}
 				e.Until("pods go", func() error { return unless(len(harness.Every[*corev1.Pod](e.Journal)) == 0, "some are still there") })
 			}
 			e.Until("what is left", func() error { return saying(harness.Difference(e.left(), want)) })

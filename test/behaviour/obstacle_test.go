@@ -5,78 +5,99 @@ package behaviour_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
 )
 
-func (e *env) quota(name corev1.ResourceName, n string) *corev1.ResourceQuota {
+// soon makes an operator try again after a second what was refused by something whose change it does not see.
+func soon(_ *rest.Config, o *manager.Options) { o.RetryRefused = time.Second }
+
+// forbid lets the API server refuse Deployments of the namespace with an image, and returns what undoes that. Each returns when
+// the API server has taken it up.
+func (e *env) forbid(image string) (policy string, allow func()) {
 	e.Helper()
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "limit", Namespace: e.Namespace},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{name: resource.MustParse(n)}},
+	name := "no-image-" + e.Namespace
+	rule := admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+		Rule:       admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
 	}
-	e.Must(api.Create(e.Ctx, quota))
-	e.Until("the quota is in force", func() error {
-		e.Must(api.Get(e.Ctx, client.ObjectKeyFromObject(quota), quota))
-		return unless(len(quota.Status.Hard) == 1, "it is not")
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			MatchResources: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: e.Namespace}},
+			},
+		},
+	}
+	e.Must(api.Create(e.Ctx, &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: binding.ObjectMeta,
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rule}}},
+			Validations: []admissionv1.Validation{{
+				Expression: "!object.spec.template.spec.containers.exists(c, c.image == '" + image + "')", Message: "that image is not allowed",
+			}},
+		},
+	}))
+	e.Must(api.Create(e.Ctx, binding))
+	e.Cleanup(func() {
+		e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, binding)))
+		e.Must(api.Delete(e.Ctx, &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	})
-	return quota
+	inForce := func(want bool) {
+		e.Until("the API server follows the policy", func() error {
+			d := harness.Lookup[*appsv1.Deployment](e.Journal, "auth").DeepCopy()
+			d.Spec.Template.Spec.Containers[0].Image, d.ResourceVersion = image, ""
+			err := api.Update(e.Ctx, d, client.DryRunAll)
+			return unless((err != nil) == want, fmt.Sprint("its answer is ", err))
+		})
+	}
+	inForce(true)
+	return name, func() {
+		e.Must(api.Delete(e.Ctx, binding))
+		inForce(false)
+	}
 }
 
-// A quota that keeps pods out is named, nothing is tried over and over, and room heals it.
-func TestQuotaOfPods(t *testing.T) {
-	e := parallel(t)
-	op := e.Start()
-	quota := e.quota(corev1.ResourcePods, "3")
-	name := e.Create(small())
-	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonComponentFailing, "FailedCreate", "exceeded quota", "pods=3")
-	mark := op.Mark()
-	e.never("writes go on", func() bool { return len(op.Since(mark, harness.Sent.Writes)) > 5 })
-	e.equal("objects written", harness.Objects(op.Since(0, harness.Sent.WritesObject)), harness.IDs(e.made()))
-	e.Must(api.Delete(e.Ctx, quota))
-	e.Ready(name)
-}
-
-// A quota that keeps objects out is named, with the object; room heals it.
-func TestQuotaOfObjects(t *testing.T) {
-	e := parallel(t)
-	op := e.Start()
-	quota := e.quota("count/services", "4")
-	name := e.Create(small())
-	e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonApplyFailed, "Service", "exceeded quota", "count/services=4")
-	e.never("writes go on", func() bool { return len(op.Since(0, harness.Sent.WritesStatus)) > 15 })
-	e.Must(api.Delete(e.Ctx, quota))
-	e.Ready(name)
-}
-
-// A namespace that goes takes everything along; the operator does not fight it.
-func TestNamespaceGoes(t *testing.T) {
-	e := parallel(t)
-	op := e.Start()
-	name := e.CreateReady(small())
-	mark := op.Mark()
-	e.Must(api.Delete(e.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}}))
-	e.Until("workloads go", func() error {
-		for _, object := range e.owned(name) {
-			if _, ok := object.(*appsv1.Deployment); ok {
-				return fmt.Errorf("%s is still there", harness.IDOf(object))
+// What an admission policy refuses is named with the policy, and that it may pass; the other components run on. The operator
+// gets over it without an event when the policy changes: it tries again after a while, whether a dry run found it or the write.
+func TestAdmissionPolicyThatRefuses(t *testing.T) {
+	t.Parallel()
+	const image = "registry.example/refused:v1"
+	for name, c := range map[string]struct {
+		auth   fields
+		reason string
+		says   string
+	}{
+		"in a dry run": {fields{"sidecars": []any{fields{"name": "more", "image": image}}}, dsv1.ReasonInvalidSpec, "tried again every 1s, as the policy may change"},
+		"in a write":   {fields{"image": image}, dsv1.ReasonApplyFailed, "Deployment"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := parallel(t)
+			op := e.Start(soon)
+			ds := e.CreateReady(small())
+			policy, allow := e.forbid(image)
+			e.Change(ds, fields{"auth": c.auth})
+			e.condition(ds, dsv1.ConditionDegraded, metav1.ConditionTrue, c.reason, "auth", policy, "that image is not allowed", c.says)
+			e.never("writes go on", func() bool { return len(op.Since(0, harness.Sent.WritesStatus)) > 20 })
+			allow()
+			e.Ready(ds)
+			has := func(c corev1.Container) bool { return c.Image == image }
+			if pods := e.pods("auth"); len(pods) == 0 || !slices.ContainsFunc(pods[0].Spec.Containers, has) {
+				t.Error("auth does not run the image that is allowed now")
 			}
-		}
-		return nil
-	})
-	e.never("more than 20 attempts to write", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > 20 })
-	if writes := op.Since(mark, harness.Sent.WritesObject); len(writes) > 20 {
-		t.Errorf("%d attempts to write, the first: %v", len(writes), writes[:10])
-	}
-	if writes := op.Since(mark, harness.Sent.WritesStatus); len(writes) > 10 {
-		t.Errorf("%d status writes", len(writes))
+		})
 	}
 }

@@ -138,8 +138,9 @@ func TestDependsOn(t *testing.T) {
 	e.ChangeReady(name, fields{"proxy": fields{"image": nil}})
 }
 
-// A spec that contradicts itself is named, changes nothing, and what ran keeps running.
-func TestContradictionChangesNothing(t *testing.T) {
+// A spec that contradicts itself, or that the API server would refuse, is named with its path and changes nothing, also of
+// other components; what ran keeps running.
+func TestMistakeChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -156,6 +157,11 @@ func TestContradictionChangesNothing(t *testing.T) {
 			[]string{"spec.auth.dependsOn", "gateway-web", "not declared"}},
 		{"two of one name", fields{"auth": fields{"name": "proxy"}}, fields{"auth": fields{"name": nil}},
 			[]string{"spec.proxy.name", "proxy", "spec.auth"}},
+		{"a value that only the API server judges",
+			fields{"auth": fields{"sidecars": []any{fields{"name": "more", "image": "registry.example/more:v1", "ports": []any{fields{"containerPort": 99999}}}}}},
+			fields{"auth": fields{"sidecars": nil}}, []string{"spec.auth", "spec.template.spec.containers[1].ports[0].containerPort"}},
+		{"an overlay that the API server refuses", fields{"auth": fields{"podTemplate": fields{"spec": fields{"dnsPolicy": "Sometimes"}}}},
+			fields{"auth": fields{"podTemplate": nil}}, []string{"spec.auth", "spec.template.spec.dnsPolicy"}},
 		{"name of another's object", fields{"auth": fields{"name": "web-template"}}, fields{"auth": fields{"name": nil}},
 			[]string{"spec.web.name", "ConfigMap web-template"}},
 	} {

@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/test/harness"
@@ -113,6 +114,22 @@ func TestVolumeThatCannotGrow(t *testing.T) {
 			e.sameData(claim, password)
 		})
 	}
+}
+
+// A volume grows when its class is changed to allow that, though no event tells the operator.
+func TestVolumeThatMayGrowLater(t *testing.T) {
+	e := parallel(t)
+	e.Start(soon)
+	name := e.CreateReady(small(databaseOnly, fields{"mysql": fields{"storage": fields{"size": "5Gi", "storageClassName": e.rigidClass()}}}))
+	e.ChangeReady(name, fields{"mysql": fields{"storage": fields{"size": "20Gi"}}})
+	e.Until("it is told", func() error { return unless(e.told("VolumeNotResized") > 0, "it is not") })
+	e.Must(api.Patch(e.Ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "rigid-" + e.Namespace}},
+		client.RawPatch(types.MergePatchType, []byte(`{"allowVolumeExpansion": true}`))))
+	e.Until("the volume is asked to grow", func() error {
+		size := e.claim().Spec.Resources.Requests[corev1.ResourceStorage]
+		return unless(size.String() == "20Gi", "it has "+size.String())
+	})
+	e.Until("the note goes", func() error { return saying(e.noteOf(name, "mysql")) })
 }
 
 // A new DataService takes up a retained volume that is smaller than it asks for and cannot grow.

@@ -51,7 +51,7 @@ func TestSample(t *testing.T) {
 	e.equal("Deployments", names[*appsv1.Deployment](e), append([]string{"eureka", "uuc-probe"}, services...))
 	e.equal("Services", names[*corev1.Service](e), append([]string{"mysql-dataservice", "eureka", "uuc"}, services...))
 	e.equal("ConfigMaps", names[*corev1.ConfigMap](e),
-		append([]string{"mysql-dataservice", "mysql-dataservice-init", "trd-adapter-py", "web-template"}, services...))
+		append([]string{"mysql-dataservice", "mysql-dataservice-data", "mysql-dataservice-init", "trd-adapter-py", "web-template"}, services...))
 	e.equal("Secrets", names[*corev1.Secret](e), []string{"mysql-dataservice-credentials", "dataservice-sample-platform"})
 	if web := harness.Lookup[*corev1.Service](e.Journal, "web"); web.Spec.Type != corev1.ServiceTypeNodePort || web.Spec.Ports[0].NodePort != 30180 {
 		t.Errorf("web is a Service of type %s with node port %d", web.Spec.Type, web.Spec.Ports[0].NodePort)
@@ -65,7 +65,7 @@ func TestSample(t *testing.T) {
 	here := func(is func(harness.Sent) bool) []harness.Sent {
 		return op.Since(mark, func(r harness.Sent) bool { return is(r) && (r.Namespace == e.Namespace || r.Namespace == "") })
 	}
-	const all = 1 + 11 + 12 + 13 + 2
+	const all = 1 + 11 + 12 + 14 + 2
 	e.equal("objects written", harness.Objects(here(harness.Sent.WritesObject)), harness.IDs(e.made()))
 	if n := len(here(harness.Sent.WritesObject)); n != all {
 		t.Errorf("%d writes for %d objects: %v", n, all, here(harness.Sent.WritesObject))

@@ -83,21 +83,6 @@ func TestAutoscaling(t *testing.T) {
 	e.rests(op)
 }
 
-// What the spec says of the number of pods holds against kubectl scale.
-func TestScalingByHandIsUndone(t *testing.T) {
-	e := parallel(t)
-	op := e.Start()
-	name := e.CreateReady(alike(fields{"web": fields{"replica": 2}}))
-	for _, replicas := range []int32{5, 0} {
-		requests := op.Mark()
-		e.scale("web", replicas)
-		e.Until("the pods of replica", func() error { return e.hasPods("web", 2) })
-		e.Ready(name)
-		e.rests(op)
-		e.equal(fmt.Sprintf("written after scaling to %d", replicas), harness.Objects(op.Since(requests, harness.Sent.WritesObject)), []string{"Deployment/web"})
-	}
-}
-
 // A cron job that somebody suspends goes on.
 func TestSuspendedByHandIsUndone(t *testing.T) {
 	e := parallel(t)

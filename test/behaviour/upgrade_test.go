@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -146,4 +147,31 @@ func TestTakingObjectsBackFromANewerOperator(t *testing.T) {
 	if writer := harness.Lookup[*appsv1.Deployment](e.Journal, "auth").Annotations[object.AnnotationWriter]; writer != "1.0.0" {
 		t.Errorf("auth was written by %q", writer)
 	}
+}
+
+// A newer operator may make objects of a kind that this one does not know. This one sees no newer writer in them and goes on;
+// it neither changes nor removes them, and they go with the DataService.
+func TestObjectOfAKindOfANewerOperator(t *testing.T) {
+	e := parallel(t)
+	e.Start(ofVersion("0.3.0"))
+	name := e.CreateReady(small())
+	proxy := harness.Lookup[*appsv1.Deployment](e.Journal, "proxy")
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Namespace: e.Namespace, Name: "proxy", Labels: proxy.Labels, OwnerReferences: proxy.OwnerReferences,
+		Annotations: map[string]string{object.AnnotationWriter: "9.0.0", object.AnnotationDigest: "of another plan"},
+	}}
+	e.Must(api.Create(e.Ctx, account))
+	e.ChangeReady(name, fields{"proxy": fields{"image": "registry.example/proxy:v2"}})
+	e.ChangeReady(name, fields{"proxy": nil})
+	e.Until("proxy goes", func() error {
+		return unless(harness.Lookup[*appsv1.Deployment](e.Journal, "proxy") == nil, "it is still there")
+	})
+	e.never("the object is touched", func() bool {
+		return get(e, &corev1.ServiceAccount{}, "proxy").ResourceVersion != account.ResourceVersion
+	})
+	e.remove(name)
+	e.Until("the object goes with the DataService", func() error {
+		err := api.Get(e.Ctx, client.ObjectKeyFromObject(account), account)
+		return unless(apierrors.IsNotFound(err), "it is still there")
+	})
 }

@@ -98,7 +98,7 @@ func TestDataOutlivesEachChangeOfKind(t *testing.T) {
 			e.remove(ds)
 			var want []string
 			if steps[len(steps)-1].retention == "Retain" {
-				want = []string{"PersistentVolumeClaim/" + dataClaim, "Secret/mysql-dataservice-credentials"}
+				want = []string{"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/" + dataClaim, "Secret/mysql-dataservice-credentials"}
 				e.Until("pods go", func() error { return unless(len(harness.Every[*corev1.Pod](e.Journal)) == 0, "some are still there") })
 			}
 			e.Until("what is left", func() error { return saying(harness.Difference(e.left(), want)) })

@@ -34,6 +34,7 @@ func (l latency) run(ctx context.Context, b *bench) error {
 		return err
 	}
 	ds, err := b.one(ctx)
+	start := time.Now()
 	if err == nil {
 		err = b.create(ctx, ds)
 	}
@@ -41,7 +42,7 @@ func (l latency) run(ctx context.Context, b *bench) error {
 		err = b.awaitReady(ctx, ds)
 	}
 	if err == nil {
-		err = l.measure(ctx, o, ds)
+		err = l.measure(ctx, o, ds, time.Since(start))
 	}
 	if err = errors.Join(err, o.stop()); err != nil {
 		return err
@@ -49,7 +50,7 @@ func (l latency) run(ctx context.Context, b *bench) error {
 	return b.removeOne(ctx, ds)
 }
 
-func (l latency) measure(ctx context.Context, o *operator, ds *dsv1.DataService) error {
+func (l latency) measure(ctx context.Context, o *operator, ds *dsv1.DataService, created time.Duration) error {
 	b := o.bench
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -73,6 +74,7 @@ func (l latency) measure(ctx context.Context, o *operator, ds *dsv1.DataService)
 	t := b.report.table("FROM", "TO", "MEDIAN ms", "95% ms", "LONGEST ms")
 	heal := spread(back)
 	heal[2], _ = b.report.check("heal of a deleted Deployment, longest, ms", milliseconds(longest(back)), atMost(healMilliseconds))
+	t.row(append([]string{"DataService created, once", "status Ready"}, spread([]time.Duration{created})...)...)
 	t.row(append([]string{"Deployment deleted", "request sent"}, spread(sent)...)...)
 	t.row(append([]string{"Deployment deleted", "a watch sees it again"}, heal...)...)
 	t.row(append([]string{"image changed", "request sent"}, spread(changed)...)...)

@@ -59,14 +59,12 @@ type section struct {
 	asked       bool // runs only when -only names it
 }
 
-// sections in the order in which they run: scale goes on with what throughput left behind.
+// sections in the order in which they run: memory goes on with what scale left behind.
 var sections = []section{
 	{"render", "Render one whole DataService", renderTime{}.run, false},
 	{"requests", "Requests for one DataService", requests{}.run, false},
-	{"ready", "From apply to Ready, one DataService", ready{}.run, false},
 	{"latency", "Latency, one DataService", latency{}.run, false},
-	{"throughput", "Throughput, many DataServices at once", throughput{}.run, false},
-	{"scale", "Requests for many DataServices", scale{}.run, false},
+	{"scale", "Many DataServices at once", scale{}.run, false},
 	{"memory", "Memory and CPU of the operator as a process of its own", memory{}.run, false},
 	{"author", "One author, one large DataService, many updates", author{}.run, false},
 	{"load", "Load: create, change, restart beside, delete", load{}.run, true},

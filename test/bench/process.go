@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,7 +21,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // process is the operator as a process of its own.
@@ -69,12 +68,9 @@ func (b *bench) startProcess(ctx context.Context, environ ...string) (*process, 
 }
 
 func (p *process) start(ctx context.Context, b *bench, environ []string) error {
-	binary := filepath.Join(p.dir, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, ".") // as it is released
-	build.Dir = cluster.Root()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the operator: %w\n%s", err, out)
+	binary, err := harness.Build(ctx, p.dir)
+	if err != nil {
+		return err
 	}
 	addresses, err := freeAddresses(2)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
@@ -79,6 +81,14 @@ func (r *renderTime) change() error {
 
 // plan plans the sample.
 func (r *renderTime) plan() error {
-	_, _, err := makePlan(r.planner, r.keeper, r.ds)
+	graph, err := r.planner.Graph(r.ds)
+	if err != nil {
+		return err
+	}
+	secrets, err := r.keeper.Plan(r.ds, graph, func(string, string) (*unstructured.Unstructured, error) { return nil, nil })
+	if err != nil {
+		return err
+	}
+	_, err = r.planner.Make(r.ds, graph, secrets.Credentials)
 	return err
 }

@@ -64,21 +64,18 @@ func (t *table) flush() { _ = t.w.Flush() } // to standard output
 
 // bound is the range that a number should lie in.
 type bound struct {
-	relation string // "=", "<=" or ">="
+	relation string // "=" or "<="
 	limit    float64
 }
 
 func exactly(n int) *bound      { return &bound{"=", float64(n)} }
 func atMost(n float64) *bound   { return &bound{"<=", n} }
-func atLeast(n float64) *bound  { return &bound{">=", n} }
 func (b *bound) String() string { return b.relation + " " + number(b.limit) }
 
 func (b *bound) holds(n float64) bool {
 	switch b.relation {
 	case "<=":
 		return n <= b.limit
-	case ">=":
-		return n >= b.limit
 	default:
 		return n == b.limit
 	}
@@ -108,7 +105,7 @@ func (r *report) totals(took time.Duration) {
 	}
 	t.row("all, with set-up", number(took.Seconds()), number(cpu))
 	t.flush()
-	r.note("CPU is this process's: the operator, the plain client and the benchmark, not the cluster.")
+	r.note("CPU is this process's: the operator and the benchmark, not the cluster.")
 	r.note("")
 	t = r.table("CASES", "PASSED", "FAILED", "SEEDS")
 	t.row(fmt.Sprint(r.checked), fmt.Sprint(r.checked-len(r.outside)), fmt.Sprint(len(r.outside)), "none: nothing is random")

@@ -19,18 +19,9 @@ const resyncMany = 5 * time.Second
 type scale struct{}
 
 func (s scale) run(ctx context.Context, b *bench) error {
-	if len(b.fleet) < b.scale {
-		o, err := b.startOperator(ctx, nil)
-		if err != nil {
-			return err
-		}
-		err = b.grow(ctx, b.scale)
-		if err == nil {
-			err = o.traffic.quiet(ctx, settled)
-		}
-		if err = errors.Join(err, o.stop()); err != nil {
-			return err
-		}
+	created, took, err := s.create(ctx, b)
+	if err != nil {
+		return err
 	}
 	t := b.report.tallies()
 	restart := b.report.table("RUN", "CACHE SYNCED AFTER ms", "ALL LOOKED AT AFTER ms")
@@ -47,12 +38,30 @@ func (s scale) run(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
+	t.add(fmt.Sprintf("create %d", len(b.fleet)), created, bounds{writes: exactly(b.scale * b.objects)})
 	t.add(fmt.Sprintf("operator restart, %d healthy", len(b.fleet)), worst(all), none)
 	t.add(fmt.Sprintf("%d resyncs of %d at rest", resyncRounds, len(b.fleet)), resync, none)
 	t.flush()
-	b.report.note("")
+	b.report.note("\nAll were ready after %s s: %s objects a second.", number(took.Seconds()), number(float64(b.scale*b.objects)/took.Seconds()))
 	restart.flush()
 	return nil
+}
+
+// create declares all of them at once; they stay.
+func (scale) create(ctx context.Context, b *bench) (seen tally, took time.Duration, err error) {
+	if err := b.removeAll(ctx); err != nil {
+		return seen, 0, err
+	}
+	o, err := b.startOperator(ctx, nil)
+	if err != nil {
+		return seen, 0, err
+	}
+	start := time.Now()
+	if err = b.grow(ctx, b.scale); err == nil {
+		took = time.Since(start)
+		seen, err = o.tally(ctx)
+	}
+	return seen, took, errors.Join(err, o.stop())
 }
 
 func (scale) restart(ctx context.Context, b *bench) (seen tally, synced, looked time.Duration, err error) {

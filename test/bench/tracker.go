@@ -26,43 +26,26 @@ type tracker struct {
 // key is the key of an object in a tracker.
 func key(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// startTracker watches kinds, given as empty objects by name, until the context ends.
+// startTracker watches kinds, given as empty objects by name, until the context ends. It returns when the present is known.
 func startTracker(ctx context.Context, config *rest.Config, options cache.Options, kinds map[string]client.Object) (*tracker, error) {
 	t := &tracker{objects: map[string]client.Object{}}
 	options.DefaultTransform = cache.TransformStripManagedFields()
-	err := inform(ctx, config, options, kinds, func(kind string, object client.Object, gone bool) {
-		k := key(kind, object.GetNamespace(), object.GetName())
-		t.mu.Lock()
-		if gone {
-			delete(t.objects, k)
-		} else {
-			t.objects[k] = object
-		}
-		t.mu.Unlock()
-		t.news.Raise()
-	})
-	return t, err
-}
-
-// inform calls back for every change of some kinds, and returns when the present is known.
-func inform(ctx context.Context, config *rest.Config, options cache.Options, kinds map[string]client.Object,
-	changed func(kind string, object client.Object, gone bool)) error {
 	c, err := cache.New(config, options)
 	if err != nil {
-		return fmt.Errorf("set up a watch: %w", err)
+		return nil, fmt.Errorf("set up a watch: %w", err)
 	}
 	var synced []toolscache.InformerSynced
 	for kind, empty := range kinds {
 		informer, err := c.GetInformer(ctx, empty, cache.BlockUntilSynced(false))
 		if err != nil {
-			return fmt.Errorf("watch %s: %w", kind, err)
+			return nil, fmt.Errorf("watch %s: %w", kind, err)
 		}
 		handle := func(object any, gone bool) {
 			if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 				object = last.Obj
 			}
 			if o, ok := object.(client.Object); ok {
-				changed(kind, o, gone)
+				t.saw(key(kind, o.GetNamespace(), o.GetName()), o, gone)
 			}
 		}
 		registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -71,15 +54,26 @@ func inform(ctx context.Context, config *rest.Config, options cache.Options, kin
 			DeleteFunc: func(object any) { handle(object, true) },
 		})
 		if err != nil {
-			return fmt.Errorf("watch %s: %w", kind, err)
+			return nil, fmt.Errorf("watch %s: %w", kind, err)
 		}
 		synced = append(synced, registration.HasSynced)
 	}
 	go func() { _ = c.Start(ctx) }() // it ends with the context
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
-		return fmt.Errorf("the watches did not start: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("the watches did not start: %w", context.Cause(ctx))
 	}
-	return nil
+	return t, nil
+}
+
+func (t *tracker) saw(key string, object client.Object, gone bool) {
+	t.mu.Lock()
+	if gone {
+		delete(t.objects, key)
+	} else {
+		t.objects[key] = object
+	}
+	t.mu.Unlock()
+	t.news.Raise()
 }
 
 // await waits until nothing is missing from the objects, which it must not keep or change.

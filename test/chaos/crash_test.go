@@ -6,7 +6,6 @@
 package chaos_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/test/chaos/fault"
-	"d3os.com/d3os-operator/test/harness"
 )
 
 // seed chooses what is tried unless CHAOS=full (CHAOS_SEED).
@@ -32,52 +30,14 @@ const (
 	chosenAnswers = 1
 )
 
-// point is one write of a scenario.
-type point struct {
-	verb, resource, object string
-	nth                    int // of that verb and object
-}
-
-func (p point) String() string {
-	name := p.verb + "-" + p.resource + "-" + p.object
-	if p.status() {
-		name = "status"
-	}
-	return fmt.Sprintf("%s-%d", name, p.nth)
-}
-
-func (p point) status() bool { return p.resource == "dataservices/status" }
-
-func (p point) is(r harness.Request) bool {
-	return r.Verb == p.verb && r.Resource == p.resource && r.Name == p.object
-}
-
-// rule lets something happen to that write.
-func (p point) rule(do fault.Action) *fault.Rule {
-	return &fault.Rule{When: p.is, Skip: p.nth - 1, Times: 1, Do: do}
-}
-
-// points returns every write of a run.
-func points(requests []harness.Sent) []point {
-	var found []point
-	seen := map[point]int{}
-	for _, r := range requests {
-		p := point{verb: r.Verb, resource: r.Resource, object: r.Name}
-		seen[p]++
-		p.nth = seen[p]
-		found = append(found, p)
-	}
-	return found
-}
-
 // points returns the writes at which the scenario is disturbed. Repeated ones, which not every run
 // has, are left to CHAOS=full where they are not the point of it.
-func (sc *scenario) points(base *baseline, m mode) []point {
-	all := points(base.writes)
+func (sc *scenario) points(base *baseline, m mode) []fault.Point {
+	all := fault.Points(base.writes)
 	if full {
 		return all
 	}
-	all = slices.DeleteFunc(all, func(p point) bool { return p.nth > 1 && (p.status() || !sc.repeats) })
+	all = slices.DeleteFunc(all, func(p fault.Point) bool { return p.Nth > 1 && (p.Status() || !sc.repeats) })
 	n := chosenAnswers
 	switch {
 	case m.crash && slices.Contains(everyWrite, sc.name):
@@ -136,12 +96,12 @@ func TestCrash(t *testing.T) {
 }
 
 // disturb runs the scenario and lets something happen at one of its writes.
-func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p point) {
+func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p fault.Point) {
 	missed := results.count(t, sc.name, m.name, m.crash)
 	s := newStage(t)
 	op := s.start()
 	sc.prepare(s)
-	rule := p.rule(m.do)
+	rule := p.Rule(m.do)
 	op.Rule(rule)
 	sc.act(s)
 	s.Until("the write, or the end", func() error {
@@ -152,7 +112,7 @@ func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p point) {
 	})
 	op.Clear() // or it could meet the write later, with nobody to take over
 	switch {
-	case op.Hits(rule) == 0 && (p.status() || p.nth > 1):
+	case op.Hits(rule) == 0 && (p.Status() || p.Nth > 1):
 		missed() // the status is written, and a refused write repeated, as often as the moment asks for
 	case op.Hits(rule) == 0:
 		s.Fatalf("the write %s, which a run without faults has, did not happen", p)

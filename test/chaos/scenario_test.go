@@ -94,7 +94,7 @@ func leaves(ids ...string) func(oracle.State) error {
 	}
 }
 
-var retained = []string{"PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"}
+var retained = []string{"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"}
 
 func remove(s *scene) {
 	s.Helper()

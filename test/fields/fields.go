@@ -3,7 +3,7 @@
 
 // Package fields is a table of changes of a DataService, one for every field of its spec and
 // more where a field has several meanings. Its own test holds the manifests of each change
-// against a golden file; test/behaviour makes the same changes on a running DataService.
+// against a golden file. test/transitions changes every property of a running DataService.
 package fields
 
 import (
@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"path"
 	"reflect"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -140,27 +139,8 @@ func (c *Case) Changed() (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	merge(spec, patch)
+	Merge(spec, patch)
 	return ds, nil
-}
-
-// Patch returns the changes of cases of one base, which have no field in common, as a JSON
-// merge patch of the whole resource.
-func Patch(cases []Case) ([]byte, error) {
-	all := map[string]any{}
-	for i := range cases {
-		changed, err := cases[i].Changed()
-		if err != nil {
-			return nil, err
-		}
-		for part, change := range cases[i].Set {
-			if _, isMap := change.(map[string]any); isMap && slices.Contains(named, part) {
-				change, _, _ = unstructured.NestedSlice(changed.Object, "spec", part)
-			}
-			all[part] = change
-		}
-	}
-	return json.Marshal(map[string]any{"spec": all})
 }
 
 // named are the lists of the spec whose items have names.
@@ -180,8 +160,8 @@ func plain(patch map[string]any) (map[string]any, error) {
 	return spec, nil
 }
 
-// merge applies a JSON merge patch; a map for a list changes the items of these names.
-func merge(to, patch map[string]any) {
+// Merge applies a JSON merge patch; a map for a list changes the items of these names.
+func Merge(to, patch map[string]any) {
 	for key, value := range patch {
 		change, isMap := value.(map[string]any)
 		old, _ := to[key].(map[string]any)
@@ -194,14 +174,14 @@ func merge(to, patch map[string]any) {
 				item, _ := item.(map[string]any)
 				name, _ := item["name"].(string)
 				if change, ok := change[name].(map[string]any); ok {
-					merge(item, change)
+					Merge(item, change)
 				}
 			}
 		case isMap:
 			if old == nil {
 				old = map[string]any{}
 			}
-			merge(old, change)
+			Merge(old, change)
 			to[key] = old
 		default:
 			to[key] = value

@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -23,6 +22,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
@@ -67,11 +67,7 @@ func prepare(ctx context.Context, dir string) error {
 		}
 		runs = n
 	}
-	binary = filepath.Join(dir, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, ".")
-	build.Dir, build.Env = cluster.Root(), append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the operator: %w\n%s", err, out)
-	}
-	return nil
+	var err error
+	binary, err = harness.Build(ctx, dir)
+	return err
 }

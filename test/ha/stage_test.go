@@ -7,10 +7,8 @@ package ha_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"sync"
 	"testing"
@@ -18,12 +16,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/chaos/oracle"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -42,7 +40,7 @@ type scene struct {
 	replicas int // started so far
 	service  *dsv1.DataService
 	spec     dsv1.DataServiceSpec // as it was first
-	plan     map[string]string    // what the spec stands for
+	plan     oracle.State         // what the spec stands for
 }
 
 // newScene brings a DataService up with the first replica, which leads from then on.
@@ -122,38 +120,21 @@ func (s *scene) settle() {
 		return api.Update(s.Ctx, s.service)
 	}))
 	s.Ready(s.service.Name)
-	s.until("the objects are as they were", func() bool { return maps.Equal(s.objects(), s.plan) })
+	s.Until("the objects are as they were", func() error {
+		if diff := oracle.Diff(s.plan, s.objects()); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
 }
 
-// objects returns what the operator manages, without what the cluster adds or a new object has
-// anew.
-func (s *scene) objects() map[string]string {
+// objects returns the state of what is in the namespace.
+func (s *scene) objects() oracle.State {
 	s.Helper()
-	found := map[string]string{}
-	for _, gvk := range object.Kinds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(gvk)
-		s.Must(api.List(s.Ctx, list, client.InNamespace(s.Namespace), client.MatchingLabels{object.LabelManagedBy: object.ManagedBy}))
-		for i := range list.Items {
-			obj := &list.Items[i]
-			kept := map[string]any{"labels": obj.GetLabels(), "digest": object.Digest(obj)}
-			for _, owner := range obj.GetOwnerReferences() {
-				kept["owner"] = owner.UID
-			}
-			for _, part := range []string{"spec", "data", "type", "immutable"} {
-				kept[part] = obj.Object[part]
-			}
-			if spec, ok := obj.Object["spec"].(map[string]any); ok && gvk.Kind == "Service" {
-				delete(spec, "clusterIP")
-				delete(spec, "clusterIPs")
-			}
-			data, err := json.Marshal(kept)
-			s.Must(err)
-			found[gvk.Kind+"/"+obj.GetName()] = string(data)
-		}
+	state, err := oracle.Read(s.Ctx, api, s.Namespace, object.Kinds...)
+	s.Must(err)
+	if len(state) == 0 {
+		s.Fatal("the operator manages nothing")
 	}
-	if len(found) == 0 {
-		s.Fatal(errors.New("the operator manages nothing"))
-	}
-	return found
+	return state
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,19 +18,22 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"d3os.com/d3os-operator/config/crd"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/version"
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// Connect returns a client as the configuration's user, installs the CRD in that owner's name
-// and waits until it is served.
+// Connect returns a client as the configuration's user, installs the CRDs in that owner's name
+// and waits until they are served.
 func Connect(ctx context.Context, config *rest.Config, owner string) (client.WithWatch, error) {
 	scheme, err := manager.Scheme()
 	if err != nil {
@@ -39,17 +43,35 @@ func Connect(ctx context.Context, config *rest.Config, owner string) (client.Wit
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	crd := &unstructured.Unstructured{}
-	if err := ReadYAML("config/crd/bases/d3os-product.com.d3os_dataservices.yaml", &crd.Object); err != nil {
+	files, err := fs.Glob(crd.Files, "bases/*.yaml")
+	if err != nil {
 		return nil, err
 	}
-	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner(owner), client.ForceOwnership); err != nil {
-		return nil, fmt.Errorf("install the CRD: %w", err)
+	for _, file := range files {
+		if err := install(ctx, api, "config/crd/"+file, owner); err != nil {
+			return nil, fmt.Errorf("install %s: %w", file, err)
+		}
+	}
+	return api, nil
+}
+
+// install installs a CRD and waits until it is served.
+func install(ctx context.Context, api client.Client, file, owner string) error {
+	definition := &unstructured.Unstructured{}
+	if err := ReadYAML(file, &definition.Object); err != nil {
+		return err
+	}
+	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(definition), client.FieldOwner(owner), client.ForceOwnership); err != nil {
+		return err
+	}
+	typed := &apiextensionsv1.CustomResourceDefinition{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(definition.Object, typed); err != nil {
+		return err
 	}
 	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("d3os-product.com.d3os/v1")
-	list.SetKind("DataServiceList")
-	return api, wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	list.SetAPIVersion(typed.Spec.Group + "/" + typed.Spec.Versions[0].Name)
+	list.SetKind(typed.Spec.Names.ListKind)
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return api.List(ctx, list, client.InNamespace(corev1.NamespaceDefault)) == nil, nil
 	})
 }

@@ -7,12 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/cluster"
 )
 
 // Operator is one that runs in this process.
@@ -45,6 +49,17 @@ func Start(ctx context.Context, config *rest.Config, options manager.Options, re
 		op.err = mgr.Start(ctx)
 	}()
 	return op, nil
+}
+
+// Build builds the operator in a folder, as it is released, and returns the path of its binary.
+func Build(ctx context.Context, dir string) (string, error) {
+	binary := filepath.Join(dir, "manager")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, ".")
+	build.Dir, build.Env = cluster.Root(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the operator: %w\n%s", err, out)
+	}
+	return binary, nil
 }
 
 // Active waits until the operator may act, which with leader election it may not as a standby.

@@ -4,14 +4,10 @@
 package kind_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/chaos/fault"
@@ -19,40 +15,13 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// point is one write of the life of a Notebook.
-type point struct {
-	verb, resource, name string
-	nth                  int // of that verb and object
-}
-
-func (p point) String() string {
-	return fmt.Sprintf("%s-%s-%s-%d", p.verb, strings.ReplaceAll(p.resource, "/", "-"), p.name, p.nth)
-}
-
-func (p point) is(r harness.Request) bool {
-	return r.Verb == p.verb && r.Resource == p.resource && r.Name == p.name
-}
-
-// points returns every write of a run.
-func points(requests []harness.Sent) []point {
-	var found []point
-	seen := map[point]int{}
-	for _, r := range requests {
-		p := point{verb: r.Verb, resource: r.Resource, name: r.Name}
-		seen[p]++
-		p.nth = seen[p]
-		found = append(found, p)
-	}
-	return found
-}
-
 // The operator crashes at every write of the life of a Notebook: before it is sent, after it took effect, and with its
 // answer lost. The next one ends in the same state, and each step has taken effect in its order, and once.
 func TestCrash(t *testing.T) {
 	base := newScene(t)
 	op := base.start()
 	base.live(op)
-	all, end := points(op.Since(0, writes)), base.state()
+	all, end := fault.Points(op.Since(0, writes)), base.state()
 	if len(end) == 0 {
 		t.Fatal("nothing is there")
 	}
@@ -61,11 +30,11 @@ func TestCrash(t *testing.T) {
 			t.Run(name+"/"+p.String(), func(t *testing.T) {
 				s := newScene(t)
 				op := s.start()
-				rule := &fault.Rule{When: p.is, Skip: p.nth - 1, Times: 1, Do: do}
+				rule := p.Rule(do)
 				op.Rule(rule)
 				s.live(op)
 				// The status is written, and a refused write repeated, as often as the moment asks for.
-				if op.Hits(rule) == 0 && p.nth == 1 {
+				if op.Hits(rule) == 0 && p.Nth == 1 {
 					t.Errorf("the write did not happen; these did: %v", op.Since(0, writes))
 				}
 				if diff := oracle.Diff(end, s.state()); diff != "" {
@@ -115,15 +84,8 @@ func crashed(op *operator) bool {
 // state is what the API server has in the namespace.
 func (s *scene) state() oracle.State {
 	s.Helper()
-	var found []*unstructured.Unstructured
-	for _, gvk := range append([]schema.GroupVersionKind{groupVersion.WithKind("Notebook"), corev1.SchemeGroupVersion.WithKind("Pod")}, object.Kinds...) {
-		list := object.EmptyList(gvk)
-		s.Must(suite.API.List(s.Ctx, list, client.InNamespace(s.Namespace)))
-		for i := range list.Items {
-			found = append(found, &list.Items[i])
-		}
-	}
-	state, err := oracle.Of(s.Namespace, found)
+	kinds := append([]schema.GroupVersionKind{groupVersion.WithKind("Notebook"), corev1.SchemeGroupVersion.WithKind("Pod")}, object.Kinds...)
+	state, err := oracle.Read(s.Ctx, suite.API, s.Namespace, kinds...)
 	s.Must(err)
 	return state
 }

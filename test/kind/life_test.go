@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -151,11 +152,43 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// remove deletes a Notebook and waits until nothing that it controlled is left. The operator writes nothing for that.
+// An operator that hears of the objects' end before it hears of the Notebook's makes none of them anew.
+func TestDeletedUnseen(t *testing.T) {
+	s := newScene(t)
+	op := s.start()
+	s.create(book, pages())
+	s.ready(book)
+	mark := op.Mark()
+	op.Hold("notebooks")
+	n := harness.Lookup[*Notebook](s.Journal, book)
+	s.Must(suite.API.Delete(s.Ctx, n.DeepCopyObject().(*Notebook)))
+	s.gone(n)
+	s.Until("the operator asks whether the Notebook exists", func() error {
+		if len(op.Since(mark, func(r harness.Sent) bool { return r.Verb == "get" && r.Resource == "notebooks" })) == 0 {
+			return errors.New("it did not ask")
+		}
+		return nil
+	})
+	s.quiet(op)
+	op.Release()
+	s.gone(n)
+	s.quiet(op)
+	s.written(op, mark)
+}
+
+// remove deletes a Notebook and waits until nothing that it controlled is left, and the operator knows that it is gone.
+// The operator writes nothing for that.
 func (s *scene) remove(op *operator, name string) {
 	s.Helper()
 	mark, n := op.Mark(), harness.Lookup[*Notebook](s.Journal, name)
 	s.Must(suite.API.Delete(s.Ctx, n.DeepCopyObject().(*Notebook)))
+	s.Until("the operator forgets it", func() error {
+		err := op.Manager.GetCache().Get(s.Ctx, client.ObjectKeyFromObject(n), &Notebook{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("the operator still knows the Notebook (error %v)", err)
+	})
 	s.gone(n)
 	s.written(op, mark)
 }

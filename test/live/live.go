@@ -130,7 +130,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 
 // Stays reports whether an object outlives its plan: data, and what opens it.
 func Stays(obj *unstructured.Unstructured) bool {
-	return object.Kept(obj) || obj.GetKind() == "PersistentVolumeClaim"
+	return object.OutlivesOwner(obj) || obj.GetKind() == "PersistentVolumeClaim"
 }
 
 // Baseline is what was there at a time.

@@ -151,7 +151,7 @@ func remove(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// retained says what outlives a DataService (docs/operations.md): the database's claim, and the
+// retained says what outlives a DataService (docs/operations.md): the database's claim, what is recorded of its data, and the
 // Secret with its generated credentials.
 func retained(spec *dsv1.DataServiceSpec) []string {
 	if spec.MySQL == nil || elsewhere(spec.MySQL.Kind) || spec.MySQL.Storage.Retention == dsv1.RetentionDelete {
@@ -161,7 +161,7 @@ func retained(spec *dsv1.DataServiceSpec) []string {
 	if name == "" {
 		name = "mysql-dataservice"
 	}
-	keep := []string{"PersistentVolumeClaim/data-" + name + "-0"}
+	keep := []string{"ConfigMap/" + name + "-data", "PersistentVolumeClaim/data-" + name + "-0"}
 	if spec.MySQL.CredentialsSecret == "" {
 		keep = append(keep, "Secret/"+name+"-credentials")
 	}

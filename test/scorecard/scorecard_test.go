@@ -76,9 +76,9 @@ func TestExamples(t *testing.T) {
 func TestRetained(t *testing.T) {
 	for spec, want := range map[string][]string{
 		`{}`:                                 nil,
-		`{mysql: {}}`:                        {"PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"},
-		`{mysql: {name: db, kind: 1}}`:       {"PersistentVolumeClaim/data-db-0", "Secret/db-credentials"},
-		`{mysql: {credentialsSecret: mine}}`: {"PersistentVolumeClaim/data-mysql-dataservice-0"},
+		`{mysql: {}}`:                        {"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"},
+		`{mysql: {name: db, kind: 1}}`:       {"ConfigMap/db-data", "PersistentVolumeClaim/data-db-0", "Secret/db-credentials"},
+		`{mysql: {credentialsSecret: mine}}`: {"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0"},
 		`{mysql: {storage: {retention: Delete}}}`: nil,
 		`{mysql: {kind: 3}}`:                      nil,
 		`{mysql: {kind: ThirdParty}}`:             nil,

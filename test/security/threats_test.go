@@ -19,6 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/fields"
+	"d3os.com/d3os-operator/test/inject"
 )
 
 // attack is text that leaves a mark wherever it is more than text: as a template, which could read the
@@ -32,12 +33,11 @@ func TestThreatTextIsText(t *testing.T) {
 	all := dataServices(t)
 	for name, want := range map[string]int{"everything.yaml": 30, "base elsewhere": 5} {
 		ds := all[name]
-		paths := texts(nil, ds.Object["spec"])
-		accepted := 0
-		for _, path := range paths {
+		texts, accepted := inject.Texts(ds.Object["spec"]), 0
+		for i := range texts {
 			attacked := ds.DeepCopy()
-			set(attacked.Object["spec"], path, attack)
-			where := fmt.Sprintf("%s %v", name, path)
+			attacked.Object["spec"] = inject.Set(inject.At(ds.Object["spec"], i), attack)
+			where := fmt.Sprintf("%s, text %d", name, i)
 			objects, err := plan(attacked)
 			if err != nil { // that of parsing what a chart has rendered would say that it was YAML
 				bad := strings.Contains(err.Error(), "acanary") || strings.Contains(err.Error(), "parse templates") &&
@@ -50,8 +50,8 @@ func TestThreatTextIsText(t *testing.T) {
 				look(t, where+" "+fields.ID(obj), obj.Object)
 			}
 		}
-		t.Logf("%s: %d of %d strings were accepted", name, accepted, len(paths))
-		assert.Check(t, accepted >= want, "%s: %d of %d strings were accepted", name, accepted, len(paths))
+		t.Logf("%s: %d of %d strings were accepted", name, accepted, texts)
+		assert.Check(t, accepted >= want, "%s: %d of %d strings were accepted", name, accepted, texts)
 	}
 }
 
@@ -71,39 +71,6 @@ func look(t *testing.T, where string, value any) {
 		for _, item := range v {
 			look(t, where, item)
 		}
-	}
-}
-
-// texts returns the paths of all strings in a value.
-func texts(at []any, value any) (paths [][]any) {
-	switch v := value.(type) {
-	case string:
-		return [][]any{at}
-	case map[string]any:
-		for key, item := range v {
-			paths = append(paths, texts(append(slices.Clone(at), key), item)...)
-		}
-	case []any:
-		for i, item := range v {
-			paths = append(paths, texts(append(slices.Clone(at), i), item)...)
-		}
-	}
-	return paths
-}
-
-func set(in any, path []any, value any) {
-	last := len(path) - 1
-	for _, step := range path[:last] {
-		if key, ok := step.(string); ok {
-			in = in.(map[string]any)[key]
-		} else {
-			in = in.([]any)[step.(int)]
-		}
-	}
-	if key, ok := path[last].(string); ok {
-		in.(map[string]any)[key] = value
-	} else {
-		in.([]any)[path[last].(int)] = value
 	}
 }
 

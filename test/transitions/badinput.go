@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -28,7 +27,6 @@ import (
 // badInput is the whole suite of what nobody should write into a DataService.
 func badInput(ctx context.Context, s *suite) error {
 	jobs := []job{
-		{name: "nulls and unknown fields", base: "services", do: nulls},
 		{name: "inputs", base: "middleware", do: inputs},
 		{name: "names", do: names},
 	}
@@ -45,75 +43,12 @@ func badInput(ctx context.Context, s *suite) error {
 	return s.run(ctx, jobs)
 }
 
-// nulls: null means not given for every property, those with properties of their own as well;
-// where it cannot, the API server says so. A field that does not exist is refused by its name.
-func nulls(ctx context.Context, w *walker) error {
-	schema, err := specSchema()
-	if err != nil {
-		return err
-	}
-	every := properties(schema, true)
-	if !w.full {
-		takeTurns(every)
-	}
-	for _, p := range every {
-		if p.left {
-			w.report.leave("properties, as null and with an unknown one beside them, that are left to another component", 1)
-			continue
-		}
-		p.entry = &entry{}
-		if i := slices.IndexFunc(w.all, func(leaf *property) bool { return leaf.String() == p.String() }); i >= 0 {
-			p.entry = w.all[i].entry
-		}
-		given, absent := clone(w.spec), clone(w.spec)
-		p.set(given, nil, p.entry.With)
-		without := holderOf(absent, p.path)
-		maps.Copy(without, clone(p.entry.With))
-		delete(without, p.leaf())
-		c := result{kind: "null", what: p.String(), verdict: carriedOut}
-		stored, err := w.try(ctx, given)
-		bare, otherErr := w.try(ctx, absent)
-		switch {
-		case err != nil && otherErr != nil:
-			c.verdict = refused // something else of it must be given
-		case err != nil:
-			c.verdict, c.err = refused, namesField(err, p)
-		case otherErr != nil || !reflect.DeepEqual(w.meaning(bare), w.meaning(stored)):
-			c.err = fmt.Errorf("null is stored otherwise than nothing: %v, not %v", stored, bare)
-		}
-		w.report.add(c)
-
-		unknown := clone(w.spec)
-		holderOf(unknown, p.path)[p.leaf()+"X"] = "a"
-		c = result{kind: "unknown field", what: p.String() + "X", verdict: refused}
-		_, err = w.try(ctx, unknown, client.FieldValidation("Strict"))
-		c.err = harness.Mentions(fmt.Sprint(err), "unknown field", p.leaf()+"X")
-		if stored, err := w.try(ctx, unknown); c.err == nil && err == nil && strings.Contains(fmt.Sprint(stored), p.leaf()+"X") {
-			c.err = errors.New("it is stored")
-		}
-		w.report.add(c)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return w.quiet()
-}
-
 // try asks the API server which spec it would store.
 func (w *walker) try(ctx context.Context, spec map[string]any, options ...client.CreateOption) (map[string]any, error) {
 	ds := w.resource("another", spec)
 	err := w.api.Create(ctx, ds, append(options, client.DryRunAll)...)
 	stored, _ := ds.Object["spec"].(map[string]any)
 	return stored, err
-}
-
-// meaning is a spec as the operator reads it.
-func (w *walker) meaning(spec map[string]any) any {
-	ds, err := w.read(spec)
-	if err != nil {
-		return err
-	}
-	return ds.Spec
 }
 
 // payloads are what a text should not be able to do anything with.

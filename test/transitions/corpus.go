@@ -44,7 +44,7 @@ func load() ([]*property, error) {
 	if err := yaml.UnmarshalStrict(data, &corpus); err != nil {
 		return nil, fmt.Errorf("read corpus.yaml: %w", err)
 	}
-	found := properties(schema, false)
+	found := properties(schema)
 	for _, p := range found {
 		p.entry = lookup(corpus, p)
 		if len(p.entry.Values) == 0 {

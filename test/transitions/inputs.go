@@ -9,13 +9,10 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -162,11 +159,11 @@ func names(ctx context.Context, w *walker) error {
 		}
 		w.report.add(result{kind: "name of a DataService", what: what, verdict: carriedOut, err: err})
 	}
-	return errors.Join(w.twoOfOneName(ctx), w.foreignObject(ctx), ctx.Err())
+	return errors.Join(w.namesThatMeet(ctx), ctx.Err())
 }
 
-// twoOfOneName: the second DataService with components of the same names takes nothing over.
-func (w *walker) twoOfOneName(ctx context.Context) error {
+// namesThatMeet: the names of two DataServices and of their components give different objects, also where they run together.
+func (w *walker) namesThatMeet(ctx context.Context) error {
 	first, err := w.create(ctx, "a-b", fieldsOf{"mysql": fieldsOf{"name": "c", "replica": 0}})
 	if err != nil {
 		return err
@@ -174,66 +171,11 @@ func (w *walker) twoOfOneName(ctx context.Context) error {
 	if err := w.until(func() error { return w.isReady("a-b", first) }); err != nil {
 		return err
 	}
-	// a-b and c against a and b-c: the names of their objects must not meet.
 	second, err := w.create(ctx, "a", fieldsOf{"mysql": fieldsOf{"name": "b-c", "replica": 0}})
 	if err == nil {
 		err = w.until(func() error { return w.isReady("a", second) })
 	}
 	w.report.add(result{kind: "two in one namespace", what: "a-b with c, a with b-c", verdict: carriedOut, err: err})
-	third, err := w.create(ctx, "third", fieldsOf{"mysql": fieldsOf{"name": "c", "replica": 0}})
-	if err == nil {
-		err = w.until(func() error {
-			return w.says("third", third, dsv1.ConditionDegraded, dsv1.ReasonObjectConflict, "c", "a-b")
-		})
-	}
-	if err == nil {
-		err = w.isReady("a-b", first)
-	}
-	w.report.add(result{kind: "two in one namespace", what: "components of the same name", verdict: reported, err: err})
-	var gone []error
-	for _, name := range []string{"third", "a"} {
-		gone = append(gone, w.api.Delete(ctx, w.resource(name, map[string]any{})))
-	}
-	return errors.Join(append(gone, w.deleted(ctx, "a-b"))...) // which waits for the objects of all
-}
-
-// foreignObject: an object of that name which is somebody else's is left alone.
-func (w *walker) foreignObject(ctx context.Context) error {
-	for what, obj := range map[string]client.Object{
-		"ConfigMap": &corev1.ConfigMap{Data: map[string]string{"a": "b"}},
-		"Service":   &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}},
-		"the operator's label": &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{object.LabelManagedBy: "d3os-operator", object.LabelInstance: "platform"}},
-			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
-		},
-	} {
-		obj.SetName("theirs")
-		obj.SetNamespace(w.space.Name)
-		if err := w.api.Create(ctx, obj); err != nil {
-			return err
-		}
-		version := obj.GetResourceVersion()
-		generation, err := w.create(ctx, "platform", fieldsOf{"web": fieldsOf{"name": "theirs", "replica": 0}})
-		if err == nil {
-			err = w.until(func() error {
-				return w.says("platform", generation, dsv1.ConditionDegraded, dsv1.ReasonObjectConflict, "theirs")
-			})
-		}
-		if err == nil {
-			err = w.api.Get(ctx, client.ObjectKeyFromObject(obj), obj)
-		}
-		if err == nil && obj.GetResourceVersion() != version {
-			err = errors.New("it is written to")
-		}
-		if err == nil { // mended, it is carried out
-			if err = w.api.Delete(ctx, obj); err == nil {
-				err = w.until(func() error { return w.isReady("platform", generation) })
-			}
-		}
-		w.report.add(result{kind: "a foreign object's name", what: what, verdict: reported, err: err})
-		if err := errors.Join(client.IgnoreNotFound(w.deleted(ctx, "platform")), client.IgnoreNotFound(w.api.Delete(ctx, obj))); err != nil {
-			return err
-		}
-	}
-	return nil
+	gone := w.api.Delete(ctx, w.resource("a", map[string]any{}))
+	return errors.Join(gone, w.deleted(ctx, "a-b")) // which waits for the objects of both
 }

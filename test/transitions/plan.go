@@ -150,23 +150,12 @@ func (s *suite) chains() []job {
 // sorts are the components that stand for others of their sort, as the base middleware has them.
 var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cronJobs", "defaults", "networkPolicy", "rollout", "paused"}
 
-// wrong tries what the API server refuses, and what the operator has to.
+// wrong tries what the operator has to refuse. What the API server refuses is the concern of api/v1, and of the random
+// sequences.
 func (s *suite) wrong() []job {
-	refusing := job{name: "beyond the limits", base: "services", do: func(ctx context.Context, w *walker) error {
-		for _, p := range s.all {
-			if p.left {
-				s.report.leave("values beyond the limits, of properties that are left to another component", len(p.entry.Refused))
-				continue
-			}
-			if err := w.refuse(ctx, p); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
 	const parts = 2
 	of := s.mistaken()
-	jobs := []job{refusing}
+	var jobs []job
 	for part := range parts {
 		jobs = append(jobs, job{name: fmt.Sprintf("wrong values %d", part), base: "middleware", do: func(ctx context.Context, w *walker) error {
 			for i := part; i < len(of); i += parts {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/fields"
 	"d3os.com/d3os-operator/test/live"
 )
 
@@ -25,31 +26,8 @@ type fieldsOf = map[string]any
 // are patched by name.
 func changed(spec map[string]any, changes fieldsOf) map[string]any {
 	next := clone(spec)
-	merge(next, clone(changes))
+	fields.Merge(next, clone(changes))
 	return next
-}
-
-func merge(to, from map[string]any) {
-	for key, value := range from {
-		change, isMap := value.(map[string]any)
-		old, wasMap := to[key].(map[string]any)
-		list, wasList := to[key].([]any)
-		switch {
-		case value == nil:
-			delete(to, key)
-		case isMap && wasList:
-			for _, item := range list {
-				item := item.(map[string]any)
-				if change, ok := change[item["name"].(string)].(map[string]any); ok {
-					merge(item, change)
-				}
-			}
-		case isMap && wasMap:
-			merge(old, change)
-		default:
-			to[key] = value
-		}
-	}
 }
 
 // on is a change of the component reports.

@@ -41,9 +41,8 @@ func specSchema() (*apiextensionsv1.JSONSchemaProps, error) {
 	return &spec, nil
 }
 
-// properties returns every property of a schema, sorted. With inner, those that have
-// properties of their own as well.
-func properties(schema *apiextensionsv1.JSONSchemaProps, inner bool, at ...string) []*property {
+// properties returns every property of a schema that has none of its own, sorted.
+func properties(schema *apiextensionsv1.JSONSchemaProps, at ...string) []*property {
 	var found []*property
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		next := schema.Properties[name]
@@ -52,14 +51,14 @@ func properties(schema *apiextensionsv1.JSONSchemaProps, inner bool, at ...strin
 		if next.Items != nil && len(next.Items.Schema.Properties) > 0 {
 			within = next.Items.Schema
 		}
-		if len(within.Properties) == 0 || inner {
+		if len(within.Properties) == 0 {
 			found = append(found, &property{path: path, schema: &next})
 		}
 		if len(within.Properties) > 0 {
 			if within != &next {
 				path = append(slices.Clone(at), name+"[]")
 			}
-			found = append(found, properties(within, inner, path...)...)
+			found = append(found, properties(within, path...)...)
 		}
 	}
 	return found

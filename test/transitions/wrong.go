@@ -10,24 +10,10 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
 )
-
-// refuse expects the API server to refuse values of a property, with its name.
-func (w *walker) refuse(ctx context.Context, p *property) error {
-	for _, value := range p.entry.Refused {
-		spec := clone(w.spec)
-		p.set(spec, plain(value), p.entry.With)
-		c := result{kind: "beyond the limits", what: fmt.Sprintf("%s: %s", p, text(value)), verdict: refused}
-		_, err := w.change(ctx, spec, client.DryRunAll)
-		c.err = namesField(err, p)
-		w.report.add(c)
-	}
-	return ctx.Err()
-}
 
 // namesField expects an answer of the API server to refuse a value and to name its property.
 func namesField(err error, p *property) error {

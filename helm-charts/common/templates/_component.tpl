@@ -7,10 +7,12 @@ Every template takes one dict, "the component". common.init fills in its identit
   env         map: a string is a value, a map is a valueFrom;  envFirst  names that come before the others
   files       the product's configuration files (see common.files)
   mounts, volumes, containers (beside the component's own)   lists
+  initContainers  before those of the values, with the securityContext of the component's own container
   writable    paths that get an emptyDir;  readOnly  whether the rest of the root file system is read-only
   podAnnotations, serviceAnnotations
   strategy    of a Deployment;  claims, claimRetention, serviceName  of a StatefulSet
   command     of the container;  handlers  what its probes do: probe to handler
+  lifecycle   of the container
 Values that not every chart lists are read with get. Names and user text are quoted: a service may well be called
 "on" or "null".
 */ -}}

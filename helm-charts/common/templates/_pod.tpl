@@ -125,9 +125,15 @@ spec:
     {{- end }}
   {{- end }}
   securityContext: {{ toJson $pod }}
-  {{- with get $v "initContainers" }}
+  {{- $own := get . "initContainers" | default list }}
+  {{- $users := get $v "initContainers" | default list }}
+  {{- if or $own $users }}
   initContainers:
-    {{- range . }}
+    {{- range $own }}
+    {{- $_ := set . "securityContext" $container }}
+    - {{ toJson . }}
+    {{- end }}
+    {{- range $users }}
     - {{ include "common.container" . }}
     {{- end }}
   {{- end }}
@@ -155,6 +161,9 @@ spec:
       resources: {{ include "common.resources" . }}
       securityContext: {{ toJson $container }}
       {{- include "common.probes" . | indent 6 }}
+      {{- with get . "lifecycle" }}
+      lifecycle: {{ toJson . }}
+      {{- end }}
       {{- with $mounts }}
       volumeMounts:
         {{- range . }}

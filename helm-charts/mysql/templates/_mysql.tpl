@@ -13,6 +13,8 @@
       "MYSQL_ROOT_HOST" "localhost") }}
 
 {{- $cnf := .Files.Get "files/my.cnf" | replace "@port@" (toString $c.listen) | replace "@bufferPool@" (get $v.bufferPools $v.size | default "768M") }}
+{{- /* MySQL 8.0 and later refuse to start with an SQL mode that they do not have. */}}
+{{- if ge (regexFind "^[0-9]+" $v.serverVersion | int) 8 }}{{ $cnf = replace "NO_AUTO_CREATE_USER," "" $cnf }}{{ end }}
 {{- $folder := "/etc/mysql/conf.d" }}
 {{- $whole := $folder }}
 {{- /* A file of the user's cannot be mounted into a folder that is a volume itself. */}}
@@ -59,6 +61,7 @@ spec: {{ toJson $claim }}
 {{- $_ := set $c "volumes" $volumes }}
 {{- $_ := set $c "podAnnotations" $annotations }}
 {{- if or $v.databases $v.users }}{{ include "mysql.accounts" $c }}{{ end }}
+{{- if and $v.agentImage (ne $v.kind "DaemonSet") }}{{ include "mysql.guard" $c }}{{ end }}
 {{- include "common.service" $c }}
 {{- include "common.workload" $c }}
 {{- include "common.networkPolicy" $c }}
@@ -98,4 +101,30 @@ of the checksum: a change reaches it without a restart of the server.
       (dict "name" "accounts" "configMap" (dict "name" (print .name "-accounts")))
       (dict "name" "accounts-passwords" "secret" (dict "secretName" ($v.usersSecret | default (print .name "-users")) "optional" true))
       (dict "name" "accounts-tmp" "emptyDir" dict))) }}
+{{- end }}
+
+{{- /*
+What decides, before the server starts, whether it may: whether the volume is the one that it was, and whether the data
+is of the server's release series. It runs in the server's image, whose version it asks for; the agent's image gives the
+program. The operator's record is optional, because a new database has none, and read as a folder, so that a change of it
+restarts nothing.
+*/}}
+{{- define "mysql.guard" }}
+{{- $v := .root.Values }}
+{{- $record := print .name "-data" }}
+{{- $resources := dict "requests" (dict "cpu" "10m" "memory" "32Mi") "limits" (dict "cpu" "500m" "memory" "256Mi") }}
+{{- $command := list "/d3os-agent/agent" "guard" "--volume=/d3os-volume" "--data=mysql" "--record=/d3os-record" "--report=/dev/termination-log"
+      (printf "--claim=data-%s-0" .name) (print "--record-name=" $record) }}
+{{- with $v.serverVersion }}{{ $command = append $command (print "--declared=" .) }}{{ end }}
+{{- $_ := set . "initContainers" (list
+      (dict "name" "d3os-agent" "image" $v.agentImage "imagePullPolicy" "IfNotPresent" "command" (list "/agent" "install" "/d3os-agent/agent")
+        "resources" $resources "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))
+      (dict "name" "d3os-guard" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "resources" $resources
+        "volumeMounts" (list
+          (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
+          (dict "name" "d3os-record" "mountPath" "/d3os-record" "readOnly" true)
+          (dict "name" "data" "mountPath" "/d3os-volume")))) }}
+{{- $_ := set . "volumes" (concat .volumes (list
+      (dict "name" "d3os-agent" "emptyDir" dict)
+      (dict "name" "d3os-record" "configMap" (dict "name" $record "optional" true)))) }}
 {{- end }}

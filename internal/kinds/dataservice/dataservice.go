@@ -10,6 +10,7 @@ package dataservice
 
 import (
 	"errors"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,14 +79,22 @@ func (k *Kind) Plan(ds *dsv1.DataService, in kinds.Inputs) (*engine.Plan, error)
 	if err != nil {
 		return nil, mistake(err)
 	}
+	data, err := k.data(ds, graph, planned, in)
+	if err != nil {
+		return nil, err
+	}
 	result := &engine.Plan{
-		Secrets:  secrets.Secrets,
-		Parts:    make([]engine.Part, len(planned.Components)),
-		Position: component.Position,
-		Adopt:    func(live *unstructured.Unstructured) bool { return k.keeper.Adopt(ds, live) },
+		Secrets:      secrets.Secrets,
+		Records:      data.records,
+		Parts:        make([]engine.Part, len(planned.Components)),
+		RemovalOrder: component.TableIndex,
+		Adopt:        func(live *unstructured.Unstructured) bool { return k.keeper.Adopt(ds, live) },
 	}
 	for i := range planned.Components {
 		result.Parts[i] = part(ds, graph, &planned.Components[i])
+		if result.Parts[i].Name == string(component.MySQL) {
+			data.guard(&result.Parts[i])
+		}
 	}
 	return result, nil
 }
@@ -102,8 +111,9 @@ func mistake(err error) error {
 
 func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) engine.Part {
 	return engine.Part{
-		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.DependsOn), CalledBy: texts(graph.Callers(c.Name)),
+		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.WaitsFor), CalledBy: texts(graph.Callers(c.Name)),
 		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), NeedsDryRun: c.NeedsDryRun,
+		Notes:       notes(c),
 		RetainsData: c.MySQL != nil && c.MySQL.Storage.Retention != dsv1.RetentionDelete,
 	}
 }
@@ -128,44 +138,38 @@ func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
 	return ""
 }
 
+// podsShown is how soon the operator looks again for a pod that its workload counts as ready and that the cache does not
+// show as ready yet: the pod's own event is none that brings a pass.
+const podsShown = time.Second
+
+// Decide decides to look again while the database's workload is ready and its pod is not seen so, without which its data
+// cannot be recorded. There is nothing else to decide.
+func (*Kind) Decide(_ *dsv1.DataService, seen engine.Seen, _ kinds.Nothing) kinds.Decision {
+	for _, part := range seen.Parts {
+		h := part.Health
+		if part.Name == string(component.MySQL) && !h.Settled && h.Problem == "" && h.Desired > 0 && h.Ready >= h.Desired {
+			return kinds.Decision{LookAgain: podsShown}
+		}
+	}
+	return kinds.Decision{}
+}
+
 // Status writes what was seen into the status of a DataService.
 func (k *Kind) Status(ds *dsv1.DataService, seen kinds.Seen[kinds.Nothing], now metav1.Time) {
-	observation := status.Observation{Generation: seen.Generation, Paused: seen.Paused, Deleting: seen.Deleting}
+	observation := status.Observation{Generation: seen.Generation, Paused: seen.Paused, Deleting: seen.Deleting, Components: seen.Parts}
 	if f := seen.Failure; f != nil {
 		observation.Failure = &status.Failure{Reason: f.Reason, Message: f.Message, Stalled: f.Stalled}
-	}
-	notes := k.notes(ds)
-	for _, p := range seen.Parts {
-		note := notes[p.Name]
-		if len(p.Notes) > 0 {
-			note = p.Notes[0]
-		}
-		observation.Components = append(observation.Components, status.Component{
-			Name: p.Name, Kind: p.Kind, Revision: p.Revision, Applied: p.Applied, Exists: p.Exists, WaitsFor: p.WaitsFor,
-			Health: p.Health, Error: p.Error, Culprit: p.Culprit, Note: note,
-		})
-	}
-	if seen.Parts != nil && observation.Components == nil {
-		observation.Components = []status.Component{}
 	}
 	ds.Status = status.Compute(ds.Status, observation, now)
 }
 
-// notes are what a person should know of components even while all is well.
-func (k *Kind) notes(ds *dsv1.DataService) map[string]string {
-	graph, err := k.planner.Graph(ds)
-	if err != nil {
-		return nil
+// notes are what a person should know of a component even while all is well.
+func notes(c *plan.Component) []string {
+	switch {
+	case c.Name == component.MySQL && c.Kind == component.DaemonSet:
+		return []string{"kind DaemonSet has no volume, so the data ends with the pod: use kind StatefulSet"}
+	case c.Name == component.Eureka && c.Kind == component.Deployment && ptr.Deref(c.Workload.Replica, 1) > 1:
+		return []string{"eureka replicas do not replicate in kind Deployment, so clients may see different instances: use kind StatefulSet"}
 	}
-	notes := map[string]string{}
-	for i := range graph.Components {
-		c := &graph.Components[i]
-		switch {
-		case c.Name == component.MySQL && c.Kind == component.DaemonSet:
-			notes[string(c.Name)] = "kind DaemonSet has no volume, so the data ends with the pod: use kind StatefulSet"
-		case c.Name == component.Eureka && c.Kind == component.Deployment && ptr.Deref(c.Workload.Replica, 1) > 1:
-			notes[string(c.Name)] = "eureka replicas do not replicate in kind Deployment, so clients may see different instances: use kind StatefulSet"
-		}
-	}
-	return notes
+	return nil
 }

@@ -6,6 +6,7 @@
 package oracle
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,7 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -49,6 +52,21 @@ func Of(namespace string, objects []*unstructured.Unstructured) (State, error) {
 		state["Pods/"+line] = n
 	}
 	return state, nil
+}
+
+// Read returns the state that a namespace is in, of some kinds.
+func Read(ctx context.Context, api client.Reader, namespace string, kinds ...schema.GroupVersionKind) (State, error) {
+	var found []*unstructured.Unstructured
+	for _, gvk := range kinds {
+		list := object.EmptyList(gvk)
+		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
+		}
+		for i := range list.Items {
+			found = append(found, &list.Items[i])
+		}
+	}
+	return Of(namespace, found)
 }
 
 // Diff says how a state differs from the one that is expected; empty if it does not.

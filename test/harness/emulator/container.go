@@ -186,12 +186,21 @@ func (c *container) execute(v *view) int {
 	if run.Code != 0 {
 		reason = "Error"
 	}
-	c.terminated(id, run.Code, reason, "", run.Began)
+	c.terminated(id, run.Code, reason, lastWords(v), run.Began)
 	return run.Code
+}
+
+// lastWords is what a program wrote as the termination message.
+func lastWords(v *view) string {
+	text, _ := os.ReadFile(v.lastWords) // none is as good as an empty one
+	return string(text[:min(len(text), 4096)])
 }
 
 // launch starts the program.
 func (c *container) launch(v *view) (*process.Process, error) {
+	if err := os.RemoveAll(v.lastWords); err != nil {
+		return nil, err
+	}
 	file := c.pod.logFile(c.spec.Name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err

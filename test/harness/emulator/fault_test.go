@@ -29,7 +29,7 @@ func TestKilledProgramStartsAgain(t *testing.T) {
 	s := start(t)
 	pod := s.statefulSet(nil)
 	for restarts := int32(1); restarts <= 3; restarts++ {
-		s.must(s.Kill("server-0", syscall.SIGKILL))
+		s.Must(s.Kill("server-0", syscall.SIGKILL))
 		again := s.pod("server-0", "is ready again", func(p *corev1.Pod) bool { return first(p).RestartCount == restarts && isReady(p) })
 		last := first(again).LastTerminationState.Terminated
 		if last == nil || last.ExitCode != 137 || last.Signal != 9 || again.UID != pod.UID || again.Status.PodIP != pod.Status.PodIP {
@@ -41,12 +41,12 @@ func TestKilledProgramStartsAgain(t *testing.T) {
 func TestProgramThatHangsIsNotReady(t *testing.T) {
 	s := start(t)
 	s.statefulSet(func(t *corev1.PodTemplateSpec) { t.Spec.Containers[0].LivenessProbe = nil })
-	s.must(s.Kill("server-0", syscall.SIGSTOP))
+	s.Must(s.Kill("server-0", syscall.SIGSTOP))
 	pod := s.pod("server-0", "is not ready", func(p *corev1.Pod) bool { return !isReady(p) })
 	if pod.Status.Phase != corev1.PodRunning || first(pod).RestartCount != 0 || !*first(pod).Started {
 		t.Errorf("while it hangs: %s", pod.Status.String())
 	}
-	s.must(s.Kill("server-0", syscall.SIGCONT))
+	s.Must(s.Kill("server-0", syscall.SIGCONT))
 	if pod := s.ready("server-0"); first(pod).RestartCount != 0 {
 		t.Errorf("after it went on: %s", pod.Status.String())
 	}
@@ -60,7 +60,7 @@ func TestLivenessProbeRestarts(t *testing.T) {
 		last := first(p).LastTerminationState.Terminated
 		return first(p).RestartCount > 0 && last != nil && last.ExitCode == 0 // it heeds SIGTERM
 	})
-	s.must(s.WipeVolume(s.Context(), claim))
+	s.Must(s.WipeVolume(s.Context(), claim))
 	s.ready("server-0")
 }
 
@@ -70,7 +70,7 @@ func TestStubbornProgramIsKilledAfterItsGracePeriod(t *testing.T) {
 		t.Spec.TerminationGracePeriodSeconds = ptr.To(int64(1))
 		t.Spec.Containers[0].Args = append(t.Spec.Containers[0].Args, "stubborn")
 	})
-	s.must(api.CoreV1().Pods(s.namespace).Delete(s.Context(), pod.Name, metav1.DeleteOptions{}))
+	s.Must(api.CoreV1().Pods(s.Namespace).Delete(s.Context(), pod.Name, metav1.DeleteOptions{}))
 	again := s.pod(pod.Name, "is another", func(p *corev1.Pod) bool { return p.UID != pod.UID && isReady(p) })
 	s.answers(again, "/file/words", "stopping terminated ")
 }
@@ -80,19 +80,19 @@ func TestNodeFailsAndComesBack(t *testing.T) {
 	before := s.statefulSet(nil)
 	s.ask(before, http.MethodPut, "/file/words", "written")
 	node := s.Nodes()[0]
-	s.must(s.StopNode(s.Context(), node))
+	s.Must(s.StopNode(s.Context(), node))
 	if answer := s.ask(before, http.MethodGet, "/file/words", ""); answer == "written " {
 		t.Error("the program still answers")
 	}
 	s.pod("server-0", "is given up", func(p *corev1.Pod) bool { return !isReady(p) })
-	s.must(s.StartNode(s.Context(), node))
+	s.Must(s.StartNode(s.Context(), node))
 	s.back(before, 1)
-	s.must(s.ChangeAddresses(s.Context()))
+	s.Must(s.ChangeAddresses(s.Context()))
 	s.back(s.ready("server-0"), 2)
 }
 
 // back waits until a pod has come back with another address.
-func (s *stage) back(before *corev1.Pod, restarts int32) {
+func (s *scene) back(before *corev1.Pod, restarts int32) {
 	s.Helper()
 	pod := s.pod(before.Name, "is back", func(p *corev1.Pod) bool { return first(p).RestartCount == restarts && isReady(p) })
 	if pod.UID != before.UID || restarts == 1 && pod.Status.PodIP == before.Status.PodIP || len(pod.Status.PodIPs) != 1 {
@@ -119,7 +119,7 @@ func TestInitContainersAndSidecars(t *testing.T) {
 	if len(states) != 3 || states[0].State.Terminated == nil || states[1].State.Running == nil || states[2].State.Terminated == nil {
 		t.Errorf("init containers are %v", states)
 	}
-	s.must(api.CoreV1().Pods(s.namespace).Delete(s.Context(), pod.Name, metav1.DeleteOptions{}))
+	s.Must(api.CoreV1().Pods(s.Namespace).Delete(s.Context(), pod.Name, metav1.DeleteOptions{}))
 	again := s.pod(pod.Name, "is another", func(p *corev1.Pod) bool { return p.UID != pod.UID && isReady(p) })
 	s.answers(again, "/file/words", "one sidecar two stopping terminated sidecar-ends one sidecar two ")
 }
@@ -127,13 +127,13 @@ func TestInitContainersAndSidecars(t *testing.T) {
 func TestJobs(t *testing.T) {
 	s := start(t)
 	job := func(name string, policy corev1.RestartPolicy, command ...string) {
-		_, err := api.BatchV1().Jobs(s.namespace).Create(s.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: batchv1.JobSpec{
+		_, err := api.BatchV1().Jobs(s.Namespace).Create(s.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: batchv1.JobSpec{
 			BackoffLimit: ptr.To(int32(2)), PodReplacementPolicy: ptr.To(batchv1.Failed),
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: policy, Containers: []corev1.Container{{
 				Name: "server", Image: "example/server", Command: command, VolumeMounts: []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}},
 			}}, Volumes: []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}}},
 		}}, metav1.CreateOptions{})
-		s.must(err)
+		s.Must(err)
 	}
 	job("succeeds", corev1.RestartPolicyNever, "server", "exit", "0")
 	job("fails", corev1.RestartPolicyOnFailure, "server", "exit", "3")
@@ -142,16 +142,16 @@ func TestJobs(t *testing.T) {
 	for name, want := range map[string]batchv1.JobConditionType{
 		"succeeds": batchv1.JobComplete, "fails": batchv1.JobFailed, "succeeds-later": batchv1.JobComplete, "succeeds-at-the-second-try": batchv1.JobComplete,
 	} {
-		s.until("job "+name, func() error {
-			job, err := api.BatchV1().Jobs(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+		s.Until("job "+name, func() error {
+			job, err := api.BatchV1().Jobs(s.Namespace).Get(s.Context(), name, metav1.GetOptions{})
 			if err == nil && !slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == want && c.Status == corev1.ConditionTrue }) {
 				err = fmt.Errorf("its status is %s", job.Status.String())
 			}
 			return err
 		})
 	}
-	s.until("a job's pod says how it ended", func() error {
-		pods, err := api.CoreV1().Pods(s.namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=succeeds-at-the-second-try"})
+	s.Until("a job's pod says how it ended", func() error {
+		pods, err := api.CoreV1().Pods(s.Namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=succeeds-at-the-second-try"})
 		if err != nil || len(pods.Items) != 1 {
 			return fmt.Errorf("%d pods: %w", len(pods.Items), err)
 		}

@@ -27,6 +27,8 @@ func (p *pod) see(ctx context.Context, c *corev1.Container) (*view, error) {
 	if err := os.MkdirAll(v.dir, 0o755); err != nil {
 		return nil, err
 	}
+	v.lastWords = filepath.Join(p.dir, "termination-"+c.Name)
+	v.add(orElse(c.TerminationMessagePath, corev1.TerminationMessagePathDefault), v.lastWords)
 	for inside := range image.Executables {
 		if filepath.IsAbs(inside) {
 			v.add(inside, filepath.Join(image.bin, filepath.Base(inside)))

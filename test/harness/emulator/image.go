@@ -72,6 +72,8 @@ type view struct {
 	places []place     // longest first
 	env    []corev1.EnvVar
 	dir    string // working directory
+
+	lastWords string // file of the termination message
 }
 
 func (v *view) add(inside, here string) {

@@ -6,7 +6,6 @@ package emulator_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,50 +20,27 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // What all tests share.
 var (
-	config *rest.Config
-	api    kubernetes.Interface
+	suite = &stage.Suite{Patience: func() time.Duration { return 40 * time.Second }}
+	api   kubernetes.Interface
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv("EMULATED") != "" {
 		os.Exit(serve(os.Args[1:]))
 	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	flag.Parse()
-	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.parallel") }) {
-		_ = flag.Set("test.parallel", "16") // tests mostly wait
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	c, err := cluster.Start(ctx, cluster.Options{Name: "emulator"})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := c.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the cluster:", err)
-		}
-	}()
-	config = c.Config
-	if api, err = kubernetes.NewForConfig(config); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	os.Exit(suite.Main(m, cluster.Options{Name: "emulator"}, func(context.Context) (err error) {
+		api, err = kubernetes.NewForConfig(suite.Config)
+		return err
+	}))
 }
 
 // serve is the program of the tests, this test binary itself: an HTTP server that keeps files in a folder and
@@ -143,68 +118,36 @@ var image = emulator.Image{
 	Executables: map[string]string{"/bin/server": os.Args[0]},
 }
 
-// stage is a namespace whose pods run.
-type stage struct {
-	*testing.T
+// scene is a namespace whose pods run.
+type scene struct {
+	*stage.Stage
 	*emulator.Emulator
-	namespace string
 }
 
-func start(t *testing.T) *stage {
+func start(t *testing.T) *scene {
 	t.Parallel()
-	namespace, err := api.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "emulator-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := emulator.Start(t.Context(), config, emulator.Options{Namespace: namespace.Name, Images: map[string]emulator.Image{"example/server": image}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &stage{T: t, Emulator: e, namespace: namespace.Name}
+	s := &scene{Stage: suite.New(t)}
+	var err error
+	s.Emulator, err = emulator.Start(t.Context(), suite.Config, emulator.Options{Namespace: s.Namespace, Images: map[string]emulator.Image{"example/server": image}})
+	s.Must(err)
 	t.Cleanup(func() {
-		if t.Failed() {
-			for _, name := range []string{"server-0", "pod"} {
-				if text, err := e.Log(name, "server"); err == nil {
-					t.Logf("log of %s:\n%s", name, text)
-				}
+		for _, name := range []string{"server-0", "pod"} {
+			if text, err := s.Log(name, "server"); err == nil && t.Failed() {
+				t.Logf("log of %s:\n%s", name, text)
 			}
 		}
-		if err := e.Stop(); err != nil {
-			t.Error(err)
-		}
-		if err := api.CoreV1().Namespaces().Delete(context.Background(), namespace.Name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		s.Must(s.Emulator.Stop())
 	})
 	return s
 }
 
-func (s *stage) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
-// until waits until a condition holds.
-func (s *stage) until(what string, holds func() error) {
-	s.Helper()
-	var last error
-	if wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, 40*time.Second, true, func(context.Context) (bool, error) {
-		last = holds()
-		return last == nil, nil
-	}) != nil {
-		s.Fatalf("%s: %v", what, last)
-	}
-}
-
 // pod waits until a pod is as asked for, and returns it.
-func (s *stage) pod(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
+func (s *scene) pod(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 	s.Helper()
 	var pod *corev1.Pod
-	s.until(name+" "+what, func() error {
+	s.Until(name+" "+what, func() error {
 		var err error
-		if pod, err = api.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{}); err != nil {
+		if pod, err = api.CoreV1().Pods(s.Namespace).Get(s.Context(), name, metav1.GetOptions{}); err != nil {
 			return err
 		}
 		if !is(pod) {
@@ -216,7 +159,7 @@ func (s *stage) pod(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 }
 
 // ready waits until a pod is ready.
-func (s *stage) ready(name string) *corev1.Pod {
+func (s *scene) ready(name string) *corev1.Pod {
 	s.Helper()
 	return s.pod(name, "is ready", isReady)
 }
@@ -233,18 +176,18 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionSt
 }
 
 // ask sends a request to a pod and returns the answer, or the error as text.
-func (s *stage) ask(pod *corev1.Pod, method, path, body string) string {
+func (s *scene) ask(pod *corev1.Pod, method, path, body string) string {
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, "http://"+net.JoinHostPort(pod.Status.PodIP, "8080")+path, strings.NewReader(body))
-	s.must(err)
+	s.Must(err)
 	response, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
 		return err.Error()
 	}
 	defer response.Body.Close() // it is read to its end
 	text, err := io.ReadAll(response.Body)
-	s.must(err)
+	s.Must(err)
 	if response.StatusCode != http.StatusOK {
 		return response.Status
 	}
@@ -252,7 +195,7 @@ func (s *stage) ask(pod *corev1.Pod, method, path, body string) string {
 }
 
 // answers fails the test unless a pod answers as asked for.
-func (s *stage) answers(pod *corev1.Pod, path, want string) {
+func (s *scene) answers(pod *corev1.Pod, path, want string) {
 	s.Helper()
 	if got := s.ask(pod, http.MethodGet, path, ""); got != want {
 		s.Errorf("%s of %s is %q, want %q", path, pod.Name, got, want)

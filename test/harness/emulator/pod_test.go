@@ -66,17 +66,17 @@ func template() corev1.PodTemplateSpec {
 }
 
 // settings creates what the pods of the template need.
-func (s *stage) settings() {
+func (s *scene) settings() {
 	s.Helper()
 	named := metav1.ObjectMeta{Name: "settings"}
-	_, err := api.CoreV1().Secrets(s.namespace).Create(s.Context(), &corev1.Secret{ObjectMeta: named, StringData: map[string]string{"key": "hush /data"}}, metav1.CreateOptions{})
-	s.must(err)
-	_, err = api.CoreV1().ConfigMaps(s.namespace).Create(s.Context(), &corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"mode": "fast", "server.conf": "dir=/data"}}, metav1.CreateOptions{})
-	s.must(err)
+	_, err := api.CoreV1().Secrets(s.Namespace).Create(s.Context(), &corev1.Secret{ObjectMeta: named, StringData: map[string]string{"key": "hush /data"}}, metav1.CreateOptions{})
+	s.Must(err)
+	_, err = api.CoreV1().ConfigMaps(s.Namespace).Create(s.Context(), &corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"mode": "fast", "server.conf": "dir=/data"}}, metav1.CreateOptions{})
+	s.Must(err)
 }
 
 // statefulSet creates a StatefulSet of one server with what it needs, and returns its pod when it is ready.
-func (s *stage) statefulSet(change func(*corev1.PodTemplateSpec)) *corev1.Pod {
+func (s *scene) statefulSet(change func(*corev1.PodTemplateSpec)) *corev1.Pod {
 	s.Helper()
 	s.settings()
 	t := template()
@@ -90,8 +90,8 @@ func (s *stage) statefulSet(change func(*corev1.PodTemplateSpec)) *corev1.Pod {
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		}}},
 	}}
-	_, err := api.AppsV1().StatefulSets(s.namespace).Create(s.Context(), set, metav1.CreateOptions{})
-	s.must(err)
+	_, err := api.AppsV1().StatefulSets(s.Namespace).Create(s.Context(), set, metav1.CreateOptions{})
+	s.Must(err)
 	return s.ready("server-0")
 }
 
@@ -99,7 +99,7 @@ func TestProgramSeesItsContainer(t *testing.T) {
 	s := start(t)
 	pod := s.statefulSet(nil)
 	folder, err := s.VolumeFolder(s.Context(), claim)
-	s.must(err)
+	s.Must(err)
 	for path, want := range map[string]string{
 		"/env/POD_IP": pod.Status.PodIP, "/env/POD_NAME": "server-0", "/env/ADDRESS": "http://" + pod.Status.PodIP + ":8080",
 		"/env/PASSWORD": "hush /data", "/env/MODE": "fast", "/env/MEMORY": "67108864", "/env/OF_THE_IMAGE": "yes", "/env/HOSTNAME": "server-0",
@@ -110,17 +110,17 @@ func TestProgramSeesItsContainer(t *testing.T) {
 	if !strings.Contains(s.ask(pod, http.MethodGet, "/read?env=ANNOTATIONS", ""), `note="first"`) {
 		t.Error("the pod's annotations are not in their file")
 	}
-	_, err = api.CoreV1().Pods(s.namespace).Patch(s.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"note":"second"}}}`), metav1.PatchOptions{})
-	s.must(err)
-	s.until("the new annotation is in the file", func() error {
+	_, err = api.CoreV1().Pods(s.Namespace).Patch(s.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"note":"second"}}}`), metav1.PatchOptions{})
+	s.Must(err)
+	s.Until("the new annotation is in the file", func() error {
 		if text := s.ask(pod, http.MethodGet, "/read?env=ANNOTATIONS", ""); !strings.Contains(text, `note="second"`) {
 			return fmt.Errorf("it holds %q", text)
 		}
 		return nil
 	})
-	_, err = api.CoreV1().ConfigMaps(s.namespace).Patch(s.Context(), "settings", types.MergePatchType, []byte(`{"data":{"server.conf":"new"}}`), metav1.PatchOptions{})
-	s.must(err)
-	s.until("the new settings are in the file", func() error {
+	_, err = api.CoreV1().ConfigMaps(s.Namespace).Patch(s.Context(), "settings", types.MergePatchType, []byte(`{"data":{"server.conf":"new"}}`), metav1.PatchOptions{})
+	s.Must(err)
+	s.Until("the new settings are in the file", func() error {
 		if text := s.ask(pod, http.MethodGet, "/read?env=CONFIG", ""); text != "new" {
 			return fmt.Errorf("it holds %q", text)
 		}
@@ -143,10 +143,10 @@ func TestStatusIsAKubelets(t *testing.T) {
 	if !slices.Contains(s.Nodes(), pod.Spec.NodeName) || !strings.HasPrefix(pod.Status.PodIP, "127.") || pod.Status.PodIPs[0].IP != pod.Status.PodIP {
 		t.Errorf("the pod is on node %s and has address %s", pod.Spec.NodeName, pod.Status.PodIP)
 	}
-	set, err := api.AppsV1().StatefulSets(s.namespace).Get(s.Context(), "server", metav1.GetOptions{})
-	s.must(err)
-	s.until("the StatefulSet counts the pod", func() error {
-		set, err = api.AppsV1().StatefulSets(s.namespace).Get(s.Context(), "server", metav1.GetOptions{})
+	set, err := api.AppsV1().StatefulSets(s.Namespace).Get(s.Context(), "server", metav1.GetOptions{})
+	s.Must(err)
+	s.Until("the StatefulSet counts the pod", func() error {
+		set, err = api.AppsV1().StatefulSets(s.Namespace).Get(s.Context(), "server", metav1.GetOptions{})
 		if err == nil && set.Status.ReadyReplicas != 1 {
 			err = fmt.Errorf("its status is %s", set.Status.String())
 		}
@@ -160,23 +160,23 @@ func TestVolumeLivesAsLongAsItsClaim(t *testing.T) {
 	first := s.statefulSet(nil)
 	s.answers(first, "/file/words", "404 Not Found")
 	s.ask(first, http.MethodPut, "/file/words", "written")
-	s.must(api.CoreV1().Pods(s.namespace).Delete(s.Context(), first.Name, metav1.DeleteOptions{}))
+	s.Must(api.CoreV1().Pods(s.Namespace).Delete(s.Context(), first.Name, metav1.DeleteOptions{}))
 	second := s.pod(first.Name, "is ready again", func(p *corev1.Pod) bool { return p.UID != first.UID && isReady(p) })
 	s.answers(second, "/file/words", "written stopping terminated ")
 	if second.Status.PodIP == first.Status.PodIP {
 		t.Errorf("the new pod has the address of the old one, %s", first.Status.PodIP)
 	}
-	s.must(s.WipeVolume(s.Context(), claim))
+	s.Must(s.WipeVolume(s.Context(), claim))
 	s.answers(second, "/file/words", "404 Not Found")
 
 	folder, err := s.VolumeFolder(s.Context(), claim)
-	s.must(err)
+	s.Must(err)
 	if _, err := os.Stat(folder); err != nil {
 		t.Fatal(err)
 	}
-	s.must(api.CoreV1().PersistentVolumeClaims(s.namespace).Delete(s.Context(), claim, metav1.DeleteOptions{}))
-	s.must(api.AppsV1().StatefulSets(s.namespace).Delete(s.Context(), "server", metav1.DeleteOptions{}))
-	s.until("the folder goes with the claim", func() error {
+	s.Must(api.CoreV1().PersistentVolumeClaims(s.Namespace).Delete(s.Context(), claim, metav1.DeleteOptions{}))
+	s.Must(api.AppsV1().StatefulSets(s.Namespace).Delete(s.Context(), "server", metav1.DeleteOptions{}))
+	s.Until("the folder goes with the claim", func() error {
 		_, err := os.Stat(folder)
 		if os.IsNotExist(err) {
 			return nil
@@ -190,8 +190,8 @@ func TestOtherNamespacesAreSimulated(t *testing.T) {
 	s := start(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "server", Image: "example/server"}}}}
 	pod, err := api.CoreV1().Pods(metav1.NamespaceDefault).Create(s.Context(), pod, metav1.CreateOptions{})
-	s.must(err)
-	s.until("it is ready", func() error {
+	s.Must(err)
+	s.Until("it is ready", func() error {
 		if pod, err = api.CoreV1().Pods(metav1.NamespaceDefault).Get(s.Context(), pod.Name, metav1.GetOptions{}); err != nil || isReady(pod) {
 			return err
 		}
@@ -200,7 +200,7 @@ func TestOtherNamespacesAreSimulated(t *testing.T) {
 	if slices.Contains(s.Nodes(), pod.Spec.NodeName) || strings.HasPrefix(pod.Status.PodIP, "127.") {
 		t.Errorf("it is on node %s and has address %s", pod.Spec.NodeName, pod.Status.PodIP)
 	}
-	s.must(api.CoreV1().Pods(metav1.NamespaceDefault).Delete(s.Context(), pod.Name, metav1.DeleteOptions{}))
+	s.Must(api.CoreV1().Pods(metav1.NamespaceDefault).Delete(s.Context(), pod.Name, metav1.DeleteOptions{}))
 }
 
 // What is not emulated is not passed over in silence.
@@ -234,10 +234,10 @@ func TestWhatIsNotEmulatedIsSaid(t *testing.T) {
 			return p.Status.Phase == corev1.PodPending != (name == "executable") && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
 				p.Status.ContainerStatuses[0].State.Waiting.Reason == each.reason && strings.Contains(p.Status.ContainerStatuses[0].State.Waiting.Message, each.message)
 		})
-		s.must(api.CoreV1().Pods(s.namespace).Delete(s.Context(), name, metav1.DeleteOptions{}))
+		s.Must(api.CoreV1().Pods(s.Namespace).Delete(s.Context(), name, metav1.DeleteOptions{}))
 	}
-	s.until("they go", func() error {
-		pods, err := api.CoreV1().Pods(s.namespace).List(s.Context(), metav1.ListOptions{})
+	s.Until("they go", func() error {
+		pods, err := api.CoreV1().Pods(s.Namespace).List(s.Context(), metav1.ListOptions{})
 		if err == nil && len(pods.Items) > 0 {
 			err = fmt.Errorf("%s is still there", pods.Items[0].Name)
 		}
@@ -246,8 +246,8 @@ func TestWhatIsNotEmulatedIsSaid(t *testing.T) {
 }
 
 // create creates a pod.
-func (s *stage) create(name string, spec corev1.PodSpec) {
+func (s *scene) create(name string, spec corev1.PodSpec) {
 	s.Helper()
-	_, err := api.CoreV1().Pods(s.namespace).Create(s.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
-	s.must(err)
+	_, err := api.CoreV1().Pods(s.Namespace).Create(s.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+	s.Must(err)
 }

@@ -71,17 +71,11 @@ func main() {
 
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
-	for _, base := range []string{"/eureka", "/eureka/v2"} {
-		mux.HandleFunc("GET "+base+"/apps", s.all)
-		mux.HandleFunc("GET "+base+"/apps/{$}", s.all)
-		mux.HandleFunc("GET "+base+"/apps/delta", s.all)
-		mux.HandleFunc("GET "+base+"/apps/{app}", s.one)
-		mux.HandleFunc("GET "+base+"/apps/{app}/{id}", s.instance)
-		mux.HandleFunc("POST "+base+"/apps/{app}", s.register)
-		mux.HandleFunc("PUT "+base+"/apps/{app}/{id}", s.renew)
-		mux.HandleFunc("PUT "+base+"/apps/{app}/{id}/status", s.status)
-		mux.HandleFunc("DELETE "+base+"/apps/{app}/{id}", s.cancel)
-	}
+	mux.HandleFunc("GET /eureka/apps", s.all)
+	mux.HandleFunc("GET /eureka/apps/{app}", s.one)
+	mux.HandleFunc("POST /eureka/apps/{app}", s.register)
+	mux.HandleFunc("PUT /eureka/apps/{app}/{id}", s.renew)
+	mux.HandleFunc("DELETE /eureka/apps/{app}/{id}", s.cancel)
 	mux.HandleFunc("GET /actuator/health", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{"status": "UP"})
 	})
@@ -146,14 +140,6 @@ func (s *server) find(w http.ResponseWriter, r *http.Request) *entry {
 	return e
 }
 
-func (s *server) instance(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.find(w, r); e != nil {
-		answer(w, map[string]any{"instance": e.instance})
-	}
-}
-
 func (s *server) register(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil {
@@ -206,15 +192,6 @@ func (s *server) renew(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *server) status(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.find(w, r); e != nil {
-		e.instance["status"] = r.URL.Query().Get("value")
-		s.replicate(r, nil)
-	}
-}
-
 func (s *server) cancel(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +210,7 @@ func (s *server) replicate(r *http.Request, body []byte) {
 	if r.Header.Get(replicated) != "" {
 		return
 	}
-	path := strings.TrimPrefix(strings.TrimPrefix(r.URL.RequestURI(), "/eureka"), "/v2")
+	path := strings.TrimPrefix(r.URL.RequestURI(), "/eureka")
 	for _, peer := range s.peers {
 		go func() {
 			request, err := http.NewRequest(r.Method, peer+path, bytes.NewReader(body))

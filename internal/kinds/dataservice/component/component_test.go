@@ -31,8 +31,8 @@ const everything = `{
 func edges(g *Graph) []string {
 	lines := []string{}
 	for _, c := range g.Components {
-		names := make([]string, len(c.DependsOn))
-		for i, d := range c.DependsOn {
+		names := make([]string, len(c.WaitsFor))
+		for i, d := range c.WaitsFor {
 			names[i] = string(d)
 		}
 		lines = append(lines, strings.TrimSpace(string(c.Name)+" <- "+strings.Join(names, " ")))
@@ -205,6 +205,6 @@ func TestTheSpecStaysAsItIs(t *testing.T) {
 	_, err := NewGraph(spec)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, spec, before)
-	web := table[Position("web")]
+	web := table[TableIndex("web")]
 	assert.DeepEqual(t, web.after, []dsv1.ComponentName{Proxy, GatewayMaster})
 }

@@ -25,13 +25,13 @@ type Component struct {
 	HasProductDefaults bool   // the microservice chart has product defaults for it
 	Path               string // in the spec, such as spec.auth
 
-	// Needs are the components that this one cannot do without, in the order of the graph.
-	Needs []dsv1.ComponentName
+	// Requires are the components that this one cannot do without, in the order of the graph.
+	Requires []dsv1.ComponentName
 	// Calls are further components that it connects to at run time.
 	Calls []dsv1.ComponentName
-	// DependsOn are the components that must be ready before a new revision of this one
-	// starts: what it needs, or its predecessor where components start one at a time.
-	DependsOn []dsv1.ComponentName
+	// WaitsFor are the components that must be ready before a new revision of this one
+	// starts: what it requires, or its predecessor where components start one at a time.
+	WaitsFor []dsv1.ComponentName
 
 	Declaration // what the spec says of it
 }
@@ -55,7 +55,7 @@ func (g *Graph) Get(name dsv1.ComponentName) *Component {
 func (g *Graph) Callers(name dsv1.ComponentName) []dsv1.ComponentName {
 	var callers []dsv1.ComponentName
 	for i := range g.Components {
-		if c := &g.Components[i]; slices.Contains(c.Needs, name) || slices.Contains(c.Calls, name) {
+		if c := &g.Components[i]; slices.Contains(c.Requires, name) || slices.Contains(c.Calls, name) {
 			callers = append(callers, c.Name)
 		}
 	}
@@ -88,9 +88,9 @@ func NewGraph(spec *dsv1.DataServiceSpec) (*Graph, error) {
 		return nil, err
 	}
 	for i := range ordered {
-		ordered[i].DependsOn = ordered[i].Needs
+		ordered[i].WaitsFor = ordered[i].Requires
 		if spec.Rollout.Order == dsv1.OrderSequential && i > 0 {
-			ordered[i].DependsOn = []dsv1.ComponentName{ordered[i-1].Name}
+			ordered[i].WaitsFor = []dsv1.ComponentName{ordered[i-1].Name}
 		}
 	}
 	return &Graph{Components: ordered}, nil
@@ -105,7 +105,7 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 		}
 		c := Component{
 			Name: def.name, ObjectName: d.Name, Chart: def.chart, Kind: def.kind, HasProductDefaults: def.preset,
-			Path: "spec." + string(def.name), Needs: def.after, Calls: def.calls, Declaration: d,
+			Path: "spec." + string(def.name), Requires: def.after, Calls: def.calls, Declaration: d,
 		}
 		if c.ObjectName == "" {
 			c.ObjectName = def.objectName
@@ -155,7 +155,7 @@ func kindOf(k intstr.IntOrString) (Kind, bool) {
 func checkNames(components []Component) error {
 	names, objects := map[dsv1.ComponentName]string{}, map[string]string{}
 	for _, c := range components {
-		if c.Middleware == nil && !c.HasProductDefaults && Position(string(c.Name)) < len(table) {
+		if c.Middleware == nil && !c.HasProductDefaults && TableIndex(string(c.Name)) < len(table) {
 			return &FieldError{c.Path + ".name", fmt.Sprintf("%q is a name of the platform's own; choose another", c.Name)}
 		}
 		if other, ok := names[c.Name]; ok {
@@ -184,7 +184,7 @@ func connect(components []Component) error {
 		c := &components[i]
 		var edges []dsv1.ComponentName
 		for _, other := range components {
-			if c.HasProductDefaults && other.Middleware != nil || slices.Contains(c.Needs, other.Name) {
+			if c.HasProductDefaults && other.Middleware != nil || slices.Contains(c.Requires, other.Name) {
 				edges = append(edges, other.Name)
 			}
 		}
@@ -196,7 +196,7 @@ func connect(components []Component) error {
 				edges = append(edges, name)
 			}
 		}
-		c.Needs = edges
+		c.Requires = edges
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func order(components []Component) ([]Component, error) {
 	ordered := make([]Component, 0, len(components))
 	for len(ordered) < len(components) {
 		next := slices.IndexFunc(components, func(c Component) bool {
-			return !done[c.Name] && !slices.ContainsFunc(c.Needs, func(d dsv1.ComponentName) bool { return !done[d] })
+			return !done[c.Name] && !slices.ContainsFunc(c.Requires, func(d dsv1.ComponentName) bool { return !done[d] })
 		})
 		if next < 0 {
 			return nil, cycleError(components, done)
@@ -233,7 +233,7 @@ func cycleError(components []Component, done map[dsv1.ComponentName]bool) error 
 	var path []string
 	for !slices.Contains(path, string(at)) {
 		path = append(path, string(at))
-		deps := byName[at].Needs
+		deps := byName[at].Requires
 		at = deps[slices.IndexFunc(deps, func(d dsv1.ComponentName) bool { return !done[d] })]
 	}
 	cycle := append(path[slices.Index(path, string(at)):], string(at))

@@ -41,11 +41,11 @@ func TestTheTableIsTheAPI(t *testing.T) {
 		field := spec.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if field.Type.Kind() != reflect.Pointer || !reflect.New(field.Type.Elem()).Elem().FieldByName("Image").IsValid() {
-			assert.Equal(t, Position(name), len(table), "%s is no component", name)
+			assert.Equal(t, TableIndex(name), len(table), "%s is no component", name)
 			continue
 		}
 		fields = append(fields, name)
-		assert.Assert(t, Position(name) < len(table), "the table lacks %s", name)
+		assert.Assert(t, TableIndex(name) < len(table), "the table lacks %s", name)
 
 		one := &dsv1.DataServiceSpec{}
 		value := reflect.New(field.Type.Elem())
@@ -75,8 +75,8 @@ func TestTheTableIsTheAPI(t *testing.T) {
 		named = append(named, string(row.name))
 	}
 	assert.DeepEqual(t, slices.Sorted(slices.Values(named)), slices.Sorted(slices.Values(fields)))
-	assert.Equal(t, Position("oracle"), len(table), "a service of the user's own")
-	assert.Equal(t, Position(Platform), -1)
+	assert.Equal(t, TableIndex("oracle"), len(table), "a service of the user's own")
+	assert.Equal(t, TableIndex(Platform), -1)
 }
 
 // Who connects to a component: those that need it, and those that the product's routes name;

@@ -94,9 +94,9 @@ func product(row definition) definition {
 	return row
 }
 
-// Position is the place of a component in the table, by name: -1 for what all share, and after
+// TableIndex is the place of a component in the table, by name: -1 for what all share, and after
 // the last row for a component of the user's own.
-func Position(name string) int {
+func TableIndex(name string) int {
 	if name == Platform {
 		return -1
 	}
@@ -106,8 +106,8 @@ func Position(name string) int {
 	return len(table)
 }
 
-// Shipped returns the product's components as the table has them, declared by nobody.
-func Shipped() []Component {
+// OfProduct returns the product's components as the table has them, declared by nobody.
+func OfProduct() []Component {
 	components := make([]Component, len(table))
 	for i, d := range table {
 		components[i] = Component{Name: d.name, ObjectName: d.objectName, Chart: d.chart, Kind: d.kind, HasProductDefaults: d.preset}

@@ -155,7 +155,7 @@ func TestSecretsAreComplete(t *testing.T) {
 			"app.kubernetes.io/managed-by": "d3os-operator", "app.kubernetes.io/part-of": "dataservice",
 		})
 		assert.Equal(t, len(secret.GetAnnotations()[object.AnnotationDigest]), 24)
-		assert.Equal(t, object.Kept(secret), want.kept)
+		assert.Equal(t, object.OutlivesOwner(secret), want.kept)
 		if want.kept {
 			assert.Equal(t, len(secret.GetOwnerReferences()), 0)
 		} else {
@@ -176,7 +176,7 @@ func TestRetentionDeleteGivesAnOwner(t *testing.T) {
 	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
 		f := newFixture(t, "{mysql: {kind: "+kind+", storage: {retention: Delete}}}")
 		secret := f.plan(NewKeeper()).Secrets[0]
-		assert.Assert(t, !object.Kept(secret), kind)
+		assert.Assert(t, !object.OutlivesOwner(secret), kind)
 		assert.Equal(t, metav1.GetControllerOf(secret).UID, f.ds.UID, kind)
 	}
 }
@@ -258,7 +258,7 @@ func TestFurtherAccounts(t *testing.T) {
 	f.ds.Spec.MySQL.Users = f.ds.Spec.MySQL.Users[:1]
 	assert.DeepEqual(t, valuesOf(t, f.plan(k), secret), before)
 	for _, planned := range p.Secrets {
-		assert.Assert(t, object.Kept(planned), planned.GetName())
+		assert.Assert(t, object.OutlivesOwner(planned), planned.GetName())
 	}
 }
 

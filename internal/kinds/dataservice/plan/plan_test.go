@@ -228,16 +228,16 @@ func TestAFailureNamesTheComponent(t *testing.T) {
 	assert.ErrorContains(t, err, "must be given for proxy")
 }
 
-func TestKept(t *testing.T) {
+func TestOutlivesOwner(t *testing.T) {
 	t.Parallel()
 	var kept []string
 	for _, spec := range []string{"{mysql: {kind: Deployment}}", "{mysql: {kind: Deployment, storage: {retention: Delete}}}", base} {
 		for _, c := range planOf(t, spec).Components {
 			for _, obj := range c.Objects {
-				if object.Kept(obj) {
+				if object.OutlivesOwner(obj) {
 					kept = append(kept, obj.GetKind()+"/"+obj.GetName())
 				}
-				assert.Equal(t, object.Kept(obj), len(obj.GetOwnerReferences()) == 0, "it has an owner, or is kept")
+				assert.Equal(t, object.OutlivesOwner(obj), len(obj.GetOwnerReferences()) == 0, "it has an owner, or is kept")
 			}
 		}
 	}

@@ -21,15 +21,15 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// kubeVersion is what charts are rendered for when nothing else is said.
-const kubeVersion = "v1.36.0"
+// KubeVersion is what charts are rendered for when nothing else is said.
+const KubeVersion = "v1.36.0"
 
 // Run is the command `render`.
 func Run(args []string, stdin io.Reader, stdout io.Writer) error {
 	flags := flag.NewFlagSet("render", flag.ContinueOnError)
 	file := flags.String("f", "-", "file with the DataService; - for standard input")
 	namespace := flags.String("namespace", "default", "namespace, where the file names none")
-	version := flags.String("kube-version", kubeVersion, "version of Kubernetes to render for")
+	version := flags.String("kube-version", KubeVersion, "version of Kubernetes to render for")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func objectsOf(t *testing.T, file string) (*dsv1.DataService, []*unstructured.Un
 	if ds.Namespace == "" {
 		ds.Namespace = "data"
 	}
-	objects, err := Objects(ds, kubeVersion)
+	objects, err := Objects(ds, KubeVersion)
 	assert.NilError(t, err)
 	return ds, objects
 }
@@ -130,14 +130,14 @@ func TestObjectsBelongToTheirDataService(t *testing.T) {
 			assert.Equal(t, labels[object.LabelInstance], ds.Name, where)
 			assert.Equal(t, labels[object.LabelManagedBy], "d3os-operator", where)
 			assert.Equal(t, labels[object.LabelPartOf], "dataservice", where)
-			assert.Assert(t, component.Position(labels[object.LabelComponent]) >= 0 || labels[object.LabelComponent] == "platform", where)
+			assert.Assert(t, component.TableIndex(labels[object.LabelComponent]) >= 0 || labels[object.LabelComponent] == "platform", where)
 			assert.Equal(t, len(obj.GetAnnotations()[object.AnnotationDigest]), 24, where)
 			assert.Assert(t, slices.Contains(object.Kinds, obj.GroupVersionKind()), "%s is of a kind that nothing watches", where)
 			want := []metav1.OwnerReference{{
 				APIVersion: "d3os-product.com.d3os/v1", Kind: "DataService", Name: ds.Name, UID: ds.UID,
 				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
 			}}
-			if object.Kept(obj) {
+			if object.OutlivesOwner(obj) {
 				assert.Equal(t, len(obj.GetOwnerReferences()), 0, where)
 				continue
 			}
@@ -181,7 +181,7 @@ func TestANewPasswordRestartsItsUsers(t *testing.T) {
 	assert.NilError(t, err)
 	ds, before := objectsOf(t, "testdata/mysql-third-party-inline.yaml")
 	ds.Spec.MySQL.ThirdParty.Password = "another"
-	after, err := Objects(ds, kubeVersion)
+	after, err := Objects(ds, KubeVersion)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, changed(t, before, after), []string{"Secret/mysql-dataservice-third-party", "Deployment/auth"})
 	assert.Assert(t, bytes.Contains(data, []byte("web:")), "the input must have a component that does not use the database")
@@ -191,7 +191,7 @@ func TestAnImageChangeReachesOneObject(t *testing.T) {
 	t.Parallel()
 	ds, before := objectsOf(t, sample)
 	ds.Spec.Auth.Image = "registry.example.com/auth:v2"
-	after, err := Objects(ds, kubeVersion)
+	after, err := Objects(ds, KubeVersion)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, changed(t, before, after), []string{"Deployment/auth"})
 }

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -14,7 +15,10 @@ import (
 // which alone knows whether it is new, changed or should have been well. prev is empty for a new one.
 func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 	next := dsv1.ComponentStatus{
-		Name: c.Name, Kind: c.Kind, Ready: c.Health.Ready, Desired: c.Health.Desired, Message: c.Note, Revision: prev.Revision,
+		Name: c.Name, Kind: c.Kind, Ready: c.Health.Ready, Desired: c.Health.Desired, Revision: prev.Revision,
+	}
+	if len(c.Notes) > 0 {
+		next.Message = c.Notes[0]
 	}
 	if c.Error != "" {
 		fail(&next, c, prev)
@@ -27,7 +31,7 @@ func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 	switch {
 	case len(c.WaitsFor) > 0:
 		next.Phase, next.Message, next.WaitsFor = dsv1.PhasePending, waiting(c), c.WaitsFor
-	case !c.Applied:
+	case !c.Applied && c.Health.Problem == "":
 		next.Phase = dsv1.PhasePending
 	case c.Health.Settled:
 		next.Phase = dsv1.PhaseRunning
@@ -49,6 +53,9 @@ func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 		if next.Message == "" {
 			next.Message = "one of its objects is missing or being deleted"
 		}
+	}
+	if next.Message == "" && inWork(next.Phase) {
+		next.Message = delay(c)
 	}
 	return next
 }
@@ -86,6 +93,21 @@ func waiting(c Component) string {
 		what = "keeps running as it was; its new revision waits for "
 	}
 	return what + strings.Join(c.WaitsFor, ", ")
+}
+
+// thirdParty is the kind of a component that runs elsewhere.
+const thirdParty = "ThirdParty"
+
+// delay says what keeps a component from being ready that may still pass by itself, and of which
+// nothing else would tell. Nothing is said of pods that merely take their time to start.
+func delay(c Component) string {
+	switch {
+	case c.Health.HintCulprit.Reason == health.ReasonPodsMissing:
+		return c.Health.Hint
+	case c.Kind == thirdParty && c.Health.HintCulprit.Kind == "Pod":
+		return fmt.Sprintf("the third party has not answered the check yet; `kubectl describe pod %s` says what the check gets", c.Health.HintCulprit.Name)
+	}
+	return ""
 }
 
 // inWork reports whether the operator is working on a component in this phase.

@@ -165,3 +165,30 @@ func TestTheTimeOfAPhase(t *testing.T) {
 	assert.DeepEqual(t, Compute(*old, see(up), later), *old)
 	assert.DeepEqual(t, at(Compute(*old, see(broken), later)), &later)
 }
+
+// Two faults show neither in a workload's conditions nor in a pod's state. While the component comes up, the message
+// says where to look; a pod that merely takes its time to start is no news.
+func TestWhatMayPassByItselfIsTold(t *testing.T) {
+	t.Parallel()
+	set := health.Culprit{Kind: "StatefulSet", Name: "auth", Reason: health.ReasonPodsMissing}
+	pod := health.Culprit{Kind: "Pod", Name: "uuc-probe-1", Reason: "ContainersNotReady"}
+	for name, test := range map[string]struct {
+		kind string
+		seen health.State
+		want string
+	}{
+		"pods are missing":   {"StatefulSet", health.State{Desired: 1, Hint: "StatefulSet auth: 0 of 1", HintCulprit: set}, "StatefulSet auth: 0 of 1"},
+		"no answer":          {"ThirdParty", health.State{Desired: 1, Hint: "pod uuc-probe-1: not ready", HintCulprit: pod}, "the third party has not answered the check yet; `kubectl describe pod uuc-probe-1` says what the check gets"},
+		"a pod starts":       {"Deployment", health.State{Desired: 1, Hint: "pod auth-1: not ready", HintCulprit: pod}, ""},
+		"the probe starts":   {"ThirdParty", health.State{Desired: 1, Hint: "Deployment uuc-probe: 0/1", HintCulprit: health.Culprit{Kind: "Deployment"}}, ""},
+		"it came up":         {"ThirdParty", health.State{Settled: true, Ready: 1, Desired: 1}, ""},
+		"something is wrong": {"ThirdParty", health.State{Desired: 1, Problem: "p", Hint: "h", HintCulprit: pod}, "p"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := seenOf("auth", test.seen)
+			seen.Kind = test.kind
+			assert.Equal(t, component(seen, &dsv1.ComponentStatus{}).Message, test.want)
+		})
+	}
+}

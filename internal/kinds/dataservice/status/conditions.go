@@ -44,7 +44,7 @@ func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataService
 	case seen.Deleting:
 		reason = dsv1.ReasonDeleting
 	case failing:
-		reason = dsv1.ReasonComponentFailing
+		reason = failingReason(next.Components)
 	}
 
 	ready := seen.Failure == nil && !seen.Deleting && count(next.Components, dsv1.PhaseRunning) == len(next.Components)
@@ -72,6 +72,21 @@ func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataService
 	setWhileTrue(dsv1.ConditionStalled, stalled, reason, next.Message)
 	setWhileTrue(dsv1.ConditionReconciling, !stalled && progressing, dsv1.ReasonRollingOut, next.Message)
 	return result
+}
+
+// ofData are the reasons of trouble with data, in which a person has to act before anything else does.
+var ofData = []string{
+	dsv1.ReasonDataLost, dsv1.ReasonVolumeBeingDeleted, dsv1.ReasonServerVersionRefused, dsv1.ReasonVolumeReplaced, dsv1.ReasonVolumeUnreadable,
+}
+
+// failingReason is ComponentFailing, or what a component says about its data.
+func failingReason(components []dsv1.ComponentStatus) string {
+	for _, c := range components {
+		if c.Culprit != nil && slices.Contains(ofData, c.Culprit.Reason) {
+			return c.Culprit.Reason
+		}
+	}
+	return dsv1.ReasonComponentFailing
 }
 
 // trouble is the message without the word that all is paused, which has its own condition.

@@ -13,23 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/engine"
 )
 
 // Component is what was seen of one component.
-type Component struct {
-	Name     string
-	Kind     string
-	Revision string   // as planned
-	Applied  bool     // the planned revision has been applied
-	Exists   bool     // some of its objects exist
-	WaitsFor []string // components that hold its new revision back
-	Health   health.State
-	Error    string // why it could not be applied
-	// Culprit is the object that could not be applied; zero when Error is about none.
-	Culprit health.Culprit
-	Note    string // what a person should know even while all is well
-}
+type Component = engine.PartSeen
 
 // Failure is why the spec cannot be carried out.
 type Failure struct {

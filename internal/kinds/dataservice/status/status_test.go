@@ -26,6 +26,7 @@ var (
 var (
 	up       = health.State{Settled: true, Ready: 1, Desired: 1}
 	starting = health.State{Desired: 1, Hint: "Deployment: Available: 0/1"}
+	lost     = health.State{Desired: 1, Problem: "PersistentVolumeClaim a: DataLost: m", Culprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "a", Reason: "DataLost", Message: "m"}}
 	broken   = health.State{Desired: 1, Problem: "pod a: ImagePullBackOff: m", Hint: "h"}
 )
 
@@ -85,7 +86,7 @@ func TestComponent(t *testing.T) {
 		"not applied yet":                {was(dsv1.PhaseRunning), Component{Name: "auth", Kind: "Deployment", Revision: "r2", Health: up}, dsv1.PhasePending, "", "r1"},
 		"refused":                        {was(dsv1.PhaseRunning), Component{Name: "auth", Kind: "Deployment", Revision: "r2", Error: "update Deployment a/auth: no", Health: up}, dsv1.PhaseFailed, "update Deployment a/auth: no", "r1"},
 		"refused, and held":              {nil, Component{Name: "auth", Kind: "Deployment", Error: "e", WaitsFor: []string{"mysql"}}, dsv1.PhaseFailed, "e", ""},
-		"a note":                         {was(dsv1.PhaseRunning), func() Component { c := seenOf("auth", up); c.Note = "n"; return c }(), dsv1.PhaseRunning, "n", "r1"},
+		"a note":                         {was(dsv1.PhaseRunning), func() Component { c := seenOf("auth", up); c.Notes = []string{"n"}; return c }(), dsv1.PhaseRunning, "n", "r1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,11 +152,13 @@ func scenarios() map[string]scenario {
 		"a component less":            {[]Observation{well, see(seenOf("mysql", up))}, dsv1.PhaseRunning, "1/1", "mysql", allWell},
 		"scaling":                     {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", health.State{Ready: 1, Desired: 2}))}, dsv1.PhaseScaling, "1/2", "mysql->[auth]", working},
 		"degraded":                    {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", broken))}, dsv1.PhaseDegraded, "1/2", "auth: pod a: ImagePullBackOff: m", failing},
-		"degraded while creating":     {[]Observation{see(seenOf("mysql", broken), held("auth", "mysql"))}, dsv1.PhaseDegraded, "0/2", "mysql: pod a: ImagePullBackOff: m", both},
-		"two degraded":                {[]Observation{see(seenOf("mysql", broken), seenOf("auth", broken), seenOf("web", broken))}, dsv1.PhaseDegraded, "0/3", "mysql: pod a: ImagePullBackOff: m (and 2 more: see status.components)", failing},
-		"ill of itself":               {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseDegraded, "1/2", "auth: Deployment: Available: 0/1", failing},
-		"recovered":                   {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", broken)), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
-		"a component refused":         {[]Observation{well, see(seenOf("mysql", up), Component{Name: "auth", Revision: "r2", Error: "no"})}, dsv1.PhaseFailed, "1/2", "auth: no", failing},
+		"data lost": {[]Observation{well, see(seenOf("mysql", lost), seenOf("auth", broken))}, dsv1.PhaseDegraded, "0/2", "mysql: PersistentVolumeClaim a: DataLost: m (and 1 more: see status.components)",
+			strings.ReplaceAll(failing, "ComponentFailing", "DataLost")},
+		"degraded while creating": {[]Observation{see(seenOf("mysql", broken), held("auth", "mysql"))}, dsv1.PhaseDegraded, "0/2", "mysql: pod a: ImagePullBackOff: m", both},
+		"two degraded":            {[]Observation{see(seenOf("mysql", broken), seenOf("auth", broken), seenOf("web", broken))}, dsv1.PhaseDegraded, "0/3", "mysql: pod a: ImagePullBackOff: m (and 2 more: see status.components)", failing},
+		"ill of itself":           {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseDegraded, "1/2", "auth: Deployment: Available: 0/1", failing},
+		"recovered":               {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", broken)), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
+		"a component refused":     {[]Observation{well, see(seenOf("mysql", up), Component{Name: "auth", Revision: "r2", Error: "no"})}, dsv1.PhaseFailed, "1/2", "auth: no", failing},
 		"invalid": {[]Observation{failed(true)}, dsv1.PhaseFailed, "", "spec.auth.name: m",
 			"Degraded=True(InvalidSpec) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(InvalidSpec) Stalled=True(InvalidSpec)"},
 		"invalid after well": {[]Observation{well, failed(true)}, dsv1.PhaseFailed, "2/2", "spec.auth.name: m",

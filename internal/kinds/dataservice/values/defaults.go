@@ -59,7 +59,7 @@ func load(file string) preset {
 // component that has one, and of the probe.
 func DefaultImages() map[string]string {
 	images := map[string]string{ProbeImage: load(path.Join(component.ChartThirdParty, "values.yaml")).Image}
-	for _, c := range component.Shipped() {
+	for _, c := range component.OfProduct() {
 		if image := defaults(&c).Image; image != "" {
 			images[imageKey(&c)] = image
 		}

@@ -43,6 +43,9 @@ type Input struct {
 	Images map[string]string
 }
 
+// AgentImage is the key in Input.Images of the image with the agent, which looks after data in its pods.
+const AgentImage = "agent"
+
 // ProbeImage is the key in Input.Images of the image that watches over third parties.
 const ProbeImage = "probe"
 
@@ -100,6 +103,7 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 	}
 	v["credentialsSecret"] = in.Credentials.MySQLSecret
 	v["usersSecret"] = in.Credentials.MySQLUsersSecret
+	v["agentImage"] = in.Images[AgentImage]
 	var scripts []any
 	for _, ref := range c.MySQL.InitScripts {
 		scripts = append(scripts, ref.Name)
@@ -129,7 +133,7 @@ func microservice(v map[string]any, in Input, c *component.Component) {
 // connections give a component of the user's own the addresses of the middleware that it
 // depends on, and the database account.
 func connections(v map[string]any, in Input, c *component.Component) {
-	needs := func(name dsv1.ComponentName) bool { return slices.Contains(c.Needs, name) }
+	needs := func(name dsv1.ComponentName) bool { return slices.Contains(c.Requires, name) }
 	if found := endpoints(in, needs); len(found) > 0 {
 		v["endpoints"] = found
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 )
 
@@ -49,11 +50,14 @@ func (c command) String() string {
 	return strings.Join(words, " ")
 }
 
-// all sends commands in one go and returns their answers in order. The error is that of the connection; an error
+// all sends commands in one go, while the replica that takes the step holds the lease, and returns their answers in order. The error is that of the connection; an error
 // that Redis answers is in its answer.
 func (l *link) all(ctx context.Context, commands []command) ([]*redis.Cmd, error) {
 	if len(commands) == 0 {
 		return nil, nil
+	}
+	if err := day2.Held(ctx); err != nil {
+		return nil, fmt.Errorf("%s of %s: %w", commands[0], l.place.Pod, err)
 	}
 	texts := make([]string, 0, len(commands))
 	for _, c := range commands {

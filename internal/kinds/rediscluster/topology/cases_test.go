@@ -88,7 +88,19 @@ func TestHealing(t *testing.T) {
 					forgetIn(&s.nodes[i], idOf("a-1-1"))
 				}
 			}},
-		{name: "a member nobody pod has is forgotten where it came back", verdict: Complete, action: ActionForget, says: "forget node",
+		{name: "a view that missed a move, and never learns of it", verdict: Healing, action: ActionBumpEpoch, on: "a-0-0", says: "have a-1-1 believe that slots 100 are a-0-0's",
+			change: func(s *scene) {
+				n := s.node("a-1-1")
+				n.sees(idOf("a-0-0")).Owned = n.sees(idOf("a-0-0")).Owned.Minus(SlotSet{{100, 100}})
+				n.sees(idOf("a-2-0")).Owned = n.sees(idOf("a-2-0")).Owned.Union(SlotSet{{100, 100}})
+			}},
+		{name: "a view that missed a move, and will learn of it", verdict: Healing, action: ActionWait, says: "do not agree yet",
+			change: func(s *scene) {
+				n := s.node("a-1-1")
+				n.sees(idOf("a-2-0")).Owned = n.sees(idOf("a-2-0")).Owned.Minus(SlotSet{{16000, 16000}})
+				n.sees(idOf("a-0-0")).Owned = n.sees(idOf("a-0-0")).Owned.Union(SlotSet{{16000, 16000}})
+			}},
+		{name: "a ghost no pod has is forgotten where it came back", verdict: Complete, action: ActionForget, says: "forget node",
 			change: func(s *scene) {
 				ghost := Entry{ID: strings.Repeat("c", 40), IP: "127.5.8.8", Master: true, Fail: true}
 				s.node("a-2-0").View = append(s.node("a-2-0").View, ghost)

@@ -62,7 +62,7 @@ func (c *cluster) rooms(verdict Verdict) []func() []Step {
 	default: // Complete or Healing
 	}
 	mending := rooms{
-		c.epochs, c.addresses, c.links, c.unblock, c.promote, c.openSlots,
+		c.epochs, c.addresses, c.links, c.unblock, c.promote, c.openSlots, c.agree,
 		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone,
 		// Settings come before what may have to wait for long, as one of them may be what it waits for.
 		c.settings,

@@ -129,6 +129,35 @@ func (c *cluster) links() []Step {
 	return together(ActionReplicate, "point replicas to the present address of their master", batch)
 }
 
+// agree mends views that gossip never would. A node that has missed a move goes on naming the former
+// owner. It believes the new one only by a higher config epoch, and not that the former one says
+// nothing of the slot any more. So the owner takes the highest epoch. Both are reached: the one says by
+// its own word that the slot is its, the other that it is not.
+func (c *cluster) agree() []Step {
+	if len(c.disputed) > 0 || c.apart() != "" {
+		return nil
+	}
+	for _, x := range c.members {
+		for i := range x.View {
+			e := &x.View[i]
+			if e.Myself || c.byID[e.ID] == nil || len(e.Owned) == 0 {
+				continue
+			}
+			wrong := e.Owned.Minus(c.owned[e.ID])
+			for _, slot := range sortedKeys(x.self().Importing) {
+				wrong = wrong.Minus(SlotSet{{slot, slot}}) // the repair of open slots tells it
+			}
+			for _, o := range c.masters() {
+				if both := wrong.Intersect(c.owned[o.ID]); len(both) > 0 && o.self().Epoch <= e.Epoch {
+					return []Step{{Action: ActionBumpEpoch, Node: o.place(), Interval: 5 * time.Second,
+						Message: fmt.Sprintf("have %s believe that slots %s are %s's and not %s's", x.Pod, brief(both), o.Pod, c.byID[e.ID].Pod)}}
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // linkInterval leaves a replica time to connect.
 const linkInterval = 5 * time.Second
 

@@ -57,12 +57,12 @@ func (c *cluster) replaceLost(given []string) []Step {
 			return nil // it may own more than is known
 		}
 	}
-	slots := c.unowned.Intersect(c.record.Accepted)
-	if to := c.receiverOfLost(); len(slots) > 0 && to != nil {
-		return []Step{{Action: ActionAddSlots, Node: to.place(), Slots: slots,
-			Message: fmt.Sprintf("assign slots %s to %s: their loss was accepted", brief(slots), to.Pod)}}
+	to, slots := c.receiverOfLost(c.unowned.Intersect(c.record.Accepted))
+	if to == nil {
+		return nil
 	}
-	return nil
+	return []Step{{Action: ActionAddSlots, Node: to.place(), Slots: slots,
+		Message: fmt.Sprintf("assign slots %s to %s: their loss was accepted", brief(slots), to.Pod)}}
 }
 
 // consentFor returns the annotation's value that covers a lost node and was not acted upon yet.
@@ -79,19 +79,23 @@ func (c *cluster) consentFor(id string, owned SlotSet) string {
 	return ""
 }
 
-// receiverOfLost returns the master that lost slots go to: one that has none, else the one with fewest.
-func (c *cluster) receiverOfLost() *Node {
-	var best *Node
+// receiverOfLost returns the master that lost slots go to, and which of them: one that has none, else
+// the one with the fewest; one of a shard that goes only if there is no other. It takes only slots that
+// are free in its own view, which may lag behind.
+func (c *cluster) receiverOfLost(lost SlotSet) (best *Node, slots SlotSet) {
 	for _, s := range c.shards {
-		if s.master == nil || s.ordinal >= len(c.wanted.Shards) {
+		if s.master == nil || best != nil && s.ordinal >= len(c.wanted.Shards) {
 			continue
 		}
-		if best == nil || len(c.owned[s.master.ID]) == 0 && len(c.owned[best.ID]) > 0 ||
-			c.owned[s.master.ID].Len() < c.owned[best.ID].Len() {
-			best = s.master
+		free := lost
+		for _, e := range s.master.View {
+			free = free.Minus(e.Owned)
+		}
+		if len(free) > 0 && (best == nil || c.owned[s.master.ID].Len() < c.owned[best.ID].Len()) {
+			best, slots = s.master, free
 		}
 	}
-	return best
+	return best, slots
 }
 
 // knowing returns the members that have a node in their view.

@@ -63,7 +63,7 @@ func (s *server) update(other *server) {
 	}
 	for _, i := range slices.Sorted(maps.Keys(s.counts)) {
 		p := s.peers[s.w.id(i)]
-		if p == nil || p.id == other.id || p.epoch <= other.me().epoch || other.peers[p.id] == nil {
+		if p == nil || p.id == other.id || p.epoch <= other.me().epoch || other.peers[p.id] == nil || other.peers[p.id].epoch >= p.epoch {
 			continue
 		}
 		s.tally()

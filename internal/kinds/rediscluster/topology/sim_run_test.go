@@ -30,10 +30,12 @@ func newRun(t *testing.T, seed uint64, shards ...int) *run {
 	r := &run{operator: newOperator(seed, shards...), t: t, planned: true}
 	t.Cleanup(func() {
 		if t.Failed() {
+			logged := 60
 			if os.Getenv("REDIS_MODEL_SEED") != "" {
 				t.Log(r.dump())
+				logged = 2000
 			}
-			t.Logf("seed %d; the last events:\n%s", seed, strings.Join(r.log[max(0, len(r.log)-60):], "\n"))
+			t.Logf("seed %d; the last events:\n%s", seed, strings.Join(r.log[max(0, len(r.log)-logged):], "\n"))
 		}
 	})
 	return r

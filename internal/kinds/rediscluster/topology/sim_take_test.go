@@ -41,6 +41,8 @@ func (o *operator) single(s Step, n *server) error {
 		}
 		me.epoch = s.Epoch
 		n.current = max(n.current, s.Epoch)
+	case ActionBumpEpoch:
+		n.bump()
 	case ActionMeet:
 		for _, p := range n.peers {
 			if p.met != 0 && p.ip == s.Target.IP {

@@ -13,6 +13,7 @@ const (
 	ActionWait        Action = "Wait"        // for the running system; Message says for what
 	ActionRecord      Action = "Record"      // write Record into the object that keeps it
 	ActionSetEpoch    Action = "SetEpoch"    // CLUSTER SET-CONFIG-EPOCH Epoch on Node
+	ActionBumpEpoch   Action = "BumpEpoch"   // CLUSTER BUMPEPOCH on Node, so that lagging views believe what it owns
 	ActionMeet        Action = "Meet"        // CLUSTER MEET on Node with the address of Target
 	ActionAddSlots    Action = "AddSlots"    // CLUSTER ADDSLOTSRANGE Slots on Node
 	ActionReplicate   Action = "Replicate"   // CLUSTER REPLICATE on Node of Target

@@ -67,7 +67,7 @@ func duplicateFree(nodes []Node) bool {
 
 // sound says what a step lacks that its action needs, or nothing.
 func sound(s Step, batch bool) string {
-	needsNode := []Action{ActionSetEpoch, ActionMeet, ActionAddSlots, ActionReplicate, ActionReset, ActionFailover, ActionMoveSlots,
+	needsNode := []Action{ActionSetEpoch, ActionBumpEpoch, ActionMeet, ActionAddSlots, ActionReplicate, ActionReset, ActionFailover, ActionMoveSlots,
 		ActionMarkSlot, ActionFlush, ActionFunctions, ActionConfigure, ActionDeletePod}
 	needsTarget := []Action{ActionMeet, ActionReplicate, ActionMoveSlots, ActionFunctions}
 	needsSlots := []Action{ActionAddSlots, ActionMoveSlots, ActionMarkSlot, ActionAssignSlot}

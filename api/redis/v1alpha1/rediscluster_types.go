@@ -1,0 +1,433 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CRD enums reject null, so optional fields without a default use a pattern that lists their values.
+
+// RedisCluster is a Redis Cluster: shards of a master and its replicas that
+// together serve 16,384 hash slots. The operator forms it, heals it, moves
+// slots when it grows or shrinks, and replaces its pods one shard at a time.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:shortName=rec,categories=all
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Pods that are ready and do their part, of those wanted"
+// +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slots`,description="Hash slots that are served, of 16384"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,description="What the operator is doing, or what is wrong"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 44 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a letter followed by letters, digits and '-', 44 characters at most: it becomes a part of the names of Services and pods"
+type RedisCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the cluster as it should be.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{replicas: 6, version: 7.0.15}`
+	// +optional
+	Spec RedisClusterSpec `json:"spec"`
+
+	// status is the cluster as the operator last saw it.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{phase: Running, ready: 6/6, slots: 16384}`
+	// +optional
+	Status RedisClusterStatus `json:"status,omitempty"`
+}
+
+// RedisClusterList is a list of RedisClusters.
+//
+// +kubebuilder:object:root=true
+type RedisClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RedisCluster `json:"items"`
+}
+
+// RedisClusterSpec says what a Redis Cluster should be like. null means not given, everywhere.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.pod) && self.pod.size() > 0 && has(self.pod[0].volumes) && has(self.pod[0].volumes.persistentVolumeClaimName) ? self.pod[0].volumes.persistentVolumeClaimName : \"\") == (has(oldSelf.pod) && oldSelf.pod.size() > 0 && has(oldSelf.pod[0].volumes) && has(oldSelf.pod[0].volumes.persistentVolumeClaimName) ? oldSelf.pod[0].volumes.persistentVolumeClaimName : \"\")",fieldPath=".pod",message="pod[0].volumes.persistentVolumeClaimName may not be changed: the data stays on the volumes that it is on. Create another RedisCluster and move the data"
+// +kubebuilder:validation:XValidation:rule="(has(self.pod) && self.pod.size() > 0 && has(self.pod[0].volumes) && has(self.pod[0].volumes.type) && self.pod[0].volumes.type == 'nfs') == (has(oldSelf.pod) && oldSelf.pod.size() > 0 && has(oldSelf.pod[0].volumes) && has(oldSelf.pod[0].volumes.type) && oldSelf.pod[0].volumes.type == 'nfs')",fieldPath=".pod",message="pod[0].volumes.type may not be changed: the data stays on the volumes that it is on. Create another RedisCluster and move the data"
+// +kubebuilder:validation:XValidation:rule="(has(self.credentialsSecret) ? self.credentialsSecret : \"\") == (has(oldSelf.credentialsSecret) ? oldSelf.credentialsSecret : \"\")",fieldPath=".credentialsSecret",message="may not be changed: nodes with different passwords could not replicate from each other"
+type RedisClusterSpec struct {
+	// replicas is the number of all pods. Each shard is a master and a replica, so the number of shards is
+	// half of it; of an odd number, one pod is a second replica of the first shard.
+	// +kubebuilder:default=6
+	// +kubebuilder:validation:Minimum=6
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:example=`12`
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// pause stops the operator from changing anything, in Kubernetes or in Redis. It goes on observing,
+	// and writes the status.
+	// +kubebuilder:default=false
+	// +kubebuilder:example=`true`
+	// +optional
+	Pause bool `json:"pause,omitempty"`
+
+	// finalizers says what becomes of the data when the resource is deleted: retain (volumes, password and
+	// the record of the cluster stay, and a RedisCluster of the same name takes them up again) or
+	// foreground (they are deleted with it). It never deletes a resource by itself. Default: retain.
+	// +kubebuilder:validation:Pattern=`^(retain|foreground)$`
+	// +kubebuilder:example=`foreground`
+	// +optional
+	// +nullable
+	Finalizers string `json:"finalizers,omitempty"`
+
+	// repository of the image, without its tag. With a / at its end it is put before middlewareImage.
+	// Default: docker.io/library/redis.
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:-]*$`
+	// +kubebuilder:example=`registry.example.com/library/redis`
+	// +optional
+	// +nullable
+	Repository string `json:"repository,omitempty"`
+
+	// version of Redis: 6.2 or newer. It is the tag of the image, unless middlewareImage has one. An older
+	// one is reported and nothing is changed. Default: 7.0.15.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[0-9]+([._-][A-Za-z0-9]+)*$`
+	// +kubebuilder:example=`7.2.5`
+	// +optional
+	// +nullable
+	Version string `json:"version,omitempty"`
+
+	// updateStrategy says how slots come to new shards.
+	// +kubebuilder:example=`{type: AutoReceive, pipeline: "100"}`
+	// +optional
+	// +nullable
+	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
+
+	// pod says what the pods are like: one entry, for all of them.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.size() <= 1",message="pod must have one entry, which is for all pods"
+	// +kubebuilder:example=`[{resources: {limits: {memory: 4Gi}}}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	Pod []Pod `json:"pod,omitempty"`
+
+	// storage is the volume of each pod. It is not used with one claim for all pods (volumes of type nfs).
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{size: 50Gi, storageClassName: fast}`
+	// +optional
+	Storage Storage `json:"storage,omitempty"`
+
+	// config are settings of Redis, as in redis.conf. Those that Redis can change while it runs are
+	// changed so; for others the pods are replaced, one shard at a time. A setting that is taken out is
+	// forgotten by a server when it starts the next time.
+	// +kubebuilder:validation:MaxProperties=200
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z][a-z0-9-]*$'))",message="the name of a setting must consist of small letters, digits and '-'"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.matches('^(port|bind|bind-source-addr|protected-mode|dir|include|loadmodule|daemonize|supervised|pidfile|logfile|syslog-.*|unixsocket.*|user|aclfile|rename-command|requirepass|masterauth|masteruser|appendonly|appendfilename|appenddirname|dbfilename|databases|replicaof|slaveof|(replica|slave)-announce.*|cluster-(enabled|config-file|port|announce-.*|allow-replica-migration|preferred-endpoint-type|slave-.*|replica-no-failover)|tls-.*|enable-.*-command|enable-debug-.*)$'))",message="a setting that the operator sets itself, such as port, dir, appendonly, requirepass or cluster-enabled, may not be given"
+	// +kubebuilder:example=`{maxmemory-policy: allkeys-lru, cluster-node-timeout: "10000"}`
+	// +optional
+	// +nullable
+	Config map[string]Setting `json:"config,omitempty"`
+
+	// size is small, medium or large: the resources of each Redis container, unless pod gives them.
+	// Default: none, 100m to 1 CPU and 512Mi to 1Gi of memory.
+	// +kubebuilder:validation:Pattern=`^(small|medium|large)$`
+	// +kubebuilder:example=`medium`
+	// +optional
+	// +nullable
+	Size string `json:"size,omitempty"`
+
+	// credentialsSecret names a Secret of this namespace whose key password is the password of the cluster.
+	// The password must not change while the cluster exists. Default: one that the operator generates and keeps.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`redis-account`
+	// +optional
+	// +nullable
+	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+
+	// antiAffinity keeps the pods of a shard on different nodes: Soft (if it can be) or Hard (or else they
+	// are not scheduled). Default: Soft.
+	// +kubebuilder:validation:Pattern=`^(Soft|Hard)$`
+	// +kubebuilder:example=`Hard`
+	// +optional
+	// +nullable
+	AntiAffinity string `json:"antiAffinity,omitempty"`
+
+	// topologySpreadConstraints spread the pods over zones. One without a labelSelector is for the pods of
+	// each shard.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:example=`[{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+
+	// podTemplate (PodTemplateSpec) is merged into the pod template last, for everything that has no field here.
+	// +kubebuilder:example=`{spec: {hostAliases: [{ip: "192.0.2.1", hostnames: [cache]}]}}`
+	// +optional
+	// +nullable
+	PodTemplate *Object `json:"podTemplate,omitempty"`
+
+	// networkPolicy limits who may connect to Redis. Only pods of the cluster itself may connect to the
+	// cluster bus, whatever it says.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{enabled: true}`
+	// +optional
+	NetworkPolicy NetworkPolicy `json:"networkPolicy,omitempty"`
+
+	// tls is reserved: connections are not encrypted yet.
+	// +kubebuilder:validation:XValidation:rule="!has(self.enabled) || !self.enabled",fieldPath=".enabled",message="must be false: TLS is not supported yet"
+	// +kubebuilder:example=`{enabled: false}`
+	// +optional
+	// +nullable
+	TLS *TLS `json:"tls,omitempty"`
+}
+
+// Setting is the value of a setting of Redis, as in redis.conf: one line.
+//
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:Pattern=`^[^\r\n]*$`
+type Setting string
+
+// TLS is reserved for encrypted connections.
+type TLS struct {
+	// enabled must be false.
+	// +kubebuilder:example=`false`
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+}
+
+// UpdateStrategy says how slots come to new shards.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.assignStrategies) || self.assignStrategies.size() == 0 || (has(self.type) && self.type == 'AssignReceive')",fieldPath=".assignStrategies",message="may only be set when type is 'AssignReceive'"
+type UpdateStrategy struct {
+	// type is AutoReceive (slots are spread evenly, and no more of them move than must) or AssignReceive
+	// (each new shard gets what assignStrategies says). Default: AutoReceive.
+	// +kubebuilder:validation:Pattern=`^(AutoReceive|AssignReceive)$`
+	// +kubebuilder:example=`AssignReceive`
+	// +optional
+	// +nullable
+	Type string `json:"type,omitempty"`
+
+	// pipeline is how many keys one MIGRATE command moves: "1" to "1000". Default: "100".
+	// +kubebuilder:validation:Pattern=`^([1-9][0-9]{0,2}|1000)$`
+	// +kubebuilder:example=`"10"`
+	// +optional
+	// +nullable
+	Pipeline string `json:"pipeline,omitempty"`
+
+	// assignStrategies say what new shards get: the first entry is for the first new shard, and so on.
+	// +kubebuilder:validation:MaxItems=500
+	// +kubebuilder:example=`[{slots: 1000, fromReplicas: "cache-0-0,cache-1-0"}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	AssignStrategies []AssignStrategy `json:"assignStrategies,omitempty"`
+}
+
+// AssignStrategy is what one new shard gets.
+type AssignStrategy struct {
+	// slots is how many slots the shard gets.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16384
+	// +kubebuilder:example=`1000`
+	Slots int32 `json:"slots"`
+
+	// fromReplicas are the masters that give them, as a comma-separated list of node ids or names of pods.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:example=`cache-0-0,cache-1-0`
+	FromReplicas string `json:"fromReplicas"`
+}
+
+// Pod says what the pods of the cluster are like.
+type Pod struct {
+	// labels are additional labels of the pods.
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.startsWith('app.kubernetes.io/') && !name.contains('d3os-product.com.d3os/') && !name.contains('redis.middleware.hc.cn/'))",message="labels of app.kubernetes.io, d3os-product.com.d3os and redis.middleware.hc.cn are the operator's own"
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:example=`{team: data}`
+	// +optional
+	// +nullable
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// annotations are additional annotations of the pods.
+	// +kubebuilder:example=`{example.com/team: data}`
+	// +optional
+	// +nullable
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// env sets variables of the Redis container. MAXMEMORY is the limit of the memory for data (such as
+	// 2gb). Default: without MAXMEMORY and without maxmemory in config, three quarters of the memory limit.
+	// +kubebuilder:validation:MaxItems=200
+	// +kubebuilder:example=`[{name: MAXMEMORY, value: 2gb}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// affinity is where pods prefer or have to run. What antiAffinity stands for is added to it.
+	// +kubebuilder:example=`{podAntiAffinity: {}}`
+	// +optional
+	// +nullable
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// nodeSelector is what a node must be labelled with to run the pods.
+	// +kubebuilder:example=`{disk: ssd}`
+	// +optional
+	// +nullable
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations are the taints of nodes that the pods tolerate.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:example=`[{key: dedicated, operator: Exists}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// priorityClassName is the priority class of the pods.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:example=`high`
+	// +optional
+	// +nullable
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// imagePullSecrets are the credentials for pulling images.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:example=`[{name: registry}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// resources are the requests and limits of the Redis container. Default: those of size.
+	// +kubebuilder:example=`{requests: {memory: 2Gi}, limits: {memory: 4Gi}}`
+	// +optional
+	// +nullable
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// updateStrategy says who replaces pods that have to change.
+	// +kubebuilder:example=`{type: OnDelete}`
+	// +optional
+	// +nullable
+	UpdateStrategy *PodUpdateStrategy `json:"updateStrategy,omitempty"`
+
+	// volumes say where the data is.
+	// +kubebuilder:example=`{type: hostPath}`
+	// +optional
+	// +nullable
+	Volumes *Volumes `json:"volumes,omitempty"`
+
+	// configmap names a ConfigMap of this namespace whose key redis.conf holds settings. A server reads it
+	// when it starts; config wins over it. What the operator sets itself is left out.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`redis-settings`
+	// +optional
+	// +nullable
+	ConfigMap string `json:"configmap,omitempty"`
+
+	// monitorImage is the image of a container beside Redis that serves metrics on port 9121. It gets the
+	// variables of redis_exporter. Default: none; the word "string" is the same as none.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
+	// +kubebuilder:example=`docker.io/oliver006/redis_exporter:v1.74.0`
+	// +optional
+	// +nullable
+	MonitorImage string `json:"monitorImage,omitempty"`
+
+	// initImage is the image of a container that runs before Redis and checks the volume; it needs a shell.
+	// Default: none; the word "string" is the same as none.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
+	// +kubebuilder:example=`docker.io/library/busybox:1.37`
+	// +optional
+	// +nullable
+	InitImage string `json:"initImage,omitempty"`
+
+	// middlewareImage is the image of Redis. Default: repository with version as its tag; the word
+	// "string" is the same as none.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
+	// +kubebuilder:example=`registry.example.com/team/redis:7.0.15-1`
+	// +optional
+	// +nullable
+	MiddlewareImage string `json:"middlewareImage,omitempty"`
+}
+
+// PodUpdateStrategy says who replaces pods that have to change.
+type PodUpdateStrategy struct {
+	// type is RollingUpdate (the operator replaces pods, one shard at a time, replicas first) or OnDelete
+	// (pods change when a person deletes them). Default: RollingUpdate.
+	// +kubebuilder:validation:Pattern=`^(RollingUpdate|OnDelete)$`
+	// +kubebuilder:example=`OnDelete`
+	// +optional
+	// +nullable
+	Type string `json:"type,omitempty"`
+}
+
+// Volumes say where the data is.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.persistentVolumeClaimName) || (has(self.type) && self.type == 'nfs')",fieldPath=".persistentVolumeClaimName",message="may only be set when type is 'nfs'"
+type Volumes struct {
+	// type is hostPath (a claim for each pod, as storage says; no path of a node is mounted) or nfs (the
+	// pods share the claim persistentVolumeClaimName, with a folder for each). Default: hostPath.
+	// +kubebuilder:validation:Pattern=`^(hostPath|nfs)$`
+	// +kubebuilder:example=`nfs`
+	// +optional
+	// +nullable
+	Type string `json:"type,omitempty"`
+
+	// persistentVolumeClaimName is the claim that all pods share. It must exist and be ReadWriteMany. A
+	// name that no claim can have, such as pvcName, is reported, and each pod gets a claim of its own.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:example=`shared-data`
+	// +optional
+	// +nullable
+	PersistentVolumeClaimName string `json:"persistentVolumeClaimName,omitempty"`
+}
+
+// Storage is the volume of each pod.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
+type Storage struct {
+	// size of each volume. It can grow if the storage class can expand volumes. A size below what a volume
+	// has is ignored and reported: volumes never shrink.
+	// +kubebuilder:default="10Gi"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity above zero, such as 10Gi"
+	// +kubebuilder:example=`50Gi`
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+
+	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`fast`
+	// +optional
+	// +nullable
+	StorageClassName string `json:"storageClassName,omitempty"`
+}
+
+// NetworkPolicy limits who may connect to Redis.
+type NetworkPolicy struct {
+	// enabled lets only the cluster's own pods, the operator and allowFrom connect to Redis and to its
+	// metrics. While it is false everybody may, who knows the password.
+	// +kubebuilder:default=false
+	// +kubebuilder:example=`true`
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+
+	// allowFrom lists further peers (NetworkPolicyPeer) that may connect, such as the namespaces of clients.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:example=`[{namespaceSelector: {matchLabels: {team: data}}}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	AllowFrom []Object `json:"allowFrom,omitempty"`
+}

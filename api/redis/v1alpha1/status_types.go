@@ -1,0 +1,211 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Slots is the number of hash slots of a Redis Cluster.
+const Slots = 16384
+
+// AnnotationConsent on a RedisCluster lets the operator give lost slots to living masters, empty. Its
+// value is the id of the lost node, or ranges of slots, separated by commas.
+const AnnotationConsent = "redis.middleware.hc.cn/accept-data-loss"
+
+// Phase is one word for where a RedisCluster stands.
+type Phase string
+
+// The phases of a RedisCluster.
+const (
+	// PhaseNone: nothing was done yet.
+	PhaseNone Phase = "None"
+	// PhaseCreating: pods start, and the cluster is formed.
+	PhaseCreating Phase = "Creating"
+	// PhaseRunning: all slots are served, each shard has its replicas, and nothing is left to be done.
+	PhaseRunning Phase = "Running"
+	// PhaseFailed: the operator cannot go on; the message says why and what a person can do.
+	PhaseFailed Phase = "Failed"
+	// PhaseScaling: shards come or go, or slots move.
+	PhaseScaling Phase = "Scaling"
+	// PhaseUpgrading: pods are replaced or settings change.
+	PhaseUpgrading Phase = "Upgrading"
+)
+
+// The conditions of a RedisCluster. Reconciling and Stalled follow kstatus
+// (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus): present only while true.
+const (
+	// ConditionReady is True when all slots are served, every shard has its replicas in step, and the
+	// spec is carried out.
+	ConditionReady = "Ready"
+	// ConditionProgressing is True while the operator brings the cluster to what the spec asks for.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded is True while something that should be well is not.
+	ConditionDegraded = "Degraded"
+	// ConditionReconciling is kstatus's name for work in progress.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
+	ConditionStalled = "Stalled"
+	// ConditionSpecIgnored is present, and True, while a part of the spec has no effect; the message says
+	// which one and why.
+	ConditionSpecIgnored = "SpecIgnored"
+)
+
+// The reasons that conditions carry, besides those of every kind (InvalidSpec, ApplyFailed ...).
+const (
+	ReasonAllServed      = "AllServed"
+	ReasonHealthy        = "Healthy"
+	ReasonSettled        = "Settled"
+	ReasonPaused         = "Paused"
+	ReasonDeleting       = "Deleting"
+	ReasonPodsNotReady   = "PodsNotReady"
+	ReasonForming        = "Forming"
+	ReasonNotRedundant   = "NotRedundant"
+	ReasonSlotsNotServed = "SlotsNotServed"
+	ReasonWorking        = "Working"
+	// ReasonUnsupportedVersion: spec.version is older than 6.2.
+	ReasonUnsupportedVersion = "UnsupportedVersion"
+	// ReasonNotSupported: a field of the spec has no effect.
+	ReasonNotSupported = "NotSupported"
+)
+
+// RedisClusterStatus is the cluster as the operator last saw it.
+type RedisClusterStatus struct {
+	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
+	// has not seen the resource.
+	// +kubebuilder:default=-1
+	// +kubebuilder:example=`3`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase sums up the cluster: None, Creating, Running, Failed, Scaling or Upgrading.
+	// +kubebuilder:example=`Running`
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// reason is one word for why the phase is what it is.
+	// +kubebuilder:example=`AllServed`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message says what the operator is doing, or what is wrong and what a person can do.
+	// +kubebuilder:example=`all 16384 slots are served by 3 shards`
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// replicas is the number of pods that exist.
+	// +kubebuilder:example=`6`
+	// +optional
+	Replicas int32 `json:"replicas"`
+
+	// ready counts the pods that are ready and do their part, of those wanted: 6/6.
+	// +kubebuilder:example=`6/6`
+	// +optional
+	Ready string `json:"ready,omitempty"`
+
+	// slots is the number of hash slots that are served, of 16384.
+	// +kubebuilder:example=`16384`
+	// +optional
+	Slots int32 `json:"slots"`
+
+	// shards is the number of masters that own slots.
+	// +kubebuilder:example=`3`
+	// +optional
+	Shards int32 `json:"shards"`
+
+	// selector selects the pods, for the scale subresource.
+	// +kubebuilder:example=`app.kubernetes.io/instance=cache`
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// step is what is being done to the cluster at present, such as MoveSlots. Empty while nothing is.
+	// +kubebuilder:example=`MoveSlots`
+	// +optional
+	Step string `json:"step,omitempty"`
+
+	// verdict is what the views of all nodes amount to: Fresh, Complete, Healing, DisconnectedIntact,
+	// MajorityLost, SlotsLost, Inconsistent or Unknown.
+	// +kubebuilder:example=`Complete`
+	// +optional
+	Verdict string `json:"verdict,omitempty"`
+
+	// conditions are Ready, Progressing and Degraded, and while true Reconciling, Stalled and SpecIgnored.
+	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllServed}]`
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// instances are the pods and what their Redis is, by name.
+	// +kubebuilder:example=`[{name: cache-0-0, instance: "10.0.0.1:6379", type: master, slots: "0-5460", status: "True"}]`
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Instances []Instance `json:"instances,omitempty"`
+}
+
+// Instance is one pod of the cluster as the operator last saw it.
+type Instance struct {
+	// name of the pod.
+	// +kubebuilder:example=`cache-0-0`
+	Name string `json:"name"`
+
+	// instance is the address and port of its Redis.
+	// +kubebuilder:example=`10.0.0.1:6379`
+	// +optional
+	Instance string `json:"instance,omitempty"`
+
+	// type is master or slave. Empty while it is not known.
+	// +kubebuilder:example=`master`
+	// +optional
+	Type string `json:"type,omitempty"`
+
+	// masterNodeId is the node id of the master that it replicates.
+	// +kubebuilder:example=`07c37dfeb235213a872192d90877d0cd55635b91`
+	// +optional
+	MasterNodeID string `json:"masterNodeId,omitempty"`
+
+	// nodeId is the node id of its Redis.
+	// +kubebuilder:example=`e7d1eecce10fd6bb5eb35b9f99a514335d9ba9ca`
+	// +optional
+	NodeID string `json:"nodeId,omitempty"`
+
+	// domainName is its name in DNS.
+	// +kubebuilder:example=`cache-0-0.cache-headless.default.svc`
+	// +optional
+	DomainName string `json:"domainName,omitempty"`
+
+	// slots that it owns, such as 0-5460.
+	// +kubebuilder:example=`0-5460`
+	// +optional
+	Slots string `json:"slots,omitempty"`
+
+	// hostname is the name of the Kubernetes node that it runs on.
+	// +kubebuilder:example=`worker-1`
+	// +optional
+	HostName string `json:"hostname,omitempty"`
+
+	// hostIP is the address of that node.
+	// +kubebuilder:example=`192.0.2.10`
+	// +optional
+	HostIP string `json:"hostIP,omitempty"`
+
+	// status is True while it is ready and does its part, False otherwise.
+	// +kubebuilder:example=`True`
+	// +optional
+	Status string `json:"status,omitempty"`
+
+	// reason is one word for why status is False.
+	// +kubebuilder:example=`Unreachable`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message says why status is False.
+	// +kubebuilder:example=`no answer within 2s`
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// lastTransitionTime is when status changed last.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+}

@@ -1,0 +1,209 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// accepted are specs that the API server takes.
+var accepted = []string{
+	"{}",
+	"{replicas: 7}",
+	"{version: 3.2.8}", // the operator says that it is too old
+	"{finalizers: retain, updateStrategy: {type: AutoReceive, pipeline: '1000'}}",
+	"{updateStrategy: {type: AssignReceive, assignStrategies: [{slots: 1, fromReplicas: a}]}}",
+	"{config: {maxmemory-policy: allkeys-lru, cluster-node-timeout: '15000', save: ''}}",
+	"{pod: [{volumes: {type: hostPath}}], storage: {size: 1Gi, storageClassName: fast}}",
+	"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: pvcName}}]}",
+	"{pod: [], config: null, updateStrategy: null, podTemplate: null, tls: null, version: null, repository: null, finalizers: null, credentialsSecret: null}",
+	"{tls: {enabled: false}, networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}]}}",
+	"{podTemplate: {spec: {hostAliases: [{ip: 192.0.2.1}]}}, antiAffinity: Hard, size: large}",
+}
+
+// refused are specs that it does not take, and what it says.
+var refused = map[string]string{
+	"{replicas: 5}":                        "greater than or equal to 6",
+	"{replicas: 1001}":                     "less than or equal to 1000",
+	"{finalizers: Foreground}":             "spec.finalizers",
+	"{version: latest}":                    "spec.version",
+	"{repository: 'a b'}":                  "spec.repository",
+	"{updateStrategy: {pipeline: '0'}}":    "pipeline",
+	"{updateStrategy: {pipeline: '1001'}}": "pipeline",
+	"{updateStrategy: {pipeline: 100}}":    "pipeline",
+	"{updateStrategy: {type: Other}}":      "type",
+	"{updateStrategy: {assignStrategies: [{slots: 1, fromReplicas: a}]}}":                          "may only be set when type is 'AssignReceive'",
+	"{updateStrategy: {type: AssignReceive, assignStrategies: [{slots: 0, fromReplicas: a}]}}":     "slots",
+	"{updateStrategy: {type: AssignReceive, assignStrategies: [{slots: 16385, fromReplicas: a}]}}": "slots",
+	"{updateStrategy: {type: AssignReceive, assignStrategies: [{slots: 1, fromReplicas: ''}]}}":    "fromReplicas",
+	"{pod: [{}, {}]}": "pod must have one entry",
+	"{pod: [{labels: {app.kubernetes.io/name: a}}]}":                     "the operator's own",
+	"{pod: [{volumes: {type: emptyDir}}]}":                               "type",
+	"{pod: [{volumes: {persistentVolumeClaimName: a}}]}":                 "may only be set when type is 'nfs'",
+	"{pod: [{volumes: {type: hostPath, persistentVolumeClaimName: a}}]}": "may only be set when type is 'nfs'",
+	"{pod: [{updateStrategy: {type: Recreate}}]}":                        "type",
+	"{pod: [{affinity: {nodeAffinty: {}}}]}":                             "unknown field",
+	"{storage: {size: 0}}":                                               "size must be a quantity above zero",
+	"{storage: {size: big}}":                                             "size",
+	"{config: {Maxmemory: 1gb}}":                                         "the name of a setting",
+	"{config: {maxmemory: \"1\\nport 1\"}}":                              "spec.config.maxmemory",
+	"{config: {port: '1'}}":                                              "a setting that the operator sets itself",
+	"{config: {requirepass: a}}":                                         "a setting that the operator sets itself",
+	"{config: {cluster-announce-ip: a}}":                                 "a setting that the operator sets itself",
+	"{config: {rename-command: a}}":                                      "a setting that the operator sets itself",
+	"{config: {appendonly: 'no'}}":                                       "a setting that the operator sets itself",
+	"{config: {include: /a}}":                                            "a setting that the operator sets itself",
+	"{config: {tls-port: '1'}}":                                          "a setting that the operator sets itself",
+	"{tls: {enabled: true}}":                                             "TLS is not supported yet",
+	"{antiAffinity: Never}":                                              "spec.antiAffinity",
+	"{size: custom}":                                                     "spec.size",
+	"{nothing: 1}":                                                       "unknown field",
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	for _, spec := range accepted {
+		assert.NilError(t, api.Create(t.Context(), resourceOf(t, "a", spec), client.DryRunAll), "%s", spec)
+	}
+	for spec, message := range refused {
+		err := api.Create(t.Context(), resourceOf(t, "a", spec), client.DryRunAll)
+		assert.ErrorContains(t, err, message, "%s", spec)
+	}
+	for name, ok := range map[string]bool{"a": true, "a-1": true, "1a": false, "a.b": false, strings.Repeat("a", 44): true, strings.Repeat("a", 45): false} {
+		err := api.Create(t.Context(), resourceOf(t, name, "{}"), client.DryRunAll)
+		assert.Equal(t, err == nil, ok, "%s: %v", name, err)
+	}
+}
+
+// What says where data is cannot change.
+func TestTransitions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ from, to, message string }{
+		"claim":          {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: b}}]}", "persistentVolumeClaimName may not be changed"},
+		"claim removed":  {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{}", "may not be changed"},
+		"claim added":    {"{}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "may not be changed"},
+		"type":           {"{pod: [{volumes: {type: nfs}}]}", "{pod: [{volumes: {type: hostPath}}]}", "type may not be changed"},
+		"class":          {"{storage: {storageClassName: a}}", "{storage: {storageClassName: b}}", "a volume stays in its class"},
+		"secret":         {"{credentialsSecret: a}", "{credentialsSecret: b}", "nodes with different passwords"},
+		"secret removed": {"{credentialsSecret: a}", "{}", "nodes with different passwords"},
+		"size":           {"{storage: {size: 1Gi}}", "{storage: {size: 2Gi}}", ""},
+		"hostPath said":  {"{}", "{pod: [{volumes: {type: hostPath}}]}", ""},
+		"replicas":       {"{replicas: 6}", "{replicas: 12}", ""},
+		"all else":       {"{version: 7.0.15}", "{version: 7.2.5, pause: true, finalizers: foreground, config: {a: b}, pod: [{env: [{name: A, value: b}]}]}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := resourceOf(t, strings.ReplaceAll(strings.ToLower(name), " ", "-"), c.from)
+			assert.NilError(t, api.Create(t.Context(), object))
+			object.Object["spec"] = resourceOf(t, "", c.to).Object["spec"]
+			err := api.Update(t.Context(), object)
+			if c.message == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, c.message)
+		})
+	}
+}
+
+// What the API server returns decodes, and a fresh resource is not taken for one that the operator has seen.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	assert.NilError(t, api.Create(t.Context(), resourceOf(t, "defaults", "{}")))
+	rc := &RedisCluster{}
+	assert.NilError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, rc))
+	assert.Equal(t, rc.Status.ObservedGeneration, int64(-1))
+	assert.Equal(t, rc.Spec.Replicas, int32(6))
+	assert.Equal(t, rc.Spec.Storage.Size.String(), "10Gi")
+	rc.Status.Phase, rc.Status.ObservedGeneration = PhaseRunning, 1
+	assert.NilError(t, api.Status().Update(t.Context(), rc))
+	assert.Equal(t, rc.Status.ObservedGeneration, int64(1))
+	// A client that writes Go types writes no field that it was not given.
+	typed := &RedisCluster{}
+	typed.Namespace, typed.Name = "default", "typed"
+	assert.NilError(t, api.Create(t.Context(), typed))
+	assert.Equal(t, typed.Spec.Storage.Size.String(), "10Gi")
+}
+
+// The scale subresource changes replicas, within the rules.
+func TestScale(t *testing.T) {
+	t.Parallel()
+	rc := resourceOf(t, "scaled", "{}")
+	assert.NilError(t, api.Create(t.Context(), rc))
+	scale := resourceOf(t, "scaled", "{replicas: 8}")
+	scale.SetAPIVersion("autoscaling/v1")
+	scale.SetKind("Scale")
+	assert.NilError(t, api.SubResource("scale").Update(t.Context(), rc, client.WithSubResourceBody(scale)))
+	got := &RedisCluster{}
+	assert.NilError(t, api.Get(t.Context(), client.ObjectKeyFromObject(rc), got))
+	assert.Equal(t, got.Spec.Replicas, int32(8))
+}
+
+func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	data, err := os.ReadFile(crdFile)
+	assert.NilError(t, err)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	assert.NilError(t, yaml.UnmarshalStrict(data, crd))
+	return crd
+}
+
+// A client-side kubectl apply keeps the whole CRD in an annotation of at most 256 KiB.
+func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(crdFile)
+	assert.NilError(t, err)
+	data, err = yaml.YAMLToJSON(data)
+	assert.NilError(t, err)
+	assert.Assert(t, len(data) < 256<<10/2, "%d bytes", len(data))
+}
+
+func TestNamesAndColumns(t *testing.T) {
+	t.Parallel()
+	crd := readCRD(t)
+	assert.DeepEqual(t, crd.Spec.Names.ShortNames, []string{"rec"})
+	version := crd.Spec.Versions[0]
+	var columns []string
+	for _, c := range version.AdditionalPrinterColumns {
+		columns = append(columns, c.Name+" "+c.JSONPath)
+	}
+	assert.DeepEqual(t, columns, []string{
+		"Ready .status.ready", "Slots .status.slots", "Phase .status.phase", "Message .status.message", "Age .metadata.creationTimestamp",
+	})
+	assert.Assert(t, version.Subresources.Status != nil)
+	assert.Equal(t, version.Subresources.Scale.SpecReplicasPath, ".spec.replicas")
+}
+
+// Every field of the spec and of the status is described.
+func TestEveryFieldIsDescribed(t *testing.T) {
+	t.Parallel()
+	for _, top := range []string{"spec", "status"} {
+		for name, property := range readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[top].Properties {
+			assert.Assert(t, strings.HasPrefix(property.Description, name+" "), "%s.%s: %s", top, name, property.Description)
+		}
+	}
+}
+
+// A deep copy shares nothing with what it was made of.
+func TestDeepCopy(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../../internal/kinds/rediscluster/testdata/sample.yaml")
+	assert.NilError(t, err)
+	rc := &RedisCluster{}
+	assert.NilError(t, yaml.UnmarshalStrict(data, rc))
+	var list runtime.Object = (&RedisClusterList{Items: []RedisCluster{*rc}}).DeepCopyObject()
+	copied := &list.(*RedisClusterList).Items[0]
+	assert.Assert(t, reflect.DeepEqual(copied, rc))
+	copied.Spec.Pod[0].Env[0].Value = "changed"
+	assert.Equal(t, rc.Spec.Pod[0].Env[0].Value, "aa")
+}

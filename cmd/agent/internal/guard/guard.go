@@ -1,0 +1,151 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package guard decides whether a database server may start on a volume. It runs in the server's pod, before the server,
+// because Kubernetes itself makes an empty volume where one was deleted, and starts the server on it whether the operator
+// runs or not. Judge is pure; the rest reads and marks the volume.
+package guard
+
+import "fmt"
+
+// Mark is what the guard writes on a volume, beside the data.
+type Mark struct {
+	// Format is the version of this structure, markFormat.
+	Format int `json:"format"`
+	// ID tells the volume's data from all other data. It is made once, before the first start on the volume.
+	ID string `json:"id"`
+	// Server is the version of the server that the guard let start last, such as "5.7.44"; empty when unknown.
+	Server string `json:"server,omitempty"`
+	// ReplacedBy names what took the place of this volume for good, such as a volume that was restored; empty while
+	// the volume is in use.
+	ReplacedBy string `json:"replacedBy,omitempty"`
+}
+
+// markFormat is the newest format of a Mark that this guard knows.
+const markFormat = 1
+
+// Volume is what is on a volume.
+type Volume struct {
+	Mark *Mark // nil for none
+	// HasData reports whether a database has been made on the volume.
+	HasData bool
+	// Data is the server that the data is of, as far as its files tell.
+	Data Evidence
+}
+
+// Record is what the operator has recorded of the data, in a ConfigMap.
+type Record struct {
+	// Exists reports whether data is expected on the volume.
+	Exists bool
+	// ID is that of the Mark on the volume; empty when the operator has not learned it.
+	ID string
+	// AllowServer is the release series, such as "8.0", in which a person lets the server start on data of another series.
+	AllowServer string
+}
+
+// Question is what Judge decides about.
+type Question struct {
+	Volume Volume
+	Record Record
+	// Server is the version of the server in the pod's image; nil when it could not be found out.
+	Server *Version
+	// Declared is the release series that the spec declares, such as "5.7"; empty for none.
+	Declared string
+	// Component is the field of the spec that declares the server, such as spec.mysql; Claim and RecordName are the
+	// names of its volume claim and of the ConfigMap. All three are for messages.
+	Component, Claim, RecordName string
+}
+
+// Refusal is why a server must not start. Reason is one of the Reasons.
+type Refusal struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// The reasons of a Refusal.
+const (
+	// ReasonDataLost: the data that is expected is not on the volume.
+	ReasonDataLost = "DataLost"
+	// ReasonServerVersion: the data is of another release series than the server.
+	ReasonServerVersion = "ServerVersionRefused"
+	// ReasonReplaced: another volume has taken the place of this one.
+	ReasonReplaced = "VolumeReplaced"
+	// ReasonUnreadable: the volume or its mark cannot be read.
+	ReasonUnreadable = "VolumeUnreadable"
+)
+
+// Judge returns why the server must not start on the volume, or nil when it may.
+func Judge(q Question) *Refusal {
+	for _, rule := range []func(Question) *Refusal{readable, inUse, expected, sameSeries, asDeclared} {
+		if refusal := rule(q); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+func refuse(reason, format string, args ...any) *Refusal {
+	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func readable(q Question) *Refusal {
+	if m := q.Volume.Mark; m != nil && (m.Format > markFormat || m.ID == "") {
+		return refuse(ReasonUnreadable, "file %s on the volume of claim %s is not one that this version can read (format %d): run the version of the operator that wrote it, or a newer one",
+			markFile, q.Claim, m.Format)
+	}
+	return nil
+}
+
+func inUse(q Question) *Refusal {
+	if m := q.Volume.Mark; m != nil && m.ReplacedBy != "" {
+		return refuse(ReasonReplaced, "the volume of claim %s was replaced by %s, which has the newer data: nothing starts on the old one", q.Claim, m.ReplacedBy)
+	}
+	return nil
+}
+
+// expected refuses a volume that is not the one with the recorded data.
+func expected(q Question) *Refusal {
+	consent := fmt.Sprintf("put the right volume under that claim; or, to go on without the recorded data, delete ConfigMap %s", q.RecordName)
+	mark := q.Volume.Mark
+	switch {
+	case !q.Record.Exists:
+		return nil
+	case !q.Volume.HasData:
+		return refuse(ReasonDataLost, "the volume of claim %s is empty, but it held a database: %s, which starts an empty one", q.Claim, consent)
+	case q.Record.ID == "":
+		return nil
+	case mark == nil:
+		return refuse(ReasonDataLost, "the data on the volume of claim %s is not the recorded one (it has no mark, expected is %s): %s", q.Claim, q.Record.ID, consent)
+	case mark.ID != q.Record.ID:
+		return refuse(ReasonDataLost, "the data on the volume of claim %s is not the recorded one (its mark is %s, expected is %s): %s", q.Claim, mark.ID, q.Record.ID, consent)
+	}
+	return nil
+}
+
+// sameSeries refuses a server of another release series than the data: a newer one would change the data so that there
+// is no way back, an older one cannot read it.
+func sameSeries(q Question) *Refusal {
+	if q.Server == nil || !q.Volume.HasData || q.Record.AllowServer == q.Server.Series() {
+		return nil
+	}
+	data := q.Volume.Data
+	if m := q.Volume.Mark; m != nil && m.Server != "" {
+		if marked, ok := ParseVersion(m.Server); ok {
+			data = Evidence{Version: marked}
+		}
+	}
+	if data.allows(q.Server) {
+		return nil
+	}
+	return refuse(ReasonServerVersion, "the image has %s, but the data on the volume of claim %s is of %s; nothing was changed: set %s.image back. "+
+		"To let %s change the data for good, save the data first, then set the key allowServer of ConfigMap %s to %q",
+		q.Server, q.Claim, data, q.Component, q.Server, q.RecordName, q.Server.Series())
+}
+
+// asDeclared refuses a server of another release series than the spec declares.
+func asDeclared(q Question) *Refusal {
+	if q.Server == nil || q.Declared == "" || q.Server.Series() == q.Declared {
+		return nil
+	}
+	return refuse(ReasonServerVersion, "the image has %s, but %s.serverVersion is %q; nothing was changed: set one of the two", q.Server, q.Component, q.Declared)
+}

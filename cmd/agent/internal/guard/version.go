@@ -1,0 +1,123 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Version is that of a server.
+type Version struct {
+	Major, Minor int
+	Text         string // such as 5.7.44 or 10.11.19-MariaDB
+	MariaDB      bool
+}
+
+// Series returns the release series. Servers of one series read and write each other's data.
+func (v *Version) Series() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+func (v *Version) String() string {
+	if v.MariaDB {
+		return "MariaDB " + v.Text
+	}
+	return "MySQL " + v.Text
+}
+
+var versionPattern = regexp.MustCompile(`(\d{1,3})\.(\d{1,3})\.\d{1,3}(-[0-9A-Za-z.+~-]+)?`)
+
+// ParseVersion finds the version of a server in a text, such as what `mysqld --version` prints.
+func ParseVersion(text string) (*Version, bool) {
+	// MySQL 5.7 prints "mysqld  Ver 5.7.44 for Linux", MariaDB "mariadbd  Ver 10.11.19-MariaDB-deb12 for debian-linux".
+	found := versionPattern.FindStringSubmatch(text)
+	if found == nil {
+		return nil, false
+	}
+	v := &Version{Text: found[0], MariaDB: strings.Contains(text, "MariaDB")}
+	v.Major, _ = strconv.Atoi(found[1]) // digits, by the pattern
+	v.Minor, _ = strconv.Atoi(found[2])
+	return v, true
+}
+
+// Evidence is what files tell about the server that wrote them.
+type Evidence struct {
+	// Version is known for data of MySQL 8.0 and newer, which keep it in a file, and for marked volumes.
+	Version *Version
+	// MariaDB, Dictionary (MySQL 8.0 or newer) and Old (MySQL 5.7 or older) are what the kinds of files tell. None: nothing
+	// is known.
+	MariaDB, Dictionary, Old bool
+}
+
+func (e Evidence) String() string {
+	switch {
+	case e.Version != nil:
+		return e.Version.String()
+	case e.MariaDB:
+		return "MariaDB"
+	case e.Dictionary:
+		return "MySQL 8.0 or newer"
+	case e.Old:
+		return "MySQL 5.7 or older"
+	}
+	return "an unknown server"
+}
+
+// allows reports whether a server may be started on the data. What is not known is allowed: a platform that runs must
+// not be stopped by a guess.
+func (e Evidence) allows(server *Version) bool {
+	switch {
+	case e.Version != nil:
+		return e.Version.MariaDB == server.MariaDB && e.Version.Series() == server.Series()
+	case e.MariaDB:
+		return server.MariaDB
+	case e.Dictionary:
+		return !server.MariaDB && server.Major >= 8
+	case e.Old:
+		return !server.MariaDB && server.Major < 8
+	}
+	return true
+}
+
+// evidence reads a data directory. The kinds of files decide: mysql_upgrade_info, which servers before MySQL 8.0 have, is
+// written by a tool that people may have forgotten to run.
+func evidence(data string) Evidence {
+	exists := func(names ...string) bool {
+		_, err := os.Stat(filepath.Join(append([]string{data}, names...)...))
+		return err == nil
+	}
+	switch {
+	case exists("aria_log_control"):
+		return Evidence{MariaDB: true}
+	case exists("mysql.ibd"):
+		return Evidence{Dictionary: true, Version: upgraded(data)}
+	case exists("mysql", "user.frm"):
+		return Evidence{Old: true}
+	}
+	return Evidence{}
+}
+
+// upgraded returns the version that MySQL 8.0 or newer says it has brought its data to, or nil.
+func upgraded(data string) *Version {
+	if text, err := os.ReadFile(filepath.Join(data, "mysql_upgrade_history")); err == nil { // since 8.4
+		var history struct {
+			Entries []struct{ Version string } `json:"upgrade_history"`
+		}
+		if json.Unmarshal(text, &history) == nil && len(history.Entries) > 0 {
+			if v, ok := ParseVersion(history.Entries[len(history.Entries)-1].Version); ok {
+				return v
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(data, "mysql_upgrade_info"))
+	if err != nil {
+		return nil
+	}
+	v, _ := ParseVersion(string(text))
+	return v
+}

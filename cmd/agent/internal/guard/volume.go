@@ -1,0 +1,115 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// markFile is the name of the Mark at the root of a volume.
+const markFile = "d3os-data.json"
+
+// ReadVolume reads a volume: its root folder, and within that the folder with the data.
+func ReadVolume(root, data string) (Volume, error) {
+	volume := Volume{}
+	text, err := os.ReadFile(filepath.Join(root, markFile))
+	switch {
+	case err == nil:
+		volume.Mark = &Mark{}
+		if json.Unmarshal(text, volume.Mark) != nil {
+			volume.Mark = &Mark{} // not readable, and said so
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return volume, fmt.Errorf("read the mark of the volume: %w", err)
+	}
+	data = filepath.Join(root, data)
+	entries, err := os.ReadDir(data)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return volume, fmt.Errorf("read the data folder: %w", err)
+	}
+	for _, entry := range entries {
+		// Every server of the family keeps its accounts in a folder of this name, made in the first seconds of its life.
+		volume.HasData = volume.HasData || entry.IsDir() && entry.Name() == "mysql"
+	}
+	volume.Data = evidence(data)
+	return volume, nil
+}
+
+// Remember writes on the volume that a server may start on it, and returns the mark that is there then: nil where the
+// volume could not be marked, which stops nobody. A mark is whole or not there, whenever the process or the node ends.
+func (v Volume) Remember(root string, server *Version) (*Mark, error) {
+	mark := Mark{Format: markFormat}
+	if v.Mark != nil {
+		mark = *v.Mark
+	} else {
+		mark.ID = newID()
+	}
+	if server != nil {
+		mark.Server = server.Text
+	}
+	if v.Mark != nil && *v.Mark == mark {
+		return v.Mark, nil
+	}
+	if err := write(root, mark); err != nil {
+		return v.Mark, fmt.Errorf("mark the volume: %w", err)
+	}
+	return &mark, nil
+}
+
+func newID() string {
+	id := make([]byte, 12)
+	_, _ = rand.Read(id) // never fails
+	return hex.EncodeToString(id)
+}
+
+func write(root string, mark Mark) (err error) {
+	text, err := json.Marshal(mark)
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(root, "."+markFile+".")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	_, err = file.Write(append(text, '\n'))
+	if err = errors.Join(err, file.Chmod(0o644), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(file.Name(), filepath.Join(root, markFile)); err != nil {
+		return err
+	}
+	folder, err := os.Open(root)
+	if err != nil {
+		return nil // the mark is there; that it survives a power cut is all that is not sure
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// ReadRecord reads the operator's record, a ConfigMap that is mounted as a folder; a file for each key. There is one where
+// it names a claim or a mark.
+func ReadRecord(folder string) (Record, error) {
+	record, claim := Record{}, ""
+	for key, value := range map[string]*string{"claim": &claim, "id": &record.ID, "allowServer": &record.AllowServer} {
+		text, err := os.ReadFile(filepath.Join(folder, key))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Record{}, fmt.Errorf("read the record: %w", err)
+		}
+		*value = strings.TrimSpace(string(text))
+	}
+	record.Exists = claim != "" || record.ID != ""
+	return record, nil
+}

@@ -1,0 +1,157 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command agent is what the operator runs inside pods: it looks after data where the data is. It has no access to the
+// Kubernetes API; it reports by its exit code and the container's termination message.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/guard"
+)
+
+const usage = `usage:
+  agent install FILE    copy this program to FILE
+  agent guard FLAGS     decide whether a database server may start on a volume
+`
+
+// Exit codes.
+const (
+	exitFailed  = 1
+	exitUsage   = 2
+	exitRefused = 3 // a person has to decide
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	if len(args) == 2 && args[0] == "install" {
+		return code(install(args[1]))
+	}
+	if len(args) > 0 && args[0] == "guard" {
+		return guardVolume(args[1:])
+	}
+	fmt.Fprint(os.Stderr, usage)
+	return exitUsage
+}
+
+func code(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return exitFailed
+	}
+	return 0
+}
+
+// install copies this program. An earlier copy is replaced as a whole: the container may have been killed while it copied.
+func install(to string) error {
+	from, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	program, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("read this program: %w", err)
+	}
+	fresh := to + ".new"
+	if err := os.WriteFile(fresh, program, 0o755); err != nil {
+		return fmt.Errorf("install this program: %w", err)
+	}
+	if err := os.Rename(fresh, to); err != nil {
+		return fmt.Errorf("install this program: %w", err)
+	}
+	return nil
+}
+
+// report is the termination message of a guard that let the server start.
+type report struct {
+	ID string `json:"id,omitempty"`
+}
+
+func guardVolume(args []string) int {
+	flags := flag.NewFlagSet("agent guard", flag.ContinueOnError)
+	var q guard.Question
+	volume := flags.String("volume", "", "root of the volume")
+	data := flags.String("data", "mysql", "folder of the data within the volume")
+	record := flags.String("record", "", "folder with the operator's record")
+	termination := flags.String("report", "/dev/termination-log", "file for the report")
+	server := flags.String("server", "mysqld", "the server's program, asked for its version")
+	flags.StringVar(&q.Declared, "declared", "", "release series that the spec declares, such as 5.7")
+	flags.StringVar(&q.Component, "component", "spec.mysql", "the spec's field, for messages")
+	flags.StringVar(&q.Claim, "claim", "", "name of the volume's claim, for messages")
+	flags.StringVar(&q.RecordName, "record-name", "", "name of the record's ConfigMap, for messages")
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *volume == "" {
+		return exitUsage
+	}
+	mark, refusal, err := judge(&q, *volume, *data, *record, *server)
+	if err != nil {
+		refusal = &guard.Refusal{Reason: guard.ReasonUnreadable, Message: err.Error()}
+	}
+	if refusal != nil {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", refusal.Reason, refusal.Message)
+		return max(exitRefused, code(tell(*termination, refusal)))
+	}
+	if mark == nil {
+		mark = &guard.Mark{}
+	}
+	return code(tell(*termination, report{ID: mark.ID}))
+}
+
+func judge(q *guard.Question, root, data, record, server string) (*guard.Mark, *guard.Refusal, error) {
+	var err error
+	if q.Volume, err = guard.ReadVolume(root, data); err != nil {
+		return nil, nil, err
+	}
+	if record != "" {
+		if q.Record, err = guard.ReadRecord(record); err != nil {
+			return nil, nil, err
+		}
+	}
+	if q.Server, err = serverVersion(server); err != nil {
+		fmt.Fprintln(os.Stderr, "the version of the server is not known, and not compared:", err)
+	}
+	if refusal := guard.Judge(*q); refusal != nil {
+		return nil, refusal, nil
+	}
+	mark, err := q.Volume.Remember(root, q.Server)
+	if err != nil {
+		// The server may be able to write where the guard is not; without a mark the volume is known by its claim alone.
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return mark, nil, nil
+}
+
+// serverVersion asks the image's server for its version.
+func serverVersion(program string) (*guard.Version, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, program, "--no-defaults", "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("run %s --version: %w", program, err)
+	}
+	version, ok := guard.ParseVersion(string(text))
+	if !ok {
+		return nil, errors.New("no version in: " + string(text))
+	}
+	return version, nil
+}
+
+// tell writes the termination message.
+func tell(file string, what any) error {
+	text, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}

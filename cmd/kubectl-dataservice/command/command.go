@@ -1,0 +1,132 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command holds the commands of the kubectl plugin: they read what a
+// screen needs with the user's own rights, and print it. What they say is made
+// by internal/cli.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"d3os.com/d3os-operator/internal/cli/screen"
+	"d3os.com/d3os-operator/internal/version"
+)
+
+// The exit codes. status and why: ready or not; diff: same or differs, as `kubectl diff`.
+const (
+	exitYes   = 0
+	exitNo    = 1
+	exitError = 2
+)
+
+// answerError ends a command with exit code 1 and without a message: what it was asked is not so.
+type answerError struct{}
+
+func (answerError) Error() string { return "no" }
+
+// errNo is the answer no.
+var errNo error = answerError{}
+
+// plugin is what the commands share.
+type plugin struct {
+	genericiooptions.IOStreams
+
+	flags   *genericclioptions.ConfigFlags
+	now     func() time.Time
+	verbose bool
+	output  string
+}
+
+// Run runs the command that the arguments name, and returns the exit code.
+func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+	return run(ctx, streams, genericclioptions.NewConfigFlags(true), args)
+}
+
+func run(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, args []string) int {
+	root := New(streams, flags, time.Now)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitYes
+	case errors.Is(err, errNo):
+		return exitNo
+	case ctx.Err() != nil:
+		return exitYes // the user has seen enough
+	}
+	_, _ = fmt.Fprintln(streams.ErrOut, "error:", err)
+	return exitError
+}
+
+// New returns the command `kubectl dataservice`.
+func New(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, now func() time.Time) *cobra.Command {
+	p := &plugin{IOStreams: streams, flags: flags, now: now}
+	root := &cobra.Command{
+		Use:   "kubectl-dataservice",
+		Short: "See, understand and steer DataServices",
+		Long: "See, understand and steer DataServices, with your own rights.\n\n" +
+			"Exit codes: 0 yes (ready, nothing wrong, no difference), 1 no, 2 an error.",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl dataservice"},
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version.Version,
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	flags.AddFlags(root.PersistentFlags())
+	root.AddCommand(
+		p.statusCommand(), p.whyCommand(), p.diffCommand(), p.renderCommand(), p.eventsCommand(), p.logsCommand(),
+		p.pauseCommand(true), p.pauseCommand(false), p.restartCommand(), p.mysqlCommand(), p.versionCommand(),
+	)
+	return root
+}
+
+// style is how screens look on this output: coloured on a terminal, unless NO_COLOR is set.
+func (p *plugin) style() screen.Style {
+	style := screen.Style{Verbose: p.verbose}
+	if file, ok := p.Out.(*os.File); ok && term.IsTerminal(int(file.Fd())) { //nolint:gosec // a file descriptor is small
+		style.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		style.Width = 80
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 { //nolint:gosec // a file descriptor is small
+			style.Width = width
+		}
+	}
+	return style
+}
+
+// terminal reports whether a stream is a terminal.
+func terminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // a file descriptor is small
+}
+
+func (p *plugin) print(text string) error {
+	_, err := io.WriteString(p.Out, text)
+	return err
+}
+
+// outputFlag adds -o.
+func (p *plugin) outputFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&p.output, "output", "o", "", "json: for programs")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// checkOutput refuses an output that there is not.
+func (p *plugin) checkOutput() error {
+	if p.output != "" && p.output != "json" {
+		return fmt.Errorf("there is no output %q: it must be 'json', or not given", p.output)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/cli/diff"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+// foreseen runs diff and returns the objects that the operator would write, and the pods that would be replaced.
+func (e *env) foreseen(args ...string) (d *diff.Diff, objects []string, pods int64) {
+	e.Helper()
+	code, out, errOut := e.run(append([]string{"diff", "-o", "json"}, args...)...)
+	d = &diff.Diff{}
+	if code == exitError || json.Unmarshal([]byte(out), d) != nil {
+		e.Fatalf("diff %v: %s%s", args, out, errOut)
+	}
+	if (code == exitNo) != d.Changed() {
+		e.Errorf("diff %v: exit code %d with %d changes", args, code, len(d.Changes))
+	}
+	for _, c := range d.Changes {
+		if c.Error != "" {
+			e.Errorf("%s %s: %s", c.Kind, c.Name, c.Error)
+		}
+		verb := map[string]string{"create": "apply", "update": "apply", "correct": "apply", "replace": "delete", "delete": "delete"}[string(c.Action)]
+		if c.Kind == "PersistentVolumeClaim" && c.Action == "update" {
+			verb = "patch"
+		}
+		objects = append(objects, verb+" "+c.Kind+"/"+c.Name)
+		if c.Action == "replace" {
+			objects = append(objects, "apply "+c.Kind+"/"+c.Name)
+		}
+		pods += c.Pods
+	}
+	return d, objects, pods
+}
+
+// written are the objects that the operator wrote since a mark, each once.
+func written(op *stage.Operator, mark int) []string {
+	var found []string
+	for _, sent := range op.Since(mark, harness.Sent.WritesObject) {
+		w := sent.Verb + " " + harness.Objects([]harness.Sent{sent})[0]
+		if !slices.Contains(found, w) {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+func (e *env) podNames() []string {
+	var names []string
+	for _, pod := range harness.Every[*corev1.Pod](e.Journal) {
+		names = append(names, pod.Name)
+	}
+	return names
+}
+
+// What diff says before a change is what the operator then does: the objects that it writes, replaces and deletes, and
+// the pods that restart. After it, diff has nothing to say.
+func TestDiffIsWhatThenHappens(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change fields
+		more   string // an object that must be among those written
+	}{
+		{"image", fields{"auth": fields{"image": "registry.example/auth:v2"}}, "apply Deployment/auth"},
+		{"number of pods", fields{"auth": fields{"replica": 3}}, "apply PodDisruptionBudget/auth"},
+		{"settings", fields{"auth": fields{"config": fields{"logging.level.root": "debug"}}}, "apply ConfigMap/auth"},
+		{"a component goes", fields{"web": nil}, "delete Deployment/web"},
+		{"a component comes", fields{"gateway-web": fields{}}, "apply Deployment/gateway-web"},
+		{"volume", fields{"mysql": fields{"storage": fields{"size": "80Gi"}}}, "delete StatefulSet/mysql-dataservice"},
+		{"kind", fields{"eureka": fields{"kind": "StatefulSet"}}, "apply StatefulSet/eureka"},
+		{"node port", fields{"proxy": fields{"serviceType": "NodePort"}}, "apply Service/proxy"},
+		{"annotations", fields{"auth": fields{"annotations": fields{"team": "a"}}}, "apply Deployment/auth"},
+		{"autoscaling", fields{"auth": fields{"autoscaling": fields{"min": 2, "max": 3}}}, "apply HorizontalPodAutoscaler/auth"},
+		{"network policies", fields{"networkPolicy": fields{"enabled": true}}, "apply NetworkPolicy/auth"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := newEnv(t, "view")
+			op := e.Start()
+			before := harness.Small()
+			e.CreateReady(before)
+			e.says(exitYes, []string{"nothing changes", "Secrets were not compared"}, "diff", name)
+			_, want, pods := e.foreseen("-f", e.file(harness.Small(c.change)))
+			assert.Assert(t, slices.Contains(want, c.more), "%s is not in %v", c.more, want)
+			was := e.podNames()
+			mark := op.Mark()
+			e.ChangeReady(name, c.change)
+			got := written(op, mark)
+			if difference := harness.Difference(got, want); difference != "" {
+				t.Errorf("%s: foreseen %v, written %v: %s", c.name, want, got, difference)
+			}
+			gone := int64(0)
+			deleted := slices.ContainsFunc(want, func(w string) bool { return strings.HasPrefix(w, "delete Deployment") })
+			for _, pod := range was {
+				if !slices.Contains(e.podNames(), pod) {
+					gone++
+				}
+			}
+			if !deleted && gone != pods {
+				t.Errorf("%d pods went, %d were foreseen", gone, pods)
+			}
+			e.says(exitYes, []string{"nothing changes"}, "diff", name)
+		})
+	}
+}
+
+// What somebody changed is drift, and what the API server would refuse is said before.
+func TestDiffOfDriftAndOfMistakes(t *testing.T) {
+	e := newEnv(t, "admin")
+	e.mayWrite()
+	op := e.Start()
+	e.CreateReady(harness.Small())
+	op.Stop()
+	service := &corev1.Service{}
+	e.Must(suite.API.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "auth"}, service))
+	service.Spec.Ports[0].TargetPort.IntVal = 1
+	e.Must(suite.API.Update(e.Ctx, service))
+	e.says(exitNo, []string{"~ auth           Service auth  correct", "targetPort: 1 -> "}, "diff", name, "--summary")
+	e.says(exitNo, []string{"--- cluster/Service/auth", "+++ planned/Service/auth", "-    targetPort: 1"}, "diff", name)
+	_, out, _ := e.run("diff", name)
+	assert.Assert(t, !strings.Contains(out, "Secrets were not compared"), "an admin may read them")
+
+	wrong := e.file(harness.Small(fields{"auth": fields{"replica": -1}}))
+	e.says(exitError, []string{"no such file"}, "diff", "-f", e.TempDir()+"/none.yaml")
+	e.says(exitError, []string{"the API server would refuse", "replica"}, "diff", "-f", wrong)
+	e.says(exitError, []string{"which DataService"}, "diff")
+	e.says(exitError, []string{"not other"}, "diff", "other", "-f", wrong)
+}
+
+// A DataService that does not exist yet is all to be created.
+func TestDiffOfANewOne(t *testing.T) {
+	e := newEnv(t, "view")
+	d, _, _ := e.foreseen("-f", e.file(harness.Small()))
+	assert.Assert(t, len(d.Changes) > 15, fmt.Sprint(len(d.Changes)))
+	for _, c := range d.Changes {
+		assert.Equal(t, string(c.Action), "create", "%+v", c)
+	}
+}

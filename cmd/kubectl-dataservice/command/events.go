@@ -1,0 +1,88 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/cli/screen"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+func (p *plugin) eventsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "events NAME [COMPONENT]",
+		Short: "Show the events of a DataService, its objects and its pods",
+		Args:  cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.checkOutput(); err != nil {
+				return err
+			}
+			c, err := p.cluster()
+			if err != nil {
+				return err
+			}
+			component := ""
+			if len(args) == 2 {
+				component = args[1]
+			}
+			if _, err := c.get(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			kinds := slices.DeleteFunc(slices.Clone(object.Kinds), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" })
+			objects, _, err := c.objects(cmd.Context(), selector(args[0], component), kinds)
+			if err != nil {
+				return err
+			}
+			pods, err := c.pods(cmd.Context(), selector(args[0], component))
+			if err != nil {
+				return err
+			}
+			all, err := c.events(cmd.Context())
+			if err != nil {
+				return err
+			}
+			found := slices.DeleteFunc(all, func(e corev1.Event) bool { return !concerns(&e, args[0], component, objects, pods) })
+			screen.SortEvents(found)
+			text := p.style().Events(found, p.now())
+			if p.output == "json" {
+				list := &corev1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: found}
+				if text, err = toJSON(list); err != nil {
+					return err
+				}
+			}
+			return p.print(text)
+		},
+	}
+	p.outputFlag(cmd)
+	return cmd
+}
+
+// concerns reports whether an event is about a DataService, one of its objects, a pod, or a ReplicaSet or Job between.
+// Events outlive what they are about: those of pods that are gone are found by the names of their workloads.
+func concerns(e *corev1.Event, name, component string, objects []*unstructured.Unstructured, pods []*corev1.Pod) bool {
+	about := e.InvolvedObject
+	if about.Kind == dsv1.Kind && about.Name == name {
+		return component == "" || e.Related == nil || strings.Contains(e.Message, component)
+	}
+	if about.Kind == "Pod" && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Name == about.Name }) {
+		return true
+	}
+	between := about.Kind == "Pod" || about.Kind == "ReplicaSet" || about.Kind == "Job"
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+		if o.GetKind() == about.Kind && o.GetName() == about.Name {
+			return true
+		}
+		workload := o.GetKind() == "Deployment" || o.GetKind() == "StatefulSet" || o.GetKind() == "DaemonSet" || o.GetKind() == "CronJob"
+		return between && workload && strings.HasPrefix(about.Name, o.GetName()+"-")
+	})
+}

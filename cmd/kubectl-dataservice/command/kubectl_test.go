@@ -1,0 +1,46 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	testcluster "d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// kubectl finds the plugin, hands it its flags and its exit code, and asks it for completions.
+func TestThroughKubectl(t *testing.T) {
+	e := newEnv(t, "view")
+	e.Start()
+	e.CreateReady(harness.Small())
+	folder := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(folder, "kubectl-dataservice"), "..")
+	out, err := build.CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	complete := filepath.Join(testcluster.Root(), "cmd/kubectl-dataservice/kubectl_complete-dataservice")
+	assert.NilError(t, os.Symlink(complete, filepath.Join(folder, "kubectl_complete-dataservice")))
+	kubectl := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), args...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+suite.Kubeconfig, "PATH="+folder+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	text, err := kubectl("dataservice", "status", name, "--namespace", e.Namespace)
+	assert.NilError(t, err, "%s", text)
+	assert.Assert(t, strings.Contains(text, "Running 6/6"), text)
+	text, err = kubectl("dataservice", "status", "nothing", "--namespace", e.Namespace)
+	var exit *exec.ExitError
+	assert.Assert(t, errors.As(err, &exit) && exit.ExitCode() == exitError, "%v %s", err, text)
+	text, err = kubectl("__complete", "dataservice", "why", "--namespace", e.Namespace, name, "")
+	assert.NilError(t, err, "%s", text)
+	assert.Assert(t, strings.Contains(text, "mysql\n"), text)
+}

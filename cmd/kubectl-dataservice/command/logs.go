@@ -1,0 +1,116 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+func (p *plugin) logsCommand() *cobra.Command {
+	l := &logView{plugin: p}
+	cmd := &cobra.Command{
+		Use:   "logs NAME [COMPONENT]",
+		Short: "Show the logs of all containers of a DataService",
+		Long: "Show the logs of all containers of a DataService, or of one component, each line with its pod and container. Of a container\n" +
+			"that waits for its next start, the log of its last run is shown.",
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := p.cluster()
+			if err != nil {
+				return err
+			}
+			component := ""
+			if len(args) == 2 {
+				component = args[1]
+			}
+			pods, err := c.pods(cmd.Context(), selector(args[0], component))
+			if err != nil {
+				return err
+			}
+			if len(pods) == 0 {
+				return fmt.Errorf("%s has no pods in namespace %s", strings.Join(args, " "), c.namespace)
+			}
+			return l.show(cmd.Context(), c, pods)
+		},
+	}
+	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "go on with what is written from now on")
+	cmd.Flags().Int64Var(&l.tail, "tail", 20, "last lines of each container; -1 is all")
+	cmd.Flags().DurationVar(&l.since, "since", 0, "only what is not older than this")
+	return cmd
+}
+
+type logView struct {
+	*plugin
+
+	follow bool
+	tail   int64
+	since  time.Duration
+	mu     sync.Mutex
+}
+
+// atOnce is how many logs are read at once, unless they are followed.
+const atOnce = 8
+
+func (l *logView) show(ctx context.Context, c *cluster, pods []*corev1.Pod) error {
+	var all errgroup.Group
+	if !l.follow {
+		all.SetLimit(atOnce)
+	}
+	for _, pod := range pods {
+		for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			previous := container.State.Waiting != nil && container.LastTerminationState.Terminated != nil
+			if container.State.Waiting != nil && !previous {
+				continue // it has no log yet
+			}
+			all.Go(func() error { return l.container(ctx, c, pod.Name, container.Name, previous) })
+		}
+	}
+	return all.Wait()
+}
+
+// container prints the log of one container. That one cannot be read is said between the others.
+func (l *logView) container(ctx context.Context, c *cluster, pod, name string, previous bool) error {
+	options := &corev1.PodLogOptions{Container: name, Previous: previous, Follow: l.follow && !previous}
+	if l.tail >= 0 {
+		options.TailLines = &l.tail
+	}
+	if l.since > 0 {
+		options.SinceSeconds = ptr.To(int64(l.since.Seconds()))
+	}
+	prefix := fmt.Sprintf("[%s/%s] ", pod, name)
+	stream, err := c.client.CoreV1().Pods(c.namespace).GetLogs(pod, options).Stream(ctx)
+	if err != nil {
+		return l.line(prefix + "error: " + err.Error())
+	}
+	defer func() { _ = stream.Close() }()
+	lines := bufio.NewReader(stream)
+	for {
+		text, err := lines.ReadString('\n')
+		if text != "" {
+			if err := l.line(prefix + strings.TrimSuffix(text, "\n")); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return nil //nolint:nilerr // the end of the log, or of the wish to read it
+		}
+	}
+}
+
+func (l *logView) line(text string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.print(text + "\n")
+}

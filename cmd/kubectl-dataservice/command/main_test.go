@@ -1,0 +1,154 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	testcluster "d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+// patience is how long anything may take; the machine may be busy.
+const patience = 60 * time.Second
+
+var suite = &stage.Suite{
+	Patience: func() time.Duration { return patience },
+	Lists:    []client.ObjectList{&dsv1.DataServiceList{}, &corev1.PodList{}, &corev1.ServiceList{}},
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(suite.Main(m, testcluster.Options{Name: "plugin", Nodes: 20}, func(ctx context.Context) error {
+		role := &rbacv1.ClusterRole{}
+		if err := harness.ReadYAML("config/rbac/dataservice_viewer_role.yaml", role); err != nil {
+			return err
+		}
+		return client.IgnoreAlreadyExists(suite.API.Create(ctx, role))
+	}))
+}
+
+// env is a namespace, and a user with the rights of a role in it.
+type env struct {
+	*stage.Stage
+
+	user string
+}
+
+// newEnv gives a test a namespace and a user that has one of Kubernetes' own roles there: view, edit or admin.
+func newEnv(t *testing.T, role string) *env {
+	t.Parallel()
+	e := &env{suite.New(t), ""}
+	e.user = role + "-" + e.Namespace
+	e.Must(suite.API.Create(e.Ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: e.user}},
+	}))
+	e.Until("the user may read", func() error {
+		if code, _, errOut := e.run("status"); code == exitError {
+			return fmt.Errorf("%s", errOut)
+		}
+		return nil
+	})
+	return e
+}
+
+// buffer is written by a command while a test reads it.
+type buffer struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.String()
+}
+
+// run runs a command as the user, and returns its exit code and what it printed.
+func (e *env) run(args ...string) (code int, out, errOut string) {
+	e.Helper()
+	var o, eo buffer
+	code = e.start(e.Ctx, &o, &eo, args...)
+	return code, o.String(), eo.String()
+}
+
+func (e *env) start(ctx context.Context, out, errOut *buffer, args ...string) int {
+	flags := genericclioptions.NewConfigFlags(false)
+	host, namespace := suite.Config.Host, e.Namespace
+	flags.APIServer, flags.Namespace = &host, &namespace
+	flags.WrapConfigFn = func(*rest.Config) *rest.Config {
+		config := rest.CopyConfig(suite.Config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: e.user, Groups: []string{"system:authenticated"}}
+		return config
+	}
+	return run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut}, flags, args)
+}
+
+// says runs a command until its exit code is as wanted and what it printed has all words.
+func (e *env) says(code int, words []string, args ...string) string {
+	e.Helper()
+	var text string
+	e.Until(strings.Join(args, " "), func() error {
+		got, out, errOut := e.run(args...)
+		text = out
+		if got != code {
+			return fmt.Errorf("exit code %d, not %d: %s%s", got, code, out, errOut)
+		}
+		return harness.Mentions(out+errOut, words...)
+	})
+	return text
+}
+
+// firstTwo runs why until its first two lines have all words.
+func (e *env) firstTwo(words []string, args ...string) {
+	e.Helper()
+	e.Until(strings.Join(args, " "), func() error {
+		_, out, errOut := e.run(args...)
+		lines := strings.SplitN(out, "\n", 3)
+		if len(lines) < 2 {
+			return fmt.Errorf("%s%s", out, errOut)
+		}
+		if err := harness.Mentions(lines[0]+"\n"+lines[1], words...); err != nil {
+			return fmt.Errorf("%w in\n%s", err, out)
+		}
+		return nil
+	})
+}
+
+// file writes a DataService to a file.
+func (e *env) file(ds *unstructured.Unstructured) string {
+	e.Helper()
+	data, err := yaml.Marshal(ds.Object)
+	e.Must(err)
+	path := filepath.Join(e.TempDir(), "ds.yaml")
+	e.Must(os.WriteFile(path, data, 0o600))
+	return path
+}

@@ -1,0 +1,70 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/version"
+)
+
+// operator is what can be found out about the operator that runs in a cluster.
+type operator struct {
+	// Found reports whether its Deployment could be read. The others are empty without.
+	Found     bool
+	Namespace string
+	Image     string
+	// Images replace the charts' default images.
+	Images map[string]string
+}
+
+// operatorLabel selects the operator's Deployment (config/manager).
+const operatorLabel = "control-plane=controller-manager"
+
+// operator finds the operator's Deployment. Who may not list Deployments of all namespaces does not find it.
+func (c *cluster) operator(ctx context.Context) operator {
+	list, err := c.client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: operatorLabel})
+	if err != nil {
+		return operator{}
+	}
+	for i := range list.Items {
+		for _, container := range list.Items[i].Spec.Template.Spec.Containers {
+			if container.Name != "manager" || !strings.Contains(container.Image, "d3os") && !strings.Contains(list.Items[i].Name, "d3os") {
+				continue
+			}
+			var environ []string
+			for _, variable := range container.Env {
+				environ = append(environ, variable.Name+"="+variable.Value)
+			}
+			return operator{Found: true, Namespace: list.Items[i].Namespace, Image: container.Image, Images: values.RelatedImages(environ)}
+		}
+	}
+	return operator{}
+}
+
+// tag is the tag of an image, without the v that the releases' have.
+func tag(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	name := image[strings.LastIndex(image, "/")+1:]
+	_, tag, _ := strings.Cut(name, ":")
+	return strings.TrimPrefix(tag, "v")
+}
+
+// writer is the newest version of an operator that wrote one of the objects; empty when none says.
+func writer(objects []*unstructured.Unstructured) string {
+	newest := ""
+	for _, o := range objects {
+		v := o.GetAnnotations()[object.AnnotationWriter]
+		if v != "" && (newest == "" || version.Newer(v, newest)) {
+			newest = v
+		}
+	}
+	return newest
+}

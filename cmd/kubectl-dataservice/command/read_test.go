@@ -1,0 +1,152 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// Events are those of the DataService, of its objects and of its pods, and no others.
+func TestEvents(t *testing.T) {
+	e := newEnv(t, "view")
+	e.Start()
+	e.CreateReady(harness.Small())
+	e.Change(name, fields{"auth": fields{"image": "registry.example/auth:does-not-exist"}})
+	e.says(exitYes, []string{"dataservice/" + name, "ComponentCreated", "deployment/auth", "ScalingReplicaSet", "pod/auth-"}, "events", name)
+	text := e.says(exitYes, []string{"pod/auth-"}, "events", name, "auth")
+	assert.Assert(t, !strings.Contains(text, "pod/proxy-"))
+	list := &corev1.EventList{}
+	assert.NilError(t, json.Unmarshal([]byte(e.says(exitYes, nil, "events", name, "-o", "json")), list))
+	assert.Assert(t, len(list.Items) > 3)
+	e.says(exitError, []string{"not found"}, "events", "nothing")
+}
+
+func TestRender(t *testing.T) {
+	e := newEnv(t, "view")
+	text := e.says(exitYes, []string{"kind: Deployment", "namespace: " + e.Namespace}, "render", "-f", e.file(harness.Small()))
+	assert.Assert(t, strings.Count(text, "---\n") > 15)
+	e.says(exitError, []string{"which file"}, "render")
+}
+
+// server plays an API server that has one pod with two containers, one of which waits for its next start.
+type server struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func newServer(t *testing.T) *server {
+	s := &server{}
+	pod := corev1.Pod{}
+	pod.Name, pod.Namespace = "mysql-dataservice-0", "a"
+	pod.Spec.Containers = []corev1.Container{{Name: "mysql-dataservice"}, {Name: "accounts"}}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{
+		{Name: "mysql-dataservice", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		{Name: "accounts", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}},
+		{Name: "new", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}},
+	}}
+	ds := dsv1.DataService{Spec: dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}}
+	ds.APIVersion, ds.Kind, ds.Name, ds.Namespace = dsv1.GroupVersion.String(), dsv1.Kind, "platform", "a"
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.asked = append(s.asked, r.URL.Path+"?"+r.URL.RawQuery)
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/dataservices/platform"):
+			_ = json.NewEncoder(w).Encode(ds)
+		case strings.HasSuffix(r.URL.Path, "/pods"):
+			_ = json.NewEncoder(w).Encode(corev1.PodList{Items: []corev1.Pod{pod}})
+		case strings.HasSuffix(r.URL.Path, "/pods/"+pod.Name):
+			_ = json.NewEncoder(w).Encode(pod)
+		case strings.HasSuffix(r.URL.Path, "/log") && r.URL.Query().Get("container") == "accounts":
+			_, _ = w.Write([]byte("no connection\n"))
+		case strings.HasSuffix(r.URL.Path, "/log"):
+			_, _ = w.Write([]byte("started\nready for connections"))
+		default:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) run(t *testing.T, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	flags := genericclioptions.NewConfigFlags(false)
+	namespace := "a"
+	flags.APIServer, flags.Namespace = &s.URL, &namespace
+	var o, eo buffer
+	code = run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &o, ErrOut: &eo}, flags, args)
+	return code, o.String(), eo.String()
+}
+
+// Lines carry pod and container; of a container that waits for its next start, the last run is shown.
+func TestLogs(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	code, out, errOut := s.run(t, "logs", "platform", "mysql", "--tail", "5", "--since", "1h")
+	assert.Equal(t, code, exitYes, errOut)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	slices.Sort(lines)
+	assert.DeepEqual(t, lines, []string{
+		"[mysql-dataservice-0/accounts] no connection",
+		"[mysql-dataservice-0/mysql-dataservice] ready for connections",
+		"[mysql-dataservice-0/mysql-dataservice] started",
+	})
+	previous := 0
+	for _, request := range s.asked {
+		u, err := url.Parse(request)
+		assert.NilError(t, err)
+		if strings.HasSuffix(u.Path, "/log") {
+			assert.Equal(t, u.Query().Get("tailLines")+" "+u.Query().Get("sinceSeconds"), "5 3600")
+			if u.Query().Get("previous") == "true" {
+				previous++
+				assert.Equal(t, u.Query().Get("container"), "accounts")
+			}
+		}
+	}
+	assert.Equal(t, previous, 1)
+}
+
+// The client runs in the database's container; its password is on no command line.
+func TestMySQL(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	code, _, errOut := s.run(t, "mysql", "platform", "--", "--execute", "show databases")
+	assert.Equal(t, code, exitError, "this server refuses it: %s", errOut)
+	i := slices.IndexFunc(s.asked, func(request string) bool { return strings.Contains(request, "/pods/mysql-dataservice-0/exec") })
+	assert.Assert(t, i >= 0, "%v", s.asked)
+	u, err := url.Parse(s.asked[i])
+	assert.NilError(t, err)
+	assert.Equal(t, u.Query().Get("container"), "mysql-dataservice")
+	assert.DeepEqual(t, u.Query()["command"], []string{"/bin/sh", "-c", asService, "mysql", "--execute", "show databases"})
+
+	none := &dsv1.DataService{}
+	_, err = databasePod(none, nil)
+	assert.ErrorContains(t, err, "declares no mysql")
+	none.Spec.MySQL = &dsv1.MySQL{}
+	_, err = databasePod(none, nil)
+	assert.ErrorContains(t, err, "no pod of mysql runs")
+	none.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Kind: "ThirdParty"}}
+	_, err = databasePod(none, nil)
+	assert.ErrorContains(t, err, "runs elsewhere")
+}

@@ -1,0 +1,61 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+func (p *plugin) renderCommand() *cobra.Command {
+	var file, version string
+	cmd := &cobra.Command{
+		Use:   "render -f FILE",
+		Short: "Print the manifests of a DataService, without a cluster",
+		Long: "Print what the operator would apply for a DataService, with the default images. No cluster is asked; generated passwords\n" +
+			"are placeholders.",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if file == "" {
+				return errors.New("which file? Give it with -f; - is standard input")
+			}
+			data, err := p.readFile(file)
+			if err != nil {
+				return err
+			}
+			ds, err := preview.Parse(data)
+			if err != nil {
+				return fmt.Errorf("read the DataService in %s: %w", file, err)
+			}
+			if ds.Namespace == "" {
+				ds.Namespace = "default"
+				if namespace := *p.flags.Namespace; namespace != "" {
+					ds.Namespace = namespace
+				}
+			}
+			objects, err := preview.Objects(ds, version)
+			if err != nil {
+				return err
+			}
+			for _, o := range objects {
+				text, err := render.YAML(o)
+				if err != nil {
+					return fmt.Errorf("print %s %s: %w", o.GetKind(), o.GetName(), err)
+				}
+				if err := p.print("---\n" + string(text)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with the DataService; - is standard input")
+	cmd.Flags().StringVar(&version, "kube-version", preview.KubeVersion, "version of Kubernetes to render for")
+	return cmd
+}

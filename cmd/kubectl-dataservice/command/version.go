@@ -1,0 +1,90 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/version"
+)
+
+// versions are the plugin's and the operator's.
+type versions struct {
+	Plugin string `json:"plugin"`
+	// Operator is the tag of the running operator's image; empty when its Deployment cannot be read.
+	Operator string `json:"operator,omitempty"`
+	// Writer is the newest version that wrote an object of the namespace; empty when there is none.
+	Writer string `json:"writer,omitempty"`
+}
+
+func (p *plugin) versionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Compare the plugin's version with the operator's",
+		Long:  "Compare the plugin's version with the operator's.\n\nExit codes: 0 the same, or not known, 1 different, 2 an error.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := p.checkOutput(); err != nil {
+				return err
+			}
+			c, err := p.cluster()
+			if err != nil {
+				return err
+			}
+			v, err := c.versions(cmd.Context())
+			if err != nil {
+				return err
+			}
+			text := v.text()
+			if p.output == "json" {
+				if text, err = toJSON(v); err != nil {
+					return err
+				}
+			}
+			if err := p.print(text); err != nil {
+				return err
+			}
+			if v.skew() != "" {
+				return errNo
+			}
+			return nil
+		},
+	}
+	p.outputFlag(cmd)
+	return cmd
+}
+
+func (c *cluster) versions(ctx context.Context) (versions, error) {
+	v := versions{Plugin: version.Version, Operator: tag(c.operator(ctx).Image)}
+	kinds := []schema.GroupVersionKind{object.StatefulSetKind, {Group: "apps", Version: "v1", Kind: "Deployment"}}
+	objects, _, err := c.objects(ctx, object.LabelManagedBy+"="+object.ManagedBy, kinds)
+	v.Writer = writer(objects)
+	return v, err
+}
+
+func (v versions) text() string {
+	text := fmt.Sprintf("plugin    %s\noperator  %s\nwriter    %s\n", v.Plugin, cmp.Or(v.Operator, "unknown: its Deployment cannot be read"), cmp.Or(v.Writer, "none of this namespace's objects"))
+	if skew := v.skew(); skew != "" {
+		text += skew + "\n"
+	}
+	return text
+}
+
+// skew says how the plugin's version differs from the operator's, or nothing.
+func (v versions) skew() string {
+	is := cmp.Or(v.Operator, v.Writer)
+	switch {
+	case version.Newer(v.Plugin, is):
+		return fmt.Sprintf("this plugin, %s, is newer than the operator, %s: diff and render show what %s would do", v.Plugin, is, v.Plugin)
+	case version.Newer(is, v.Plugin):
+		return fmt.Sprintf("this plugin, %s, is older than the operator, %s: install plugin %s, or diff and render are wrong", v.Plugin, is, is)
+	}
+	return ""
+}

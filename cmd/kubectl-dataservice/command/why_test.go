@@ -1,0 +1,126 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// Whatever is wrong, the first two lines of why name the cause and the object to look at, to who may only view.
+func TestWhy(t *testing.T) {
+	service := func(e *env) client.Object {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	}
+	quota := func(e *env) client.Object {
+		return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "limit"},
+			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: apiresource.MustParse("3")}}}
+	}
+	for _, c := range []struct {
+		name   string
+		before func(*env) client.Object // what is there before the DataService
+		wrong  fields
+		names  []string
+	}{
+		{"image", nil, fields{"auth": fields{"image": "registry.example/auth:does-not-exist"}},
+			[]string{"auth: pod auth-", "ImagePullBackOff", "registry.example/auth:does-not-exist", "look at Pod auth-"}},
+		{"crash", nil, fields{"proxy": fields{"image": "registry.example/proxy:crash-loop"}},
+			[]string{"proxy: pod proxy-", "CrashLoopBackOff", "exit code 1", "look at Pod proxy-"}},
+		{"probe", nil, fields{"auth": fields{"image": "registry.example/auth:never-ready"}},
+			[]string{"auth: pod auth-", "Readiness probe failed: connection refused", "look at Pod auth-"}},
+		{"third party", nil, fields{"uuc": fields{"image": "registry.example/curl:never-ready"}},
+			[]string{"uuc: the third party http", "does not answer its check", "Readiness probe failed", "look at Pod uuc-probe-"}},
+		{"fits nowhere", nil, fields{"auth": fields{"resources": fields{"requests": fields{"cpu": "1000"}}}},
+			[]string{"auth: pod auth-", "Insufficient cpu", "look at Pod auth-"}},
+		{"statefulset refused", nil, fields{"mysql": fields{"priorityClassName": "there-is-none"}},
+			[]string{"mysql: StatefulSet mysql-dataservice", "FailedCreate", "no PriorityClass with name there-is-none", "look at StatefulSet mysql-dataservice"}},
+		{"deployment refused", nil, fields{"auth": fields{"priorityClassName": "there-is-none"}},
+			[]string{"auth: Deployment auth", "no PriorityClass with name there-is-none", "look at Deployment auth"}},
+		{"claim pending", nil, fields{"mysql": fields{"storage": fields{"storageClassName": "there-is-none"}}},
+			[]string{"mysql: PersistentVolumeClaim data-mysql-dataservice-0", "ProvisioningFailed", "there-is-none", "look at PersistentVolumeClaim data-mysql-dataservice-0"}},
+		{"quota", quota, nil, []string{"exceeded quota", "look at"}},
+		{"somebody else's object", service, nil, []string{"web", "Service web exists and belongs to somebody else", "look at Service web"}},
+		{"field that there is not", nil, fields{"auth": fields{"probes": fields{"readyness": fields{"periodSeconds": 1}}}},
+			[]string{"InvalidSpec", "spec.auth.probes.readyness", "look at DataService"}},
+		{"paused", nil, fields{"paused": true}, []string{"is paused", "look at"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := newEnv(t, "view")
+			if c.before != nil {
+				e.Must(suite.API.Create(e.Ctx, c.before(e)))
+			}
+			e.Start()
+			e.Create(harness.Small(c.wrong))
+			e.firstTwo(c.names, "why", name)
+			code, _, _ := e.run("why", name)
+			assert.Equal(t, code, exitNo)
+		})
+	}
+}
+
+// A chain of components that wait leads to the one that is to blame; a component that is well is said to be.
+func TestWhyOfAComponent(t *testing.T) {
+	e := newEnv(t, "view")
+	e.Start()
+	e.CreateReady(harness.Small())
+	e.says(exitYes, []string{"nothing is wrong: all components"}, "why", name)
+	e.Change(name, fields{"proxy": fields{"image": "registry.example/proxy:does-not-exist"}, "web": fields{"image": "registry.example/web:v2"}})
+	e.says(exitNo, []string{"proxy: pod proxy-", "web waits for proxy"}, "why", name, "web")
+	e.says(exitYes, []string{"nothing is wrong: mysql is ready"}, "why", name, "mysql")
+	e.says(exitError, []string{"has no component wep", "mysql, uuc"}, "why", name, "wep")
+	e.says(exitNo, []string{`"cause": "proxy: pod proxy-`, `"kind": "Pod"`}, "why", name, "-o", "json")
+}
+
+// An operator that does not run is named once it had time enough to report.
+func TestWhyOfAnOperatorThatIsDown(t *testing.T) {
+	e := newEnv(t, "view")
+	op := e.Start()
+	e.CreateReady(harness.Small())
+	op.Stop()
+	e.Change(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
+	e.firstTwo([]string{"generation 2 was written", "has not reported"}, "why", name)
+	e.Until("why names the operator", func() error {
+		_, out, _ := e.run("why", name)
+		return harness.Mentions(out, "it does not run, or does not watch namespace "+e.Namespace, "control-plane=controller-manager")
+	})
+}
+
+// A message that the operator writes while a component comes up: two faults that nothing else shows.
+func TestTheStatusNamesWhatWasSilent(t *testing.T) {
+	for component, c := range map[string]struct {
+		wrong fields
+		says  []string
+	}{
+		"mysql": {fields{"mysql": fields{"priorityClassName": "there-is-none"}}, []string{"StatefulSet mysql-dataservice: 0 of 1 pods exist", "kubectl describe statefulset"}},
+		"uuc":   {fields{"uuc": fields{"image": "registry.example/curl:never-ready"}}, []string{"the third party has not answered", "kubectl describe pod uuc-probe-"}},
+	} {
+		t.Run(component, func(t *testing.T) {
+			e := newEnv(t, "view")
+			e.Start()
+			e.Create(harness.Small(c.wrong))
+			e.Until("the component tells", func() error {
+				ds := e.DataService(name)
+				if ds == nil {
+					return errors.New("it is not there yet")
+				}
+				for _, got := range ds.Status.Components {
+					if got.Name == component && got.Phase == dsv1.PhaseCreating {
+						return harness.Mentions(got.Message, c.says...)
+					}
+				}
+				return fmt.Errorf("%+v", ds.Status.Components)
+			})
+		})
+	}
+}

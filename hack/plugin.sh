@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# make plugin-archives: the kubectl plugin for six platforms, and the index that krew installs it from, in dist/plugin.
+#
+#   hack/plugin.sh
+#
+#   VERSION     of the plugin, without v
+#   PLUGIN_URL  where the archives will be; the index names them there
+#
+# The same commit makes the same archives, byte by byte.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+: "${VERSION:?}" "${PLUGIN_URL:?}"
+out=$PWD/dist/plugin
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+rm -rf "$out"
+mkdir -p "$out/plugins"
+
+entries=$work/entries
+for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do
+	os=${platform%/*} arch=${platform#*/} program=kubectl-dataservice
+	[[ $os != windows ]] || program+=.exe
+	folder=$work/$os-$arch
+	mkdir "$folder"
+	printf '  [%s] building the plugin for %s\n' "$(date +%T)" "$platform" >&2
+	GOOS=$os GOARCH=$arch CGO_ENABLED=0 go build -C cmd/kubectl-dataservice -trimpath -buildvcs=false \
+		-ldflags "-s -w -X d3os.com/d3os-operator/internal/version.Version=$VERSION" -o "$folder/$program" .
+	cp LICENSE cmd/kubectl-dataservice/kubectl_complete-dataservice "$folder/"
+	archive=kubectl-dataservice_${VERSION}_${os}_$arch.tar.gz
+	tar --create --directory "$folder" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner \
+		--mode='u=rwX,go=rX' . | gzip --no-name >"$out/$archive"
+	sum=$(sha256sum "$out/$archive" | cut -d ' ' -f 1)
+	sed "s|@os@|$os|; s|@arch@|$arch|; s|@url@|$PLUGIN_URL/$archive|; s|@sha256@|$sum|; s|@bin@|$program|" \
+		hack/krew/platform.yaml >>"$entries"
+done
+{
+	sed "s|@version@|v$VERSION|" hack/krew/dataservice.yaml
+	cat "$entries"
+} >"$out/plugins/dataservice.yaml"
+(cd "$out" && sha256sum -- *.tar.gz >SHA256SUMS)
+echo "$out"

@@ -1,0 +1,23 @@
+# Sourced by the other scripts. They need redis-server, redis-cli and what BusyBox has.
+# shellcheck shell=sh disable=SC2034 # those who source it use the variables
+
+data=/data
+# One claim for all pods has a folder for each.
+[ -z "${SHARED_FOLDER:-}" ] || data=/shared/$SHARED_FOLDER/$POD_NAME
+
+# The password is neither an argument, which other processes see, nor a variable of the container.
+password=
+[ ! -r /credentials/password ] || password=$(cat /credentials/password)
+
+# redis HOST PORT COMMAND...: asks one server, for five seconds at most.
+redis() {
+	server=$1 port=$2
+	shift 2
+	REDISCLI_AUTH=$password timeout 5 redis-cli -h "$server" -p "$port" --no-auth-warning "$@" 2>&1 | tr -d '\r'
+}
+
+# own COMMAND...: asks the server of this pod.
+own() { redis "$POD_IP" 6379 "$@"; }
+
+# field NAME: its value in an answer of INFO, from stdin.
+field() { sed -n "s/^$1://p"; }

@@ -1,0 +1,49 @@
+#!/bin/sh
+# Writes the configuration of this pod and becomes redis-server.
+set -eu
+umask 077
+# shellcheck source=common.sh
+. /scripts/common.sh
+run=/run/redis
+mkdir -p "$data"
+
+# The data is gone, the name is not: under its old id this server would come back as an empty master, and
+# its replicas would throw their data away to be like it. So it comes back as a new node: its replica is
+# elected, and the operator lets it join.
+if [ -s "$data/nodes.conf" ] && [ ! -e "$data/appendonly.aof" ] && ! ls "$data"/appendonlydir/*.manifest >/dev/null 2>&1; then
+	echo "the data of this node is gone: it starts as a new node, and keeps its old nodes.conf as nodes.conf.without-data" >&2
+	mv "$data/nodes.conf" "$data/nodes.conf.without-data"
+fi
+
+# Settings of the user's ConfigMap, but those that are the operator's own, as in the CRD (spec.config), and
+# the node timeout, which the operator has to know.
+own='port|bind|bind-source-addr|protected-mode|dir|include|loadmodule|daemonize|supervised|pidfile|logfile|syslog-.*|unixsocket.*|user|aclfile|rename-command|requirepass|masterauth|masteruser|appendonly|appendfilename|appenddirname|dbfilename|databases|replicaof|slaveof|(replica|slave)-announce.*|cluster-(enabled|config-file|node-timeout|port|announce-.*|allow-replica-migration|preferred-endpoint-type|slave-.*|replica-no-failover)|tls-.*|enable-.*-command|enable-debug-.*'
+: >"$run/settings.conf"
+if [ -r /settings/redis.conf ]; then
+	grep -viE "^[[:space:]]*[\"']?($own)[\"']?([[:space:]]|\$)" /settings/redis.conf >"$run/settings.conf" || :
+	echo >>"$run/settings.conf"
+fi
+
+# Three quarters of the memory, because a copy of what changes while data is written to disk takes some.
+limit=${MAXMEMORY:-}
+[ -n "$limit" ] || [ -z "${MEMORY_LIMIT:-}" ] || limit=$((MEMORY_LIMIT * 3 / 4))
+
+# Pods have addresses of their own. A loopback address is shared with others.
+bind='* -::*'
+case $POD_IP in 127.*) bind=$POD_IP ;; esac
+
+quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
+{
+	echo 'include /config/redis.conf'
+	[ -z "$limit" ] || echo "maxmemory $limit"
+	echo "include $run/settings.conf"
+	echo 'include /config/settings.conf'
+	echo 'port 6379'
+	echo "bind $bind"
+	echo "dir \"$data\""
+	echo "cluster-announce-ip $POD_IP"
+	major=$(redis-server --version | sed -n 's/.* v=\([0-9]*\)\..*/\1/p')
+	[ "${major:-0}" -lt 7 ] || echo "cluster-announce-hostname $POD_NAME.$SERVICE.$POD_NAMESPACE.svc"
+	[ -z "$password" ] || printf 'requirepass "%s"\nmasterauth "%s"\n' "$quoted" "$quoted"
+} >"$run/redis.conf"
+exec redis-server "$run/redis.conf"

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Startup: over when the server has read its data.
+# shellcheck source=common.sh
+. /scripts/common.sh
+answer=$(own PING)
+case $answer in
+*PONG* | *BUSY* | *MASTERDOWN* | *NOAUTH* | *WRONGPASS* | *MISCONF* | *NOPERM*) exit 0 ;;
+esac
+echo "not started: $answer"
+exit 1

@@ -1,0 +1,75 @@
+{{- /* One Service for clients, with the pods that are ready, and one for the names of all pods. */}}
+{{- define "rediscluster.services" }}
+{{- $redis := dict "name" "redis" "port" 6379 "targetPort" 6379 "protocol" "TCP" }}
+---
+apiVersion: v1
+kind: Service
+{{- include "common.metadata" . }}
+spec:
+  type: ClusterIP
+  selector: {{ .selector }}
+  ports:
+    - {{ toJson $redis }}
+---
+apiVersion: v1
+kind: Service
+{{- include "common.metadata" (dict "root" .root "name" (print .name "-headless") "labels" .labels) }}
+spec:
+  type: ClusterIP
+  clusterIP: None
+  {{- /* Members of a cluster that is not well have to find each other. */}}
+  publishNotReadyAddresses: true
+  selector: {{ .selector }}
+  ports:
+    - {{ toJson $redis }}
+    - {"name": "bus", "port": 16379, "targetPort": 16379, "protocol": "TCP"}
+    {{- if .root.Values.monitorImage }}
+    - {"name": "metrics", "port": 9121, "targetPort": 9121, "protocol": "TCP"}
+    {{- end }}
+{{- end }}
+
+{{- /*
+The cluster bus has no password: whoever reaches it can become a member. So only the cluster's own pods may, always.
+*/}}
+{{- define "rediscluster.networkPolicy" }}
+{{- $v := .root.Values }}
+{{- $own := dict "podSelector" (dict "matchLabels" (fromJson .selector)) }}
+{{- $operator := dict "namespaceSelector" dict "podSelector" (dict "matchLabels" $v.operatorLabels) }}
+{{- $clients := dict "ports" (list (dict "port" 6379 "protocol" "TCP")) }}
+{{- $metrics := dict "ports" (list (dict "port" 9121 "protocol" "TCP")) }}
+{{- if $v.networkPolicy.enabled }}
+{{- $_ := set $clients "from" (concat (list $own $operator) $v.networkPolicy.allowFrom) }}
+{{- $_ := set $metrics "from" (concat (list $own) $v.networkPolicy.allowFrom) }}
+{{- end }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+{{- include "common.metadata" . }}
+spec:
+  podSelector:
+    matchLabels: {{ .selector }}
+  policyTypes: [Ingress]
+  ingress:
+    - {{ dict "ports" (list (dict "port" 16379 "protocol" "TCP")) "from" (list $own) | toJson }}
+    - {{ toJson $clients }}
+    {{- if $v.monitorImage }}
+    - {{ toJson $metrics }}
+    {{- end }}
+{{- end }}
+
+{{- /*
+What cannot be observed is written here by the operator, in the annotation redis.middleware.hc.cn/record: which nodes
+were members, and whether the cluster was ever formed. It belongs to the data, and stays as long as that does.
+*/}}
+{{- define "rediscluster.record" }}
+---
+apiVersion: v1
+kind: ConfigMap
+{{- include "common.metadata" (dict "root" .root "name" (print .name "-topology") "labels" .labels) }}
+  {{- if .root.Values.storage.retain }}
+  annotations:
+    helm.sh/resource-policy: keep
+  {{- end }}
+data:
+  about: "The operator's record of this Redis Cluster. It belongs to the data: keep it as long as the volumes."
+{{- end }}

@@ -1,0 +1,70 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// Resize is a claim that gets another size, or does not.
+type Resize struct {
+	Claim    *unstructured.Unstructured
+	Has, Get resource.Quantity
+	// Refused says why the claim keeps its size; empty when it gets the other one.
+	Refused string
+}
+
+// FitVolumes says what Applier.FitVolumes would make of a planned claim or StatefulSet, and which
+// claims it would resize. Whether a storage class can expand volumes it does not know.
+func (j *Judge) FitVolumes(planned, live *unstructured.Unstructured, claims []*unstructured.Unstructured) (*unstructured.Unstructured, []Resize) {
+	switch {
+	case planned.GetKind() == object.ClaimKind.Kind && live != nil:
+		if r := fit(live, request(planned)); r.Refused != "" {
+			return withSize(planned, r.Has, storageRequest...), []Resize{r}
+		}
+	case planned.GetKind() == "StatefulSet":
+		return fitSet(planned, live, claims)
+	}
+	return planned, nil
+}
+
+func fitSet(planned, live *unstructured.Unstructured, claims []*unstructured.Unstructured) (*unstructured.Unstructured, []Resize) {
+	templates, _, _ := unstructured.NestedSlice(planned.Object, "spec", "volumeClaimTemplates")
+	var all []Resize
+	for i, t := range templates {
+		template := &unstructured.Unstructured{Object: t.(map[string]any)}
+		for _, claim := range claims {
+			if !strings.HasPrefix(claim.GetName(), claimPrefix(template.GetName(), planned)) || claim.GetDeletionTimestamp() != nil {
+				continue
+			}
+			r := fit(claim, request(template))
+			if r.Refused != "" {
+				templates[i] = withSize(template, templateSize(live, i, r.Has), storageRequest...).Object
+			}
+			if r.Refused != "" || r.Has.Cmp(r.Get) != 0 {
+				all = append(all, r)
+			}
+		}
+	}
+	fitted := planned.DeepCopy()
+	if len(templates) > 0 {
+		_ = unstructured.SetNestedSlice(fitted.Object, templates, "spec", "volumeClaimTemplates") // maps all the way
+	}
+	return fitted, all
+}
+
+func fit(claim *unstructured.Unstructured, want resource.Quantity) Resize {
+	has, capacity := request(claim), quantity(claim, storageCapacity...)
+	r := Resize{Claim: claim, Has: has, Get: want}
+	if want.Cmp(has) < 0 && (capacity.IsZero() || want.Cmp(capacity) <= 0) {
+		r.Refused = fmt.Sprintf("stays at %s: a volume cannot shrink to %s", has.String(), want.String())
+	}
+	return r
+}

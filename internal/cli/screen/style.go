@@ -1,0 +1,116 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package screen is what the kubectl plugin shows of DataServices, as text. It
+// is pure: a screen is a function of resources, a time and a style.
+package screen
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+// Style is how a screen looks.
+type Style struct {
+	// Color: phases and marks are coloured, by the codes of ECMA-48.
+	Color bool
+	// Width is the number of columns that lists keep to. 0 is no limit. A cause is never cut.
+	Width int
+	// Verbose: nothing is summed up or cut.
+	Verbose bool
+}
+
+// The colours.
+const (
+	red    = "\x1b[31m"
+	yellow = "\x1b[33m"
+	green  = "\x1b[32m"
+	plain  = "\x1b[0m"
+)
+
+// Paint returns a text in the colour of a phase.
+func (s Style) Paint(phase dsv1.Phase, text string) string {
+	color := yellow
+	switch phase {
+	case dsv1.PhaseRunning:
+		color = green
+	case dsv1.PhaseDegraded, dsv1.PhaseFailed:
+		color = red
+	}
+	return s.paint(color, text)
+}
+
+// Bad returns a text in the colour of what is wrong.
+func (s Style) Bad(text string) string { return s.paint(red, text) }
+
+func (s Style) paint(color, text string) string {
+	if !s.Color || text == "" {
+		return text
+	}
+	return color + text + plain
+}
+
+// cut shortens a text to a number of columns.
+func (s Style) cut(text string, columns int) string {
+	if s.Width == 0 || s.Verbose || utf8.RuneCountInString(text) <= columns {
+		return text
+	}
+	const more = "…"
+	return string([]rune(text)[:max(columns-1, 0)]) + more
+}
+
+// Age is how long ago something was, in few letters: 6m, 12d. Nothing is "-".
+func Age(since *metav1.Time, now time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	return duration.HumanDuration(max(now.Sub(since.Time), 0))
+}
+
+// cell is a text of a table, in the colour of a phase if it has one.
+type cell struct {
+	text  string
+	phase dsv1.Phase
+}
+
+// table prints rows in columns that are as wide as their widest cell. The last column is cut where the
+// width of the style ends.
+func (s Style) table(indent int, rows [][]cell) string {
+	var widths []int
+	for _, row := range rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+		}
+	}
+	var out strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		column := 0
+		for i, c := range row {
+			text := c.text
+			if i == len(row)-1 {
+				text = s.cut(text, s.Width-column-indent)
+			}
+			padding := ""
+			if i < len(row)-1 {
+				padding = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+2)
+			}
+			if c.phase != "" {
+				text = s.Paint(c.phase, text)
+			}
+			line.WriteString(text + padding)
+			column += widths[i] + 2
+		}
+		out.WriteString(strings.TrimRight(strings.Repeat(" ", indent)+line.String(), " ") + "\n")
+	}
+	return out.String()
+}

@@ -1,0 +1,54 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import dsv1 "d3os.com/d3os-operator/api/v1"
+
+// advice says what a person can do about a reason: those of conditions, of pods, and of Kubernetes' events.
+func advice(reason string) []string {
+	if text, ok := actions[reason]; ok {
+		return []string{text}
+	}
+	return nil
+}
+
+// actions has an entry for each reason of a condition of a DataService that is Degraded (docs/operations.md), and for
+// the faults of pods that are seen most.
+var actions = map[string]string{
+	dsv1.ReasonInvalidSpec:       "correct the field that the message names; nothing was changed",
+	dsv1.ReasonRenderFailed:      "report it as a bug, with this message and the spec; nothing was changed",
+	dsv1.ReasonObjectConflict:    "delete or rename that object, or give the component another `name`",
+	dsv1.ReasonNotAdopted:        "save the data that the object holds, if any, then delete it",
+	dsv1.ReasonApplyFailed:       "read the message: quota, admission policy, rights or network; the operator tries again by itself",
+	dsv1.ReasonCredentialsFailed: "restore the Secret that the message names",
+	dsv1.ReasonPruneFailed:       "read the message; the operator tries again by itself",
+	dsv1.ReasonContested:         "stop the other writer, take the field out of the spec, or pause the DataService",
+	dsv1.ReasonVolumeNotResized:  "set the size back, or allow volume expansion in the storage class",
+	dsv1.ReasonNewerOperator:     "run that version of the operator or a newer one; docs/operations.md says how to go back on purpose",
+	dsv1.ReasonPaused:            "kubectl dataservice resume lets the operator go on",
+
+	"ImagePullBackOff":           "correct `image` or `imagePullSecrets` of the component, or push the image",
+	"InvalidImageName":           "correct `image` of the component",
+	"CrashLoopBackOff":           "read the log of the container's last run; if it ended with OOMKilled, raise `size` or `resources`",
+	"StartError":                 "correct `command` of the component, or take an image that has that program",
+	"CreateContainerConfigError": "create the Secret or ConfigMap that the message names, or correct its name or key in the spec",
+	"Unschedulable":              "lower `resources`, correct `nodeSelector`, `affinity` or `tolerations`, or add a node",
+	"Evicted":                    "free resources of the node, or raise the component's requests",
+	"FailedCreate":               "the API server refuses the pods: correct the quota, service account, priority class or policy that the message names",
+	"FailedMount":                "create the Secret, ConfigMap or volume that the message names, or correct its name in the spec",
+	"FailedAttachVolume":         "the volume is attached elsewhere, or its node is gone: the message names both",
+	"ProvisioningFailed":         "correct `mysql.storage.storageClassName`, or look at the provisioner of that class",
+	"FailedBinding":              "set `mysql.storage.storageClassName`, or make a storage class the default",
+	"FailedScheduling":           "lower `resources`, correct `nodeSelector`, `affinity` or `tolerations`, or add a node",
+	"NodeLost":                   "repair the node or delete its Node object; a pod with a volume starts elsewhere only after that",
+	"NodeNotReady":               "repair the node; Kubernetes moves the pods of a Deployment by itself after some minutes",
+	"Unhealthy":                  "the probe fails: read the log; raise `probes.startup` if the container merely takes long to start",
+	"ProgressDeadlineExceeded":   "read the events and the log of the newest pod; a corrected spec is rolled out at once",
+	"Missing":                    "nothing, as a rule: the operator creates it; it does not while the DataService is paused",
+	"Conflict":                   "delete or rename that object, or give the component another `name`",
+	"Forbidden":                  "the API server refuses the object: correct the quota or policy that the message names; the operator tries again by itself",
+	"Invalid":                    "correct the field that the message names",
+	"ThirdParty":                 "check that the url is right and can be reached from the cluster's pods; the check runs again every some seconds",
+	"Waiting":                    "wait; `kubectl dataservice status -w` shows the progress",
+}

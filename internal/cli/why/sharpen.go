@@ -1,0 +1,157 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/cli/screen"
+	"d3os.com/d3os-operator/internal/health"
+)
+
+// decisive are the reasons of events that say more than the state of the object that they are about. The first of
+// them is closest to the cause.
+var decisive = []string{
+	"FailedCreate", "FailedMount", "FailedAttachVolume", "ProvisioningFailed", "FailedBinding", "NodeNotReady", "TaintManagerEviction",
+	"FailedCreatePodSandBox", "NetworkNotReady", "FailedScheduling", "Unhealthy",
+}
+
+// stuck is how long a pod may take to end beyond what it was given.
+const stuck = 30 * time.Second
+
+// sharpen replaces a vague cause (not ready, not bound, pods missing) by what events say of it, and names what no
+// object's state tells: a node that is gone, a third party that does not answer.
+func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.ComponentStatus) {
+	if pod := f.lostPod(); pod != nil && (culprit.Name == "" || culprit.Kind != "Pod" || vague(culprit)) {
+		*culprit = health.Culprit{Kind: "Pod", Name: pod.Name, Reason: "NodeLost"}
+		*text = fmt.Sprintf("pod %s: NodeLost: it was told to end %s ago and has not; node %s does not answer",
+			pod.Name, screen.Age(pod.DeletionTimestamp, f.Now), pod.Spec.NodeName)
+		return
+	}
+	if vague(culprit) {
+		if e := f.decisive(c); e != nil {
+			kind, name := e.InvolvedObject.Kind, e.InvolvedObject.Name
+			if kind == "ReplicaSet" || name == "" {
+				kind, name = f.workload(kind, name)
+			}
+			*culprit = health.Culprit{Kind: kind, Name: name, Reason: e.Reason, Message: e.Message}
+			*text = fmt.Sprintf("%s %s: %s: %s", label(kind), name, e.Reason, strings.Join(strings.Fields(e.Message), " "))
+		}
+	}
+	if c.Kind == "ThirdParty" && (culprit.Reason == "Unhealthy" || culprit.Reason == "ContainersNotReady" || culprit.Reason == "ProgressDeadlineExceeded") {
+		*text = fmt.Sprintf("the third party%s does not answer its check: %s", f.url(c.Name), *text)
+		culprit.Reason = "ThirdParty"
+	}
+}
+
+func label(kind string) string {
+	if kind == "Pod" {
+		return "pod"
+	}
+	return kind
+}
+
+// vague reports whether a culprit says that something is not ready, but not why.
+func vague(c *health.Culprit) bool {
+	return slices.Contains([]string{
+		"", health.ReasonPodsMissing, "ContainersNotReady", "NotReady", "PodsNotReady", "LessReady", "LessReplicas", "LessAvailable", "LessUpdated",
+		"PartialReady", "PartialUpdated", "InProgress", "ProgressDeadlineExceeded", "Missing", "Pending", "PVCNotBound", "NotBound", "ContainerCreating",
+	}, c.Reason) || strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims")
+}
+
+// decisive returns the warning that says most about the component, or nil. An event that is older than the state of
+// the component is about an earlier fault.
+func (f *Facts) decisive(c *dsv1.ComponentStatus) *corev1.Event {
+	events := f.about(f.concerns)
+	var best *corev1.Event
+	rank := len(decisive)
+	for i := range slices.Backward(events) { // the latest of each reason
+		e := &events[i]
+		r := slices.Index(decisive, e.Reason)
+		if r < 0 || r >= rank || e.Type != corev1.EventTypeWarning && e.Reason != "FailedBinding" || outdated(e, c) || !f.applies(e) {
+			continue
+		}
+		best, rank = e, r
+	}
+	return best
+}
+
+// outdated reports whether an event happened before the component became what it is.
+func outdated(e *corev1.Event, c *dsv1.ComponentStatus) bool {
+	const slack = 2 * time.Minute // the operator notices later than the kubelet
+	return c.LastTransitionTime != nil && screen.Last(e).Add(slack).Before(c.LastTransitionTime.Time)
+}
+
+// applies reports whether the object of an event is still not well.
+func (f *Facts) applies(e *corev1.Event) bool {
+	if e.InvolvedObject.Kind != "Pod" {
+		return true
+	}
+	pod := f.pod(e.InvolvedObject.Name)
+	if pod == nil {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return false
+		}
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && e.Reason == "FailedScheduling" {
+			return false
+		}
+	}
+	return true
+}
+
+// claimed reports whether a pod of the component uses a claim.
+func (f *Facts) claimed(name string) bool {
+	return slices.ContainsFunc(f.Pods, func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == name
+		})
+	})
+}
+
+// workload is the Deployment that a ReplicaSet belongs to: what a person knows, and what outlives it.
+func (f *Facts) workload(kind, name string) (string, string) {
+	for _, o := range f.Objects {
+		if o.GetKind() == "Deployment" && strings.HasPrefix(name, o.GetName()+"-") {
+			return o.GetKind(), o.GetName()
+		}
+	}
+	return kind, name
+}
+
+// lostPod is a pod that was told to end and does not, because nobody on its node hears that.
+func (f *Facts) lostPod() *corev1.Pod {
+	for _, pod := range f.Pods {
+		if pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && f.Now.Sub(pod.DeletionTimestamp.Time) > stuck {
+			return pod
+		}
+	}
+	return nil
+}
+
+// url is where a third party is, as the spec says.
+func (f *Facts) url(component string) string {
+	spec := &f.DataService.Spec
+	var m *dsv1.ThirdParty
+	switch {
+	case component == "mysql" && spec.MySQL != nil:
+		m = spec.MySQL.ThirdParty
+	case component == "uuc" && spec.UUC != nil:
+		m = spec.UUC.ThirdParty
+	case component == "eureka" && spec.Eureka != nil:
+		m = spec.Eureka.ThirdParty
+	}
+	if m == nil || m.URL == "" {
+		return ""
+	}
+	return " " + m.URL
+}

@@ -1,0 +1,128 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/config/crd"
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/day2"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/metrics"
+)
+
+// actor is a kind without objects. Its message is the progress, its phase says whether it fails.
+type actor struct {
+	observe func(context.Context) (string, error)
+	step    func(context.Context) error
+}
+
+func (actor) GVK() schema.GroupVersionKind                               { return dsv1.GroupVersion.WithKind(dsv1.Kind) }
+func (actor) New() *dsv1.DataService                                     { return &dsv1.DataService{} }
+func (actor) Paused(*dsv1.DataService) bool                              { return false }
+func (actor) Plan(*dsv1.DataService, kinds.Inputs) (*engine.Plan, error) { return &engine.Plan{}, nil }
+func (actor) Forget(string, string)                                      {}
+func (actor) Summary(ds *dsv1.DataService) kinds.Summary {
+	return kinds.Summary{Phase: string(ds.Status.Phase)}
+}
+func (a actor) Decide(*dsv1.DataService, engine.Seen, string) kinds.Decision {
+	return kinds.Decision{Steps: []day2.Step{{Name: "Act", Do: a.step}}}
+}
+
+func (a actor) Observe(ctx context.Context, _ *dsv1.DataService, _ engine.Seen, _ kinds.Pods) (string, error) {
+	return a.observe(ctx)
+}
+
+func (actor) Status(ds *dsv1.DataService, seen kinds.Seen[string], _ metav1.Time) {
+	ds.Status.Phase = "Working"
+	if seen.Observed != nil {
+		ds.Status.Message = *seen.Observed
+	}
+	if seen.Failure != nil {
+		ds.Status.Phase = dsv1.Phase(seen.Failure.Reason + ": " + seen.Failure.Message)
+	}
+}
+
+type held struct{}
+
+func (held) Held() bool { return true }
+
+// reconciling returns what makes a pass over a DataService, and what reads its status. The API server
+// holds nothing else, and does not answer when time is up.
+func reconciling(t *testing.T, a actor) (pass func(context.Context) error, status func() dsv1.DataServiceStatus) {
+	t.Helper()
+	scheme, ds := runtime.NewScheme(), &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "platform"}}
+	assert.NilError(t, dsv1.AddToScheme(scheme))
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(ds).WithStatusSubresource(ds).Build(), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, options...)
+		},
+	})
+	types, err := apply.NewTypes(crd.Files)
+	assert.NilError(t, err)
+	r := New(a, metrics.SeriesOf(t.Name()), Parts{
+		Client: c, Engine: engine.New(c, apply.New(c, c, types, "1.2.3")), Lease: held{}, Recorder: events.NewFakeRecorder(100),
+	})
+	key := client.ObjectKeyFromObject(ds)
+	pass = func(ctx context.Context) error {
+		_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: key})
+		return err
+	}
+	return pass, func() dsv1.DataServiceStatus {
+		live := &dsv1.DataService{}
+		assert.NilError(t, c.Get(t.Context(), key, live))
+		return live.Status
+	}
+}
+
+// A pass whose time runs out says so in the status, though no request can be sent in its own time any more.
+func TestOutOfTimeIsReported(t *testing.T) {
+	t.Parallel()
+	pass, status := reconciling(t, actor{observe: func(ctx context.Context) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	assert.ErrorIs(t, pass(ctx), context.DeadlineExceeded)
+	assert.Equal(t, string(status().Phase), "ObserveFailed: context deadline exceeded")
+}
+
+// Progress that was not written yet, because that was done a moment ago, is in the report of a step that fails.
+func TestAFailingStepReportsProgress(t *testing.T) {
+	t.Parallel()
+	var progress string
+	var broken error
+	pass, status := reconciling(t, actor{
+		observe: func(context.Context) (string, error) { return progress, nil },
+		step:    func(context.Context) error { return broken },
+	})
+	progress = "one"
+	assert.NilError(t, pass(t.Context()))
+	assert.Equal(t, status().Message, "one")
+	progress, broken = "two", errors.New("no route")
+	assert.ErrorIs(t, pass(t.Context()), broken)
+	assert.Equal(t, string(status().Phase), "StepFailed: step Act (): no route")
+	assert.Equal(t, status().Message, "two")
+}

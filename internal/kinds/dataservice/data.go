@@ -1,0 +1,124 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataservice
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// data is what the operator knows of the database's data.
+type data struct {
+	records  []*unstructured.Unstructured
+	doubt    *engine.Doubt
+	objects  []*unstructured.Unstructured
+	revision string // empty when the objects are as planned
+}
+
+// data looks at the database's volume, record and pods, and decides in which form its objects are planned.
+func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.Plan, in kinds.Inputs) (*data, error) {
+	c := graph.Get(component.MySQL)
+	if c == nil {
+		return &data{}, nil
+	}
+	workload := string(c.Kind)
+	d := &guard.Database{
+		Name: c.ObjectName, HasVolume: c.Kind == component.StatefulSet || c.Kind == component.Deployment,
+		Stopped: ptr.Deref(c.Workload.Replica, 1) == 0,
+	}
+	var live *unstructured.Unstructured
+	var err error
+	if d.Record, err = in.Lookup("ConfigMap", guard.RecordName(d.Name)); err != nil {
+		return nil, err
+	}
+	if d.HasVolume {
+		if d.Claim, err = in.Lookup(object.ClaimKind.Kind, guard.ClaimName(d.Name)); err != nil {
+			return nil, err
+		}
+		if live, err = in.Lookup(workload, d.Name); err != nil {
+			return nil, err
+		}
+		if d.Pods, err = in.Pods(string(component.MySQL)); err != nil {
+			return nil, err
+		}
+		if d.Claim == nil && d.IsClaimNeeded() {
+			if d.Claim, err = in.LookupLive(object.ClaimKind.Kind, guard.ClaimName(d.Name)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	found := &data{}
+	if record := d.Recorded(); record != nil {
+		if err := isFree(planned, guard.RecordName(d.Name)); err != nil {
+			return nil, err
+		}
+		if err := found.record(ds, d.Name, c.MySQL.Storage.Retention, record); err != nil {
+			return nil, err
+		}
+	}
+	isKnown := true
+	if doubt := d.Doubt(); doubt != nil {
+		found.doubt = &engine.Doubt{Culprit: doubt.Culprit, Hold: doubt.Hold}
+		isKnown = doubt.Culprit == health.Culprit{}
+	}
+	for i := range planned.Components {
+		if planned.Components[i].Name == component.MySQL {
+			found.objects, found.revision, err = guard.Settle(planned.Components[i].Objects, live, isKnown, plan.OwnerOf(ds))
+		}
+	}
+	return found, err
+}
+
+// isFree refuses a component with a ConfigMap of the record's name.
+func isFree(planned *plan.Plan, name string) error {
+	for i := range planned.Components {
+		c := &planned.Components[i]
+		for _, o := range c.Objects {
+			if o.GroupVersionKind() == object.ConfigMapKind && o.GetName() == name {
+				return mistake(&component.FieldError{Field: c.Path + ".name",
+					Message: fmt.Sprintf("ConfigMap %s is what the operator records of the data of spec.mysql; choose another name", name)})
+			}
+		}
+	}
+	return nil
+}
+
+// record plans the record of the database.
+func (d *data) record(ds *dsv1.DataService, database string, retention dsv1.RetentionPolicy, content map[string]string) error {
+	record := object.Empty(object.ConfigMapKind)
+	record.SetName(guard.RecordName(database))
+	record.SetNamespace(ds.Namespace)
+	owner := plan.OwnerOf(ds)
+	labels := owner.Labels(string(component.MySQL))
+	labels[object.LabelPartOf] = "dataservice"
+	record.SetLabels(labels)
+	if err := unstructured.SetNestedStringMap(record.Object, content, "data"); err != nil {
+		return fmt.Errorf("record the data of %s: %w", database, err)
+	}
+	if retention != dsv1.RetentionDelete {
+		record.SetAnnotations(map[string]string{object.AnnotationPolicy: object.PolicyKeep})
+	}
+	d.records = []*unstructured.Unstructured{record}
+	_, err := object.Finish(record, owner)
+	return err
+}
+
+// guard gives the part of the database the form that was decided.
+func (d *data) guard(part *engine.Part) {
+	part.Doubt = d.doubt
+	if d.revision != "" {
+		part.Objects, part.Revision = d.objects, d.revision
+	}
+}

@@ -1,0 +1,191 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// The names that the chart gives to what the guard consists of.
+const (
+	containerAgent = "d3os-agent"
+	containerGuard = "d3os-guard"
+	volumeAgent    = "d3os-agent"
+	volumeRecord   = "d3os-record"
+)
+
+// annotationPods holds, on a workload with the guard, the digest of its pods without the guard, and of the guard without
+// its image.
+const annotationPods = "d3os-product.com.d3os/pods"
+
+// Settle chooses the form of a database's workload, given the live one, nil for none. The guard comes into pods when they
+// start for another reason; neither it nor a newer image of the agent restarts a database:
+//   - Where nothing but the guard would change, a StatefulSet gets the guard with the strategy OnDelete: the pod that runs
+//     goes on, and whatever pod comes after it has the guard. The next change of the pods takes OnDelete away.
+//   - A Deployment has no such strategy. It stays without the guard until its pods change, or until the volume is in doubt.
+//   - The image of the agent stays the one that the pods were made with until something else of them changes.
+//
+// The objects are not changed: the workload is a copy where it differs. The revision is the one of all objects then.
+func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructured, isKnown bool, owner object.Owner) (settled []*unstructured.Unstructured, revision string, err error) {
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return agentImage(o) != "" })
+	if i < 0 {
+		return objects, "", nil
+	}
+	planned := unfinished(objects[i])
+	bare := without(planned)
+	pods, guard, err := digests(planned, bare)
+	if err != nil {
+		return nil, "", err
+	}
+	annotate(planned, annotationPods, pods+"-"+guard)
+	if live != nil && live.GetKind() == planned.GetKind() {
+		if planned, err = settle(planned, bare, live, pods, guard, isKnown, owner); err != nil {
+			return nil, "", err
+		}
+	}
+	planned = unfinished(planned)
+	own, err := object.Finish(planned, owner)
+	if err != nil {
+		return nil, "", err
+	}
+	settled = slices.Clone(objects)
+	settled[i] = planned
+	var revisions []byte // as object.FinishAll has them
+	for j, o := range settled {
+		switch {
+		case j == i:
+			revisions = append(revisions, own...)
+		case o.GetKind() != "PodDisruptionBudget":
+			revisions = append(revisions, object.Digest(o)...)
+		}
+	}
+	return settled, object.Sum(revisions), nil
+}
+
+// unfinished returns a copy of an object as it was before object.Finish.
+func unfinished(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o = o.DeepCopy()
+	o.SetOwnerReferences(nil)
+	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", object.AnnotationDigest)
+	if len(o.GetAnnotations()) == 0 {
+		unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
+	}
+	return o
+}
+
+func settle(planned, bare, live *unstructured.Unstructured, pods, guard string, isKnown bool, owner object.Owner) (*unstructured.Unstructured, error) {
+	known, knownGuard, hadGuard := strings.Cut(live.GetAnnotations()[annotationPods], "-")
+	if !hadGuard {
+		if _, err := object.Finish(bare, owner); err != nil {
+			return nil, err
+		}
+		switch {
+		case object.Digest(bare) != object.Digest(live):
+			return planned, nil
+		case planned.GetKind() == "StatefulSet":
+			return planned, onDelete(planned)
+		case isKnown:
+			return bare, nil
+		}
+		return planned, nil
+	}
+	if known != pods {
+		return planned, nil
+	}
+	if image := agentImage(live); image != "" {
+		setAgentImage(planned, image)
+	}
+	strategy, _, _ := unstructured.NestedString(live.Object, "spec", "updateStrategy", "type")
+	if planned.GetKind() == "StatefulSet" && (strategy == "OnDelete" || knownGuard != guard) {
+		return planned, onDelete(planned)
+	}
+	return planned, nil
+}
+
+func onDelete(set *unstructured.Unstructured) error {
+	if err := unstructured.SetNestedField(set.Object, "OnDelete", "spec", "updateStrategy", "type"); err != nil {
+		return fmt.Errorf("set the strategy of StatefulSet %s: %w", set.GetName(), err)
+	}
+	return nil
+}
+
+// initContainers returns the init containers of a workload; the maps are the workload's own.
+func initContainers(o *unstructured.Unstructured) []any {
+	spec, _ := o.Object["spec"].(map[string]any)
+	template, _ := spec["template"].(map[string]any)
+	pod, _ := template["spec"].(map[string]any)
+	list, _ := pod["initContainers"].([]any)
+	return list
+}
+
+func agent(o *unstructured.Unstructured) map[string]any {
+	for _, c := range initContainers(o) {
+		if container, _ := c.(map[string]any); container["name"] == containerAgent {
+			return container
+		}
+	}
+	return nil
+}
+
+func agentImage(o *unstructured.Unstructured) string {
+	image, _ := agent(o)["image"].(string)
+	return image
+}
+
+func setAgentImage(o *unstructured.Unstructured, image string) {
+	if container := agent(o); container != nil {
+		container["image"] = image
+	}
+}
+
+// without returns a copy of a workload without the guard.
+func without(o *unstructured.Unstructured) *unstructured.Unstructured {
+	bare := o.DeepCopy()
+	for list, names := range map[string][]any{"initContainers": {containerAgent, containerGuard}, "volumes": {volumeAgent, volumeRecord}} {
+		path := []string{"spec", "template", "spec", list}
+		items, _, _ := unstructured.NestedSlice(bare.Object, path...)
+		items = slices.DeleteFunc(items, func(item any) bool {
+			named, _ := item.(map[string]any)
+			return slices.Contains(names, named["name"])
+		})
+		if len(items) == 0 {
+			unstructured.RemoveNestedField(bare.Object, path...)
+			continue
+		}
+		_ = unstructured.SetNestedSlice(bare.Object, items, path...) // maps all the way
+	}
+	return bare
+}
+
+// digests returns that of a workload's pods without the guard, and that of the guard without the agent's image.
+func digests(planned, bare *unstructured.Unstructured) (pods, guard string, err error) {
+	template, _, _ := unstructured.NestedMap(bare.Object, "spec", "template")
+	text, err := json.Marshal(template)
+	if err != nil {
+		return "", "", fmt.Errorf("compute the digest of the pods of %s: %w", planned.GetName(), err)
+	}
+	whole := planned.DeepCopy()
+	setAgentImage(whole, "-")
+	own, err := json.Marshal(initContainers(whole))
+	if err != nil {
+		return "", "", fmt.Errorf("compute the digest of the guard of %s: %w", planned.GetName(), err)
+	}
+	return object.Sum(text), object.Sum(own), nil
+}
+
+func annotate(o *unstructured.Unstructured, key, value string) {
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	o.SetAnnotations(annotations)
+}

@@ -1,0 +1,149 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package guard_test
+
+import (
+	"fmt"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+var owner = object.Owner{GroupVersionKind: schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"}, Namespace: "a", Name: "p", UID: "u"}
+
+// objects are those of a database as an operator plans them; agent is empty for one without the guard.
+func objects(t *testing.T, kind, image, agent, command string) []*unstructured.Unstructured {
+	t.Helper()
+	init, volumes := "initContainers: [{name: mine, image: i}],", ""
+	if agent != "" {
+		init = fmt.Sprintf("initContainers: [{name: d3os-agent, image: %q}, {name: d3os-guard, image: %q, command: [%q]}, {name: mine, image: i}],", agent, image, command)
+		volumes = ", {name: d3os-agent, emptyDir: {}}, {name: d3os-record, configMap: {name: db-data}}"
+	}
+	text := fmt.Sprintf(`[{apiVersion: v1, kind: Service, metadata: {name: db, namespace: a}},
+{apiVersion: apps/v1, kind: %s, metadata: {name: db, namespace: a}, spec: {replicas: 1, template: {spec: {%s containers: [{name: db, image: %q}], volumes: [{name: d3os-mine, emptyDir: {}}%s]}}}}]`,
+		kind, init, image, volumes)
+	var items []map[string]any
+	assert.NilError(t, yaml.Unmarshal([]byte(text), &items))
+	var found []*unstructured.Unstructured
+	for _, item := range items {
+		found = append(found, &unstructured.Unstructured{Object: item})
+	}
+	_, err := object.FinishAll(found, owner)
+	assert.NilError(t, err)
+	return found
+}
+
+type settled struct {
+	workload *unstructured.Unstructured
+	revision string
+}
+
+func (s settled) strategy() string {
+	strategy, _, _ := unstructured.NestedString(s.workload.Object, "spec", "updateStrategy", "type")
+	return strategy
+}
+
+// images are those of the pods' init containers.
+func (s settled) images() string {
+	list, _, _ := unstructured.NestedSlice(s.workload.Object, "spec", "template", "spec", "initContainers")
+	found := ""
+	for _, c := range list {
+		found += fmt.Sprint(c.(map[string]any)["image"], " ")
+	}
+	return found
+}
+
+func settle(t *testing.T, planned []*unstructured.Unstructured, live *unstructured.Unstructured, isKnown bool) settled {
+	t.Helper()
+	before := planned[1].DeepCopy()
+	found, revision, err := guard.Settle(planned, live, isKnown, owner)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, planned[1], before) // they are shared
+	assert.Equal(t, found[0], planned[0])
+	if len(found) == 2 {
+		again, sum, err := guard.Settle(planned, found[1], isKnown, owner)
+		assert.NilError(t, err)
+		assert.DeepEqual(t, again[1], found[1]) // what was applied is not applied again
+		assert.Equal(t, sum, revision)
+	}
+	return settled{found[1], revision}
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	const old, guarded, newer = "i ", "agent:1 db:1 i ", "agent:2 db:1 i "
+	first := func(kind string) *unstructured.Unstructured {
+		return settle(t, objects(t, kind, "db:1", "agent:1", "c"), nil, true).workload
+	}
+	bare := func(kind string) *unstructured.Unstructured { return objects(t, kind, "db:1", "", "")[1] }
+	taken := settle(t, objects(t, "StatefulSet", "db:1", "agent:1", "c"), bare("StatefulSet"), true).workload
+	for name, test := range map[string]struct {
+		kind, image, agent, command string
+		live                        *unstructured.Unstructured
+		unknown                     bool
+		images, strategy            string
+	}{
+		"new":                                 {"StatefulSet", "db:1", "agent:1", "c", nil, false, guarded, ""},
+		"as it is":                            {"StatefulSet", "db:1", "agent:1", "c", first("StatefulSet"), false, guarded, ""},
+		"of an operator without":              {"StatefulSet", "db:1", "agent:1", "c", bare("StatefulSet"), false, guarded, "OnDelete"},
+		"taken over, as it is":                {"StatefulSet", "db:1", "agent:1", "c", taken, false, guarded, "OnDelete"},
+		"taken over, a newer agent":           {"StatefulSet", "db:1", "agent:2", "c", taken, false, guarded, "OnDelete"},
+		"taken over, its pods change":         {"StatefulSet", "db:2", "agent:2", "c", taken, false, "agent:2 db:2 i ", ""},
+		"of an operator without, pods change": {"StatefulSet", "db:2", "agent:1", "c", bare("StatefulSet"), false, "agent:1 db:2 i ", ""},
+		"a newer agent":                       {"StatefulSet", "db:1", "agent:2", "c", first("StatefulSet"), false, guarded, ""},
+		"another guard":                       {"StatefulSet", "db:1", "agent:2", "d", first("StatefulSet"), false, guarded, "OnDelete"},
+		"a newer agent, pods change":          {"StatefulSet", "db:2", "agent:2", "c", first("StatefulSet"), false, "agent:2 db:2 i ", ""},
+		"a Deployment, new":                   {"Deployment", "db:1", "agent:1", "c", nil, false, guarded, ""},
+		"a Deployment without":                {"Deployment", "db:1", "agent:1", "c", bare("Deployment"), false, old, ""},
+		"a Deployment without, in doubt":      {"Deployment", "db:1", "agent:1", "c", bare("Deployment"), true, guarded, ""},
+		"a Deployment without, pods change":   {"Deployment", "db:2", "agent:1", "c", bare("Deployment"), false, "agent:1 db:2 i ", ""},
+		"a Deployment, a newer agent":         {"Deployment", "db:1", "agent:2", "c", first("Deployment"), false, guarded, ""},
+		"another kind":                        {"StatefulSet", "db:1", "agent:2", "c", first("Deployment"), false, newer, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := settle(t, objects(t, test.kind, test.image, test.agent, test.command), test.live, !test.unknown)
+			assert.Equal(t, got.images(), test.images)
+			assert.Equal(t, got.strategy(), test.strategy)
+		})
+	}
+}
+
+// Where nothing of a workload changes, its digest stays, so that nothing is written, and the part's revision.
+func TestSettleKeepsDigests(t *testing.T) {
+	t.Parallel()
+	was := objects(t, "Deployment", "db:1", "", "")
+	got := settle(t, objects(t, "Deployment", "db:1", "agent:1", "c"), was[1], true)
+	assert.Equal(t, object.Digest(got.workload), object.Digest(was[1]))
+	for i := range was {
+		was[i] = was[i].DeepCopy()
+		was[i].SetAnnotations(nil)
+		was[i].SetOwnerReferences(nil)
+		unstructured.RemoveNestedField(was[i].Object, "metadata", "annotations")
+	}
+	revision, err := object.FinishAll(was, owner)
+	assert.NilError(t, err)
+	assert.Equal(t, got.revision, revision)
+
+	first := settle(t, objects(t, "StatefulSet", "db:1", "agent:1", "c"), nil, true)
+	second := settle(t, objects(t, "StatefulSet", "db:1", "agent:2", "c"), first.workload, true)
+	assert.Equal(t, object.Digest(second.workload), object.Digest(first.workload))
+	assert.Equal(t, second.revision, first.revision)
+}
+
+// Without the agent's image there is no guard, and nothing to decide.
+func TestSettleWithoutAGuard(t *testing.T) {
+	t.Parallel()
+	planned := objects(t, "StatefulSet", "db:1", "", "")
+	got, revision, err := guard.Settle(planned, nil, true, owner)
+	assert.NilError(t, err)
+	assert.Equal(t, revision, "")
+	assert.Equal(t, got[1], planned[1])
+}

@@ -1,0 +1,138 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscluster
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// keyPassword is the key of the Secret.
+const keyPassword = "password"
+
+// LostError says that a cluster exists whose password is gone. Its servers go on with the old one, so
+// that nobody could log in with a new one.
+type LostError struct{ Secret, Cluster string }
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("Secret %s with the password of %s is gone: create it again with the key %s, "+
+		"or with a password of your choice if none of the pods runs", e.Secret, e.Cluster, keyPassword)
+}
+
+// secretOf returns the name of the Secret with a cluster's password.
+func secretOf(rc *redisv1.RedisCluster) string {
+	if rc.Spec.CredentialsSecret != "" {
+		return rc.Spec.CredentialsSecret
+	}
+	return rc.Name + "-credentials"
+}
+
+// passwords remember those that were planned while the process lives: a Secret that somebody deletes
+// comes back with the password that the servers have.
+type passwords struct {
+	generate func() (string, error)
+	mu       sync.Mutex
+	known    map[types.NamespacedName]string // by Secret
+}
+
+func newPasswords(generate func() (string, error)) *passwords {
+	return &passwords{generate: generate, known: map[types.NamespacedName]string{}}
+}
+
+// random returns a new password of 128 bits.
+func random() (string, error) {
+	b := make([]byte, 16)
+	if _, err := rand.Read(b); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(b), nil
+}
+
+// plan returns the Secret that a cluster should have, or nil if its password is in a Secret of the
+// user's.
+func (p *passwords) plan(rc *redisv1.RedisCluster, owner object.Owner, live *unstructured.Unstructured, record topology.Record) (*unstructured.Unstructured, error) {
+	if rc.Spec.CredentialsSecret != "" {
+		return nil, nil
+	}
+	password, err := p.password(rc, passwordIn(live), record)
+	if err != nil {
+		return nil, err
+	}
+	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))
+	secret.SetName(secretOf(rc))
+	secret.SetNamespace(rc.Namespace)
+	secret.SetLabels(owner.Labels(part))
+	if keepsData(&rc.Spec) {
+		secret.SetAnnotations(map[string]string{object.AnnotationPolicy: object.PolicyKeep})
+	}
+	secret.Object["type"] = string(corev1.SecretTypeOpaque)
+	secret.Object["data"] = map[string]any{keyPassword: base64.StdEncoding.EncodeToString([]byte(password))}
+	_, err = object.Finish(secret, owner)
+	return secret, err
+}
+
+// password returns that of the live Secret, else the remembered one, else a new one.
+func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topology.Record) (string, error) {
+	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case live != "":
+		p.known[key] = live
+	case p.known[key] != "":
+	case record.Formed:
+		return "", &LostError{Secret: key.Name, Cluster: "RedisCluster " + rc.Name}
+	default:
+		generated, err := p.generate()
+		if err != nil {
+			return "", fmt.Errorf("generate the password of Secret %s: %w", key, err)
+		}
+		p.known[key] = generated
+	}
+	return p.known[key], nil
+}
+
+// adopt remembers the password of a live Secret in place of one that was generated because that
+// Secret had not been seen. It reports whether that changes the plan.
+func (p *passwords) adopt(rc *redisv1.RedisCluster, live *unstructured.Unstructured) bool {
+	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
+	password := passwordIn(live)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if password == "" || p.known[key] == password {
+		return false
+	}
+	p.known[key] = password
+	return true
+}
+
+func (p *passwords) forget(namespace, cluster string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.known, types.NamespacedName{Namespace: namespace, Name: cluster + "-credentials"})
+}
+
+// passwordIn returns the password in a Secret, which may be nil.
+func passwordIn(secret *unstructured.Unstructured) string {
+	if secret == nil {
+		return ""
+	}
+	encoded, _, _ := unstructured.NestedString(secret.Object, "data", keyPassword)
+	password, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return ""
+	}
+	return string(password)
+}

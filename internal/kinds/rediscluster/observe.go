@@ -1,0 +1,192 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// container is the name of Redis' container in each pod.
+const container = "redis"
+
+// World is what is observed of a cluster: plain data.
+type World struct {
+	Nodes  []topology.Node
+	Record topology.Record
+	// HostIPs and Problems are by pod: the address of the Kubernetes node, and why a pod does not come up.
+	HostIPs, Problems map[string]string
+	// Lagging reports whether Kubernetes has not looked at the latest StatefulSets yet, so that nobody
+	// knows which pods are outdated.
+	Lagging bool
+
+	access   server.Access
+	recordAt version
+}
+
+// version is which state of an object was observed.
+type version struct {
+	UID     types.UID
+	Version string
+}
+
+// Observe asks every server of the cluster what it is and what it sees.
+func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.Seen, pods kinds.Pods) (World, error) {
+	w := World{HostIPs: map[string]string{}, Problems: map[string]string{}}
+	if err := k.observeRecord(ctx, rc, &w); err != nil {
+		return w, err
+	}
+	sets, err := k.sets(ctx, rc)
+	if err != nil {
+		return w, err
+	}
+	live, err := pods(ctx, part)
+	if err != nil {
+		return w, err
+	}
+	for _, set := range sets {
+		w.Lagging = w.Lagging || set.Generation != set.Status.ObservedGeneration
+	}
+	w.place(rc, sets, live)
+	if w.access, err = k.accounts.access(ctx, rc); err != nil {
+		return w, err
+	}
+	settings := slices.Sorted(maps.Keys(settingsOf(rc.Spec.Config).live))
+	k.servers.Read(ctx, clusterKey(rc.Namespace, rc.Name), w.access, w.Nodes, settings)
+	for i := range w.Nodes {
+		if strings.Contains(w.Nodes[i].Problem, "password") {
+			k.accounts.refused(client.ObjectKeyFromObject(rc))
+		}
+	}
+	return w, nil
+}
+
+func (k *Kind) observeRecord(ctx context.Context, rc *redisv1.RedisCluster, w *World) error {
+	kept := object.Empty(configMapKind)
+	err := k.client.Get(ctx, client.ObjectKey{Namespace: rc.Namespace, Name: recordName(rc.Name)}, kept)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the record of the cluster: %w", err)
+	}
+	if !kinds.OwnerOf(k, rc).Names(kept) {
+		return nil
+	}
+	w.recordAt = version{kept.GetUID(), kept.GetResourceVersion()}
+	w.Record, err = readRecord(kept)
+	return err
+}
+
+// sets returns the StatefulSets of the shards, by ordinal, that the resource controls and that stay.
+func (k *Kind) sets(ctx context.Context, rc *redisv1.RedisCluster) (map[int]*appsv1.StatefulSet, error) {
+	owner := kinds.OwnerOf(k, rc)
+	list := object.EmptyList(object.StatefulSetKind)
+	err := k.client.List(ctx, list, client.InNamespace(rc.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()})
+	if err != nil {
+		return nil, fmt.Errorf("list the StatefulSets of the shards: %w", err)
+	}
+	sets := map[int]*appsv1.StatefulSet{}
+	for i := range list.Items {
+		o := &list.Items[i]
+		shard, ok := ordinal(o.GetName(), rc.Name)
+		if !ok || !owner.Controls(o) || o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		sets[shard] = slim(o)
+	}
+	return sets, nil
+}
+
+// slim reads of a StatefulSet what is of interest.
+func slim(o *unstructured.Unstructured) *appsv1.StatefulSet {
+	set := &appsv1.StatefulSet{}
+	set.Name, set.UID, set.Generation = o.GetName(), o.GetUID(), o.GetGeneration()
+	replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	pods := int32(replicas) //nolint:gosec // the API server takes no more
+	set.Spec.Replicas = &pods
+	set.Status.ObservedGeneration, _, _ = unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	set.Status.UpdateRevision, _, _ = unstructured.NestedString(o.Object, "status", "updateRevision")
+	return set
+}
+
+// place lists a node for each pod that should exist, in their order. A pod counts if its StatefulSet is
+// the cluster's, and if it has the name that this gives to its pods: labels alone are no proof.
+func (w *World) place(rc *redisv1.RedisCluster, sets map[int]*appsv1.StatefulSet, pods []*corev1.Pod) {
+	live := map[string]*corev1.Pod{}
+	for _, pod := range pods {
+		live[pod.Name] = pod
+	}
+	counts := topology.Planned(wantedShards(&rc.Spec), w.Record)
+	for shard, set := range sets {
+		for len(counts) <= shard {
+			counts = append(counts, 0)
+		}
+		counts[shard] = max(counts[shard], int(*set.Spec.Replicas))
+	}
+	for shard, count := range counts {
+		set := sets[shard]
+		for i := range count {
+			node := topology.Node{Pod: fmt.Sprintf("%s-%d", setName(rc.Name, shard), i), Shard: shard, Ordinal: i, Problem: "the pod does not exist"}
+			if pod := live[node.Pod]; pod != nil && set != nil && metav1.IsControlledBy(pod, set) {
+				fill(&node, pod, set)
+				node.Outdated = node.Outdated && replacesPods(&rc.Spec)
+				w.HostIPs[node.Pod] = pod.Status.HostIP
+				if problem := health.PodProblem(pod); problem != "" {
+					w.Problems[node.Pod] = problem
+				}
+			}
+			w.Nodes = append(w.Nodes, node)
+		}
+	}
+}
+
+// fill says of a node what Kubernetes says of its pod.
+func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
+	node.UID, node.Host, node.IP, node.Problem = string(pod.UID), pod.Spec.NodeName, pod.Status.PodIP, ""
+	node.Terminating = pod.DeletionTimestamp != nil
+	node.Outdated = set.Generation == set.Status.ObservedGeneration && set.Status.UpdateRevision != "" &&
+		pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == container {
+			node.Running = c.State.Running != nil
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			node.Ready = c.Status == corev1.ConditionTrue
+		}
+	}
+}
+
+// ordinal returns the number at the end of a name that begins with another one.
+func ordinal(name, prefix string) (n int, ok bool) {
+	rest, found := strings.CutPrefix(name, prefix+"-")
+	if !found {
+		return 0, false
+	}
+	if _, err := fmt.Sscanf(rest, "%d", &n); err != nil || fmt.Sprint(n) != rest {
+		return 0, false
+	}
+	return n, true
+}

@@ -1,0 +1,265 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+func testPlanner(t *testing.T) *planner {
+	t.Helper()
+	renderer, err := render.New("v1.36.0")
+	assert.NilError(t, err)
+	return newPlanner(renderer, "", func() (string, error) { return "generated", nil })
+}
+
+func read(t *testing.T, name string) *redisv1.RedisCluster {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+	assert.NilError(t, err)
+	rc := &redisv1.RedisCluster{}
+	assert.NilError(t, yaml.UnmarshalStrict(data, rc))
+	return rc
+}
+
+func ownerOf(rc *redisv1.RedisCluster) object.Owner {
+	return object.Owner{
+		GroupVersionKind: redisv1.GroupVersion.WithKind(redisv1.Kind), Namespace: rc.Namespace, Name: rc.Name, UID: rc.UID,
+	}
+}
+
+// there are live objects, as "Kind/name".
+type there map[string]*unstructured.Unstructured
+
+func (l there) inputs() kinds.Inputs {
+	return kinds.Inputs{Lookup: func(kind, name string) (*unstructured.Unstructured, error) { return l[kind+"/"+name], nil }}
+}
+
+func (l there) record(t *testing.T, cluster string, record topology.Record) there {
+	t.Helper()
+	data, err := json.Marshal(record)
+	assert.NilError(t, err)
+	o := object.Empty(configMapKind)
+	o.SetName(recordName(cluster))
+	o.SetAnnotations(map[string]string{annotationRecord: string(data)})
+	l["ConfigMap/"+o.GetName()] = o
+	return l
+}
+
+func (l there) set(cluster string, shard int, pods int64) there {
+	o := object.Empty(object.StatefulSetKind)
+	o.SetName(setName(cluster, shard))
+	o.Object["spec"] = map[string]any{"replicas": pods}
+	l["StatefulSet/"+o.GetName()] = o
+	return l
+}
+
+func planOf(t *testing.T, rc *redisv1.RedisCluster, live there) *engine.Plan {
+	t.Helper()
+	plan, err := testPlanner(t).plan(rc, ownerOf(rc), live.inputs())
+	assert.NilError(t, err)
+	return plan
+}
+
+// What a resource becomes is in testdata/*.golden (go test . -update). Scripts have tests of their own.
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.yaml")
+	assert.NilError(t, err)
+	assert.Assert(t, len(files) >= 4)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan := planOf(t, read(t, name), there{})
+			var text bytes.Buffer
+			for _, o := range append(plan.Secrets, plan.Parts[0].Objects...) {
+				o = o.DeepCopy()
+				if strings.HasSuffix(o.GetName(), "-scripts") {
+					o.Object["data"] = map[string]any{"left": "out"}
+					o.SetAnnotations(nil)
+				}
+				data, err := yaml.Marshal(o.Object)
+				assert.NilError(t, err)
+				text.WriteString("---\n")
+				text.Write(data)
+			}
+			golden.Assert(t, text.String(), name+".golden")
+		})
+	}
+}
+
+// sets returns the number of pods of each StatefulSet of a plan.
+func sets(plan *engine.Plan) map[string]int64 {
+	found := map[string]int64{}
+	for _, o := range plan.Parts[0].Objects {
+		if o.GetKind() == object.StatefulSetKind.Kind {
+			found[o.GetName()], _, _ = unstructured.NestedInt64(o.Object, "spec", "replicas")
+		}
+	}
+	return found
+}
+
+// A shard stays until the record says that it was drained and removed; so does a replica. Without a
+// record, nothing that lives is taken away.
+func TestShardsStayUntilTheyAreDrained(t *testing.T) {
+	t.Parallel()
+	formed := func(shards ...int) topology.Record { return topology.Record{Formed: true, Shards: shards} }
+	for name, c := range map[string]struct {
+		replicas int32
+		live     there
+		want     map[string]int64
+	}{
+		"new":               {6, there{}, map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
+		"odd":               {7, there{}, map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
+		"grows":             {8, there{}.record(t, "cache", formed(2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
+		"shrinks":           {6, there{}.record(t, "cache", formed(2, 2, 2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2, "cache-4": 2}},
+		"one was drained":   {6, there{}.record(t, "cache", formed(2, 2, 2, 2)).set("cache", 4, 2), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
+		"odd to even":       {6, there{}.record(t, "cache", formed(3, 2, 2)), map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
+		"the record is new": {6, there{}.record(t, "cache", topology.Record{}), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
+		"the record is lost": {
+			6, there{}.set("cache", 0, 3).set("cache", 1, 2).set("cache", 2, 2).set("cache", 3, 2),
+			map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2, "cache-3": 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rc := read(t, "minimal")
+			rc.Spec.Replicas = c.replicas
+			secret := object.Empty(configMapKind)
+			secret.Object["data"] = map[string]any{keyPassword: "c2VjcmV0"}
+			c.live["Secret/cache-credentials"] = secret
+			assert.DeepEqual(t, sets(planOf(t, rc, c.live)), c.want)
+		})
+	}
+}
+
+func TestARecordThatCannotBeReadStopsThePlan(t *testing.T) {
+	t.Parallel()
+	rc, live := read(t, "minimal"), there{}.record(t, "cache", topology.Record{})
+	live["ConfigMap/cache-topology"].SetAnnotations(map[string]string{annotationRecord: "{"})
+	_, err := testPlanner(t).plan(rc, ownerOf(rc), live.inputs())
+	assert.ErrorContains(t, err, "ConfigMap cache-topology: restore it")
+}
+
+// A new generation is planned anew; the same one is not, unless the shards differ.
+func TestPlansAreRemembered(t *testing.T) {
+	t.Parallel()
+	rc, p := read(t, "minimal"), testPlanner(t)
+	plan := func(live there) *unstructured.Unstructured {
+		made, err := p.plan(rc, ownerOf(rc), live.inputs())
+		assert.NilError(t, err)
+		return made.Parts[0].Objects[0]
+	}
+	first := plan(there{})
+	assert.Equal(t, plan(there{}), first)
+	assert.Assert(t, plan(there{}.set("cache", 3, 2)) != first)
+	rc.Generation++
+	assert.Assert(t, plan(there{}) != first)
+	p.forget(rc.Namespace, rc.Name)
+	assert.Equal(t, len(p.plans)+len(p.passwords.known), 0)
+}
+
+// The password stays as it is, comes back if its Secret is deleted, and is never another one beside
+// servers that have it.
+func TestPasswords(t *testing.T) {
+	t.Parallel()
+	rc := read(t, "minimal")
+	n := 0
+	p := newPasswords(func() (string, error) { n++; return strings.Repeat("x", n), nil })
+	plan := func(live *unstructured.Unstructured, record topology.Record) (string, error) {
+		secret, err := p.plan(rc, ownerOf(rc), live, record)
+		return passwordIn(secret), err
+	}
+	first, err := plan(nil, topology.Record{})
+	assert.NilError(t, err)
+	assert.Equal(t, first, "x")
+	again, err := plan(nil, topology.Record{Formed: true})
+	assert.NilError(t, err)
+	assert.Equal(t, again, "x", "a deleted Secret comes back")
+	live := object.Empty(configMapKind)
+	live.SetName("cache-credentials")
+	live.Object["data"] = map[string]any{keyPassword: "bGl2ZQ=="}
+	assert.Assert(t, p.adopt(rc, live) && !p.adopt(rc, live))
+	again, err = plan(nil, topology.Record{})
+	assert.NilError(t, err)
+	assert.Equal(t, again, "live")
+	p.forget(rc.Namespace, rc.Name)
+	_, err = plan(nil, topology.Record{Formed: true})
+	var lost *LostError
+	assert.Assert(t, errors.As(err, &lost))
+	rc.Spec.CredentialsSecret = "account"
+	secret, err := p.plan(rc, ownerOf(rc), nil, topology.Record{})
+	assert.NilError(t, err)
+	assert.Assert(t, secret == nil)
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spec, reason, message string
+	}{
+		"old version":   {"version: 3.2.8", redisv1.ReasonUnsupportedVersion, "spec.version: Redis 3.2.8 is not supported: use 6.2 or newer"},
+		"own variable":  {"pod: [{env: [{name: POD_IP, value: a}]}]", kinds.ReasonInvalidSpec, "spec.pod[0].env: POD_IP is set by the operator"},
+		"unknown field": {"podTemplate: {spec: {hostnames: a}}", kinds.ReasonInvalidSpec, `spec.podTemplate: unknown field "spec.hostnames"`},
+		"own label":     {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", kinds.ReasonInvalidSpec, "spec.podTemplate.metadata.labels: label app.kubernetes.io/instance"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rc := read(t, "minimal")
+			assert.NilError(t, yaml.Unmarshal([]byte(c.spec), &rc.Spec))
+			_, err := testPlanner(t).plan(rc, ownerOf(rc), there{}.inputs())
+			var mistake *kinds.Mistake
+			assert.Assert(t, errors.As(err, &mistake), "%v", err)
+			assert.Equal(t, mistake.Reason, c.reason)
+			assert.ErrorContains(t, err, c.message)
+		})
+	}
+}
+
+// A setting that Redis can change while it runs leaves the pods as they are.
+func TestLiveSettingsLeaveThePods(t *testing.T) {
+	t.Parallel()
+	pods := func(config map[string]redisv1.Setting) string {
+		rc := read(t, "minimal")
+		rc.Spec.Config = config
+		for _, o := range planOf(t, rc, there{}).Parts[0].Objects {
+			if o.GetName() == "cache-0" && o.GetKind() == object.StatefulSetKind.Kind {
+				return object.Digest(o)
+			}
+		}
+		return ""
+	}
+	none := pods(nil)
+	assert.Equal(t, pods(map[string]redisv1.Setting{"maxmemory-policy": "allkeys-lru", "maxmemory": "1gb"}), none)
+	assert.Assert(t, pods(map[string]redisv1.Setting{"io-threads": "4"}) != none)
+}
+
+// No password is in a pod, in a ConfigMap or in anything that a digest is made of.
+func TestPasswordsAreInTheSecretAlone(t *testing.T) {
+	t.Parallel()
+	plan := planOf(t, read(t, "sample"), there{})
+	data, err := json.Marshal(plan.Parts[0].Objects)
+	assert.NilError(t, err)
+	assert.Assert(t, !bytes.Contains(data, []byte("generated")) && !bytes.Contains(data, []byte("Z2VuZXJhdGVk")))
+	assert.Equal(t, passwordIn(plan.Secrets[0]), "generated")
+}

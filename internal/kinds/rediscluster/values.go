@@ -1,0 +1,85 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+const (
+	// part is the one part of a RedisCluster: the value of the name label on all of its objects.
+	part = "redis"
+	// chart is its chart.
+	chart = "rediscluster"
+)
+
+// ownVariables are set by the chart for the scripts.
+var ownVariables = []string{"POD_IP", "POD_NAME", "POD_NAMESPACE", "SERVICE", "MEMORY_LIMIT", "SHARED_FOLDER", "REDISCLI_AUTH"}
+
+// values returns those of the chart.
+func values(rc *redisv1.RedisCluster, owner object.Owner, shards []int, related string) (map[string]any, error) {
+	spec, pod := &rc.Spec, podOf(&rc.Spec)
+	for _, variable := range pod.Env {
+		if slices.Contains(ownVariables, variable.Name) {
+			return nil, fmt.Errorf("spec.pod[0].env: %s is set by the operator: remove it", variable.Name)
+		}
+	}
+	settings := settingsOf(spec.Config)
+	labels := maps.Clone(owner.Labels(part))
+	maps.DeleteFunc(labels, func(name, _ string) bool { return name != object.LabelKind })
+	v := map[string]any{
+		"instance": rc.Name, "name": rc.Name, "managedBy": object.ManagedBy, "component": part, "ownerLabels": labels,
+		"shards": shards, "image": imageOf(spec, related), "initImage": given(pod.InitImage), "monitorImage": given(pod.MonitorImage),
+		"size": spec.Size, "credentialsSecret": secretOf(rc),
+		"storage": map[string]any{
+			"size": spec.Storage.Size, "storageClassName": spec.Storage.StorageClassName, "claim": sharedClaim(spec), "retain": keepsData(spec),
+		},
+		"settings": settings.live, "startSettings": settings.start, "settingsConfigMap": pod.ConfigMap,
+		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom},
+		"priorityClassName": pod.PriorityClassName,
+	}
+	if spec.Storage.Size == nil { // of a resource that no API server has completed
+		delete(v["storage"].(map[string]any), "size")
+	}
+	if spec.AntiAffinity != "" {
+		v["antiAffinity"] = spec.AntiAffinity
+	}
+	for name, value := range map[string]any{
+		"envs": pod.Env, "labels": pod.Labels, "annotations": pod.Annotations, "affinity": pod.Affinity, "nodeSelector": pod.NodeSelector,
+		"tolerations": pod.Tolerations, "imagePullSecrets": pod.ImagePullSecrets, "resources": pod.Resources,
+		"topologySpreadConstraints": spec.TopologySpreadConstraints,
+	} {
+		v[name] = value
+	}
+	return plain(v)
+}
+
+// plain returns values as templates take them: without Go types, and without what is not given, so
+// that the chart's own values stand there.
+func plain(v map[string]any) (map[string]any, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("read the spec: %w", err)
+	}
+	result := map[string]any{}
+	if err := json.Unmarshal(data, &result); err != nil {
+		return nil, fmt.Errorf("read the spec: %w", err)
+	}
+	maps.DeleteFunc(result, func(_ string, value any) bool { return value == nil })
+	if policy := result["networkPolicy"].(map[string]any); policy["allowFrom"] == nil {
+		delete(policy, "allowFrom")
+	}
+	return result, nil
+}
+
+// needsDryRun reports whether a spec holds what only the API server can judge.
+func needsDryRun(spec *redisv1.RedisClusterSpec) bool {
+	return len(spec.Pod) > 0 || spec.PodTemplate != nil || len(spec.TopologySpreadConstraints) > 0
+}

@@ -1,0 +1,278 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package guard_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+const (
+	database = "db"
+	claim    = "data-db-0"
+	record   = "db-data"
+	platform = "platform"
+)
+
+type fields = harness.Fields
+
+// env is a namespace whose pods run.
+type env struct {
+	*stage.Stage
+
+	pods *emulator.Emulator
+}
+
+func start(t *testing.T) *env {
+	t.Parallel()
+	e := &env{Stage: suite.New(t)}
+	self, err := os.Executable()
+	e.Must(err)
+	server := func(version string) emulator.Image {
+		return emulator.Image{Entrypoint: []string{"/usr/sbin/mysqld"}, Cmd: []string{"/var/lib/mysql"},
+			Env: map[string]string{"SERVER_VERSION": version}, Executables: map[string]string{"/usr/sbin/mysqld": self}}
+	}
+	guard := emulator.Image{Executables: map[string]string{"/agent": agent}}
+	e.pods, err = emulator.Start(e.Ctx, suite.Config, emulator.Options{Namespace: e.Namespace, Images: map[string]emulator.Image{
+		"example/mysql:5.7": server("5.7.44"), "example/mysql:8.0": server("8.0.36"),
+		"example/agent:v1": guard, "example/agent:v2": guard,
+		"example/service": {Entrypoint: []string{"/bin/service"}, Executables: map[string]string{"/bin/service": self}},
+	}})
+	e.Must(err)
+	t.Cleanup(func() { e.Must(e.pods.Stop()) })
+	return e
+}
+
+// guarded makes an operator one with the agent's image.
+func guarded(version string) func(*rest.Config, *manager.Options) {
+	return func(_ *rest.Config, o *manager.Options) {
+		o.Images = map[string]string{"agent": "example/agent:" + version}
+	}
+}
+
+// of returns a DataService of a database and a service that uses it.
+func of(kind string, changes ...fields) *unstructured.Unstructured {
+	address := []any{fields{"name": "POD_IP", "valueFrom": fields{"fieldRef": fields{"fieldPath": "status.podIP"}}}}
+	ds := &unstructured.Unstructured{Object: fields{
+		"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": platform},
+		"spec": fields{
+			"mysql": fields{"name": database, "kind": kind, "image": "example/mysql:5.7", "envs": address, "probes": fields{"startup": fields{"periodSeconds": 1}, "readiness": fields{"periodSeconds": 1}}},
+			"additionalServices": []any{fields{"name": "reports", "image": "example/service:v1", "port": 8080, "envs": address,
+				"dependsOn": []any{"mysql"}, "probes": fields{"readiness": fields{"periodSeconds": 1}}}},
+		},
+	}}
+	return harness.With(ds, changes...)
+}
+
+// pod returns the database's pod, or nil.
+func (e *env) pod() *corev1.Pod {
+	for _, pod := range harness.Every[*corev1.Pod](e.Journal) {
+		if pod.Labels["app.kubernetes.io/name"] == "mysql" && pod.DeletionTimestamp == nil {
+			return pod
+		}
+	}
+	return nil
+}
+
+func (e *env) claim() *corev1.PersistentVolumeClaim {
+	return harness.Lookup[*corev1.PersistentVolumeClaim](e.Journal, claim)
+}
+
+// recorded returns what the operator has recorded of the data, or nil.
+func (e *env) recorded() map[string]string {
+	if found := harness.Lookup[*corev1.ConfigMap](e.Journal, record); found != nil {
+		return found.Data
+	}
+	return nil
+}
+
+// folder is where the volume is on this machine.
+func (e *env) folder() string {
+	e.Helper()
+	folder, err := e.pods.VolumeFolder(e.Ctx, claim)
+	e.Must(err)
+	return folder
+}
+
+// starts returns the versions of the servers that have started on the volume.
+func (e *env) starts() []string {
+	e.Helper()
+	text, err := os.ReadFile(filepath.Join(e.folder(), "mysql", "starts"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	e.Must(err)
+	return strings.Fields(string(text))
+}
+
+// delete deletes an object of the namespace.
+func (e *env) delete(o client.Object, name string) {
+	e.Helper()
+	o.SetNamespace(e.Namespace)
+	o.SetName(name)
+	e.Must(client.IgnoreNotFound(suite.API.Delete(e.Ctx, o, client.GracePeriodSeconds(1))))
+}
+
+// loseClaim deletes claim and pod, and waits until there is another claim.
+func (e *env) loseClaim() {
+	e.Helper()
+	was, pod := e.claim().UID, e.pod()
+	e.delete(&corev1.PersistentVolumeClaim{}, claim)
+	e.delete(&corev1.Pod{}, pod.Name)
+	e.Until("another claim", func() error {
+		if now := e.claim(); now == nil || now.UID == was {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+}
+
+// refused waits until the guard in the pod has refused to start the server, and returns its words.
+func (e *env) refused(reason string) string {
+	e.Helper()
+	var words string
+	e.Until("the guard refuses: "+reason, func() error {
+		pod := e.pod()
+		if pod == nil {
+			return errors.New("there is no pod")
+		}
+		for _, c := range pod.Status.InitContainerStatuses {
+			for _, state := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+				if c.Name == "d3os-guard" && state != nil && state.ExitCode == 3 && strings.Contains(state.Message, `"`+reason+`"`) {
+					words = state.Message
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("the pod says %v", pod.Status.InitContainerStatuses)
+	})
+	return words
+}
+
+// says waits until the status says of the database what is wrong, in these words.
+func (e *env) says(reason string, words ...string) {
+	e.Helper()
+	e.Until("the status says "+reason, func() error {
+		ds := e.DataService(platform)
+		for _, c := range ds.Status.Components {
+			if c.Name != "mysql" {
+				continue
+			}
+			if c.Culprit == nil || c.Culprit.Reason != reason || c.Phase != "Degraded" {
+				return fmt.Errorf("%+v (%+v)", c, c.Culprit)
+			}
+			return harness.Mentions(c.Message, words...)
+		}
+		return errors.New("there is no mysql")
+	})
+}
+
+// comesUp creates a DataService and waits until all of it runs and is recorded.
+func (e *env) comesUp(ds *unstructured.Unstructured) {
+	e.Helper()
+	e.CreateReady(ds)
+	e.isRecorded()
+}
+
+// isRecorded waits until the record names the claim and the mark on the volume.
+func (e *env) isRecorded() {
+	e.Helper()
+	e.Until("the record is complete", func() error {
+		mark, err := os.ReadFile(filepath.Join(e.folder(), "d3os-data.json"))
+		if err != nil {
+			return err
+		}
+		has := e.recorded()
+		if has["id"] == "" || !strings.Contains(string(mark), `"id":"`+has["id"]+`"`) || has["claim"] != string(e.claim().UID) {
+			return fmt.Errorf("record %v, mark %s, claim %s", has, mark, e.claim().UID)
+		}
+		return nil
+	})
+}
+
+func (e *env) isReady() {
+	e.Helper()
+	e.Until("ready", func() error { return e.IsReady(platform, e.DataService(platform).Generation) })
+}
+
+func (e *env) restartDatabase() {
+	e.Helper()
+	was := e.pod()
+	e.delete(&corev1.Pod{}, was.Name)
+	e.Until("another pod is ready", func() error {
+		if pod := e.pod(); pod == nil || pod.UID == was.UID || !isReady(pod) {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func hasGuard(pod *corev1.Pod) bool {
+	return len(pod.Spec.InitContainers) == 2 && pod.Spec.InitContainers[1].Name == "d3os-guard"
+}
+
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func text(list []string) string { return strings.Join(list, " ") }
+
+// never fails the test when something happens within two seconds.
+func (e *env) never(what string, happens func() bool) {
+	e.Helper()
+	if e.Within(2*time.Second, func() error {
+		if happens() {
+			return nil
+		}
+		return errors.New("it does not")
+	}) == nil {
+		e.Fatal(what)
+	}
+}
+
+var kinds = []string{"StatefulSet", "Deployment"}
+
+// rests waits until the operator has written nothing for a while.
+func (e *env) rests(op *stage.Operator) {
+	e.Helper()
+	e.Until("the operator rests", func() error {
+		mark := op.Mark()
+		wrote := func() error { return unless(len(op.Since(mark, harness.Sent.WritesObject)) > 0, "not yet") }
+		return unless(e.Within(time.Second, wrote) != nil, "it goes on writing")
+	})
+}
+
+func unless(holds bool, otherwise string) error {
+	if holds {
+		return nil
+	}
+	return errors.New(otherwise)
+}

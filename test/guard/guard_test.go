@@ -1,0 +1,219 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package guard_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// What a database holds is known before anybody can have written to it.
+func TestTheVolumeIsRecordedBeforeItIsUsed(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			e := start(t)
+			op := e.Start(guarded("v1"))
+			e.comesUp(of(kind))
+			var order []string
+			for _, sent := range op.Since(0, harness.Sent.WritesObject) {
+				if sent.Name == record || sent.Name == "reports" && sent.Resource == "deployments" {
+					order = append(order, sent.Name)
+				}
+			}
+			equal(t, "order of writes", text(order), record+" reports")
+			equal(t, "starts", text(e.starts()), "5.7.44")
+			e.restartDatabase()
+			e.isReady()
+			equal(t, "starts", text(e.starts()), "5.7.44 5.7.44")
+		})
+	}
+}
+
+// An empty volume where data is expected is refused, with and without an operator, and filled only after a person has
+// deleted the record.
+func TestALostClaimIsNotFilled(t *testing.T) {
+	t.Parallel()
+	for _, without := range []bool{false, true} {
+		name := "with an operator"
+		if without {
+			name = "without an operator"
+		}
+		t.Run(name, func(t *testing.T) {
+			e := start(t)
+			op := e.Start(guarded("v1"))
+			e.comesUp(of("StatefulSet"))
+			was := e.recorded()["id"]
+			if without {
+				op.Stop()
+			}
+			e.loseClaim()
+			e.refused("DataLost")
+			equal(t, "starts", text(e.starts()), "")
+			if without {
+				e.Start(guarded("v1"))
+			}
+			e.says("DataLost", claim, "empty", "ConfigMap "+record)
+			equal(t, "record", e.recorded()["id"], was)
+			e.never("the server has started", func() bool { return len(e.starts()) > 0 })
+
+			e.delete(&corev1.ConfigMap{}, record)
+			e.isReady()
+			e.isRecorded()
+			equal(t, "starts", text(e.starts()), "5.7.44")
+			if e.recorded()["id"] == was {
+				t.Error("the new data has the ID of the old")
+			}
+		})
+	}
+}
+
+// A Deployment's claim is the operator's to make: it makes none where data is expected.
+func TestALostClaimOfADeploymentIsNotMade(t *testing.T) {
+	e := start(t)
+	e.Start(guarded("v1"))
+	e.comesUp(of("Deployment"))
+	e.delete(&corev1.PersistentVolumeClaim{}, claim)
+	e.delete(&corev1.Pod{}, e.pod().Name)
+	e.says("DataLost", claim, "gone", "ConfigMap "+record)
+	e.never("there is a claim", func() bool { return e.claim() != nil })
+	e.delete(&corev1.ConfigMap{}, record)
+	e.isReady()
+	e.isRecorded()
+}
+
+// The right volume under a new claim is known by its mark; another's volume is not taken.
+func TestVolumesAreKnownByTheirMarks(t *testing.T) {
+	e := start(t)
+	e.Start(guarded("v1"))
+	e.comesUp(of("StatefulSet"))
+	id, saved := e.recorded()["id"], t.TempDir()
+	e.Must(os.CopyFS(saved, os.DirFS(e.folder())))
+	e.loseClaim()
+	e.refused("DataLost")
+
+	mark := filepath.Join(e.folder(), "d3os-data.json")
+	e.Must(os.CopyFS(filepath.Join(e.folder(), "mysql"), os.DirFS(filepath.Join(saved, "mysql"))))
+	e.Must(os.WriteFile(mark, []byte(`{"format":1,"id":"0123456789abcdef"}`), 0o600))
+	e.says("DataLost", "0123456789abcdef", id)
+	equal(t, "starts", text(e.starts()), "5.7.44")
+
+	right, err := os.ReadFile(filepath.Join(saved, "d3os-data.json"))
+	e.Must(err)
+	e.Must(os.WriteFile(mark, right, 0o600))
+	e.isReady()
+	e.isRecorded()
+	equal(t, "record", e.recorded()["id"], id)
+}
+
+// While a claim is being deleted under a running database, nothing is done that would end its pod.
+func TestADeletedClaimUnderARunningDatabase(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			e := start(t)
+			e.Start(guarded("v1"))
+			e.comesUp(of(kind))
+			pod := e.pod()
+			e.delete(&corev1.PersistentVolumeClaim{}, claim)
+			e.says("VolumeBeingDeleted", claim, "save the data")
+			e.Change(platform, fields{"mysql": fields{"config": fields{"max_connections": "500"}}})
+			e.never("the pod was replaced", func() bool { now := e.pod(); return now == nil || now.UID != pod.UID })
+			e.says("VolumeBeingDeleted")
+		})
+	}
+}
+
+// An image of another release series is refused by name before it starts on the data; set back, all is as it was.
+func TestAnotherReleaseSeriesIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			e := start(t)
+			e.Start(guarded("v1"))
+			e.comesUp(of(kind))
+			e.Change(platform, fields{"mysql": fields{"image": "example/mysql:8.0"}})
+			e.refused("ServerVersionRefused")
+			e.says("ServerVersionRefused", "MySQL 8.0.36", "MySQL 5.7.44", "spec.mysql.image")
+			equal(t, "starts", text(e.starts()), "5.7.44")
+			e.ChangeReady(platform, fields{"mysql": fields{"image": "example/mysql:5.7"}})
+			equal(t, "starts", text(e.starts()), "5.7.44 5.7.44")
+
+			e.Change(platform, fields{"mysql": fields{"serverVersion": "8.0"}})
+			e.refused("ServerVersionRefused")
+			e.says("ServerVersionRefused", "spec.mysql.serverVersion", "5.7.44")
+			e.ChangeReady(platform, fields{"mysql": fields{"serverVersion": "5.7"}})
+		})
+	}
+}
+
+// A person may let another release series start on the data, by naming it.
+func TestAnotherReleaseSeriesMayBeLet(t *testing.T) {
+	e := start(t)
+	e.Start(guarded("v1"))
+	e.comesUp(of("StatefulSet"))
+	e.Change(platform, fields{"mysql": fields{"image": "example/mysql:8.0", "serverVersion": "8.0"}})
+	e.refused("ServerVersionRefused")
+	found := harness.Lookup[*corev1.ConfigMap](e.Journal, record).DeepCopy()
+	found.Data["allowServer"] = "8.0"
+	e.Must(suite.API.Update(e.Ctx, found))
+	e.isReady()
+	equal(t, "starts", text(e.starts()), "5.7.44 8.0.36")
+	equal(t, "allowed", e.recorded()["allowServer"], "8.0")
+}
+
+// An operator that brings the guard restarts no database: a StatefulSet's next pod has it, a Deployment's when its pods
+// change. From then on, a newer image of the agent restarts none either.
+func TestTheGuardComesWithoutARestart(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			e := start(t)
+			op := e.Start()
+			e.CreateReady(of(kind))
+			pod := e.pod()
+			op.Stop()
+
+			op = e.Start(guarded("v1"))
+			if kind == "StatefulSet" {
+				e.Until("it has OnDelete", func() error {
+					set := harness.Lookup[*appsv1.StatefulSet](e.Journal, database)
+					return unless(set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType, "it has not")
+				})
+			}
+			e.rests(op)
+			e.isReady()
+			equal(t, "pod", e.pod().UID, pod.UID)
+			equal(t, "it has the guard", hasGuard(e.pod()), false)
+			if kind == "Deployment" {
+				equal(t, "object writes", len(op.Since(0, harness.Sent.WritesObject)), 0)
+				e.ChangeReady(platform, fields{"mysql": fields{"config": fields{"max_connections": "500"}}})
+			} else {
+				e.restartDatabase()
+			}
+			equal(t, "it has the guard", hasGuard(e.pod()), true)
+			e.isRecorded()
+
+			e.ChangeReady(platform, fields{"mysql": fields{"config": fields{"max_connections": "501"}}})
+			if kind == "StatefulSet" {
+				set := harness.Lookup[*appsv1.StatefulSet](e.Journal, database)
+				equal(t, "strategy", set.Spec.UpdateStrategy.Type, appsv1.RollingUpdateStatefulSetStrategyType)
+			}
+			pod = e.pod()
+			op.Stop()
+			op = e.Start(guarded("v2"))
+			e.rests(op)
+			equal(t, "object writes for a newer agent", len(op.Since(0, harness.Sent.WritesObject)), 0)
+			equal(t, "pod", e.pod().UID, pod.UID)
+			e.ChangeReady(platform, fields{"mysql": fields{"config": fields{"max_connections": "502"}}})
+			equal(t, "agent", e.pod().Spec.InitContainers[0].Image, "example/agent:v2")
+		})
+	}
+}

@@ -1,0 +1,242 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/harness/stage"
+	"d3os.com/d3os-operator/test/redis/rig"
+)
+
+// scene is a namespace whose pods run real programs.
+type scene struct {
+	*stage.Stage
+	*emulator.Emulator
+}
+
+const name = "cache"
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	t.Parallel()
+	s := &scene{Stage: suite.New(t)}
+	server, err := rig.Program("redis-server")
+	s.Must(err)
+	cli, err := rig.Program("redis-cli")
+	s.Must(err)
+	s.Emulator, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{
+		Namespace: s.Namespace, Nodes: 4,
+		Images: map[string]emulator.Image{"redis": {Executables: map[string]string{"redis-server": server, "redis-cli": cli}}},
+	})
+	s.Must(err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.describe()
+		}
+		s.Must(s.Emulator.Stop())
+	})
+	for _, node := range s.Nodes() { // as the sample asks for
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"HC_Status":"C"}}}`))
+		s.Must(suite.API.Patch(s.Ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, patch))
+	}
+	return s
+}
+
+// describe says how things are when a test has failed.
+func (s *scene) describe() {
+	for _, rc := range all[*redisv1.RedisCluster](s) {
+		text, _ := yaml.Marshal(rc.Status)
+		s.Logf("%s:\n%s", rc.Name, text)
+	}
+	for _, pod := range all[*corev1.Pod](s) {
+		if ready(pod) {
+			continue
+		}
+		text, _ := s.Log(pod.Name, "redis")
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		s.Logf("%s: %s\n%s", pod.Name, pod.Status.Phase, strings.Join(lines[max(0, len(lines)-8):], "\n"))
+	}
+}
+
+// all returns the objects of one Go type.
+func all[T client.Object](s *scene) []T {
+	var found []T
+	for _, o := range s.All() {
+		if typed, ok := o.(T); ok {
+			found = append(found, typed)
+		}
+	}
+	return found
+}
+
+func ready(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// create creates a RedisCluster with a spec in YAML.
+func (s *scene) create(spec string) *redisv1.RedisCluster {
+	s.Helper()
+	rc := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+	s.Must(yaml.UnmarshalStrict([]byte(spec), &rc.Spec))
+	s.Must(suite.API.Create(s.Ctx, rc))
+	return rc
+}
+
+// change patches the spec (JSON merge patch in YAML).
+func (s *scene) change(spec string) {
+	s.Helper()
+	patch, err := yaml.YAMLToJSON([]byte("spec: " + spec))
+	s.Must(err)
+	rc := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+	s.Must(suite.API.Patch(s.Ctx, rc, client.RawPatch(types.MergePatchType, patch)))
+}
+
+// get returns the RedisCluster as it is.
+func (s *scene) get() *redisv1.RedisCluster {
+	s.Helper()
+	rc := &redisv1.RedisCluster{}
+	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, rc))
+	return rc
+}
+
+// isReady returns why the cluster is not ready with a number of pods, or nil.
+func (s *scene) isReady(pods int) error {
+	rc := s.get()
+	if rc.Status.ObservedGeneration != rc.Generation || !meta.IsStatusConditionTrue(rc.Status.Conditions, redisv1.ConditionReady) {
+		return fmt.Errorf("generation %d of %d: %s, %s, %d slots: %s: %s", rc.Status.ObservedGeneration, rc.Generation, rc.Status.Phase, rc.Status.Ready,
+			rc.Status.Slots, rc.Status.Reason, rc.Status.Message)
+	}
+	if want := fmt.Sprintf("%d/%d", pods, pods); rc.Status.Ready != want || rc.Status.Slots != redisv1.Slots || rc.Status.Phase != redisv1.PhaseRunning {
+		return fmt.Errorf("ready is %s, slots are %d, phase is %s", rc.Status.Ready, rc.Status.Slots, rc.Status.Phase)
+	}
+	return nil
+}
+
+// ready waits until the cluster is ready, holds that against what its nodes say, and returns how long it took.
+func (s *scene) ready(pods int) time.Duration {
+	s.Helper()
+	began := time.Now()
+	s.Until("ready", func() error { return s.isReady(pods) })
+	took := time.Since(began)
+	s.Until("the nodes agree", func() error { return s.check(pods) })
+	return took
+}
+
+// node connects to the Redis of a pod.
+func (s *scene) node(pod *corev1.Pod) *redis.Client {
+	s.Helper()
+	secret := harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials")
+	if secret == nil {
+		s.Fatal("there is no Secret with the password")
+	}
+	return redis.NewClient(&redis.Options{
+		Addr: net.JoinHostPort(pod.Status.PodIP, "6379"), Password: string(secret.Data["password"]), Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+	})
+}
+
+// pods are those of the cluster.
+func (s *scene) pods() []*corev1.Pod {
+	var found []*corev1.Pod
+	for _, pod := range all[*corev1.Pod](s) {
+		if strings.HasPrefix(pod.Name, name+"-") {
+			found = append(found, pod)
+		}
+	}
+	return found
+}
+
+// check fails unless all nodes have one view: each slot owned once, no slot open, nobody failing or unknown, replicas
+// linked.
+func (s *scene) check(pods int) error {
+	live := s.pods()
+	if len(live) != pods {
+		return fmt.Errorf("%d pods", len(live))
+	}
+	var all topology.SlotSet
+	var errs []error
+	for _, pod := range live {
+		owned, err := s.checkNode(pod, pods)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", pod.Name, err))
+		}
+		if all.Intersect(owned).Len() > 0 {
+			errs = append(errs, fmt.Errorf("%s owns slots that another one owns too", pod.Name))
+		}
+		all = all.Union(owned)
+	}
+	if all.Len() != topology.Slots {
+		errs = append(errs, fmt.Errorf("%d slots are owned", all.Len()))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *scene) checkNode(pod *corev1.Pod, pods int) (owned topology.SlotSet, err error) {
+	ctx, cancel := context.WithTimeout(s.Ctx, 5*time.Second)
+	defer cancel()
+	c := s.node(pod)
+	defer c.Close()
+	text, err := c.ClusterNodes(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := topology.ParseNodes(text)
+	if err != nil {
+		return nil, err
+	}
+	info, err := c.Info(ctx, "replication").Result()
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	if len(entries) != pods {
+		errs = append(errs, fmt.Errorf("it knows %d nodes", len(entries)))
+	}
+	for _, e := range entries {
+		if e.Fail || e.PossiblyFail || e.Handshake || e.NoAddress || len(e.Migrating)+len(e.Importing) > 0 {
+			errs = append(errs, fmt.Errorf("it sees %+v", e))
+		}
+		if e.Myself {
+			owned = e.Owned
+		}
+	}
+	if strings.Contains(info, "role:slave") && !strings.Contains(info, "master_link_status:up") {
+		errs = append(errs, errors.New("the link to its master is down"))
+	}
+	return owned, errors.Join(errs...)
+}
+
+// clients connects to the cluster as its clients do.
+func (s *scene) clients() *redis.ClusterClient {
+	s.Helper()
+	var addresses []string
+	for _, pod := range s.pods() {
+		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, "6379"))
+	}
+	secret := harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials")
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses, Password: string(secret.Data["password"]), Protocol: 2, DisableIdentity: true})
+}
