@@ -179,7 +179,7 @@ func TestScaling(t *testing.T) {
 				s.renew("a-3-1")
 				s.renew("a-3-0")
 			}},
-		{name: "drained, but another sees slots there", verdict: Healing, action: ActionWait,
+		{name: "drained, but another sees slots there", verdict: Healing, action: ActionBumpEpoch, on: "a-0-0",
 			change: func(s *scene) {
 				shrink(s)
 				s.node("a-1-0").sees(idOf("a-3-0")).Owned = SlotSet{{0, 0}}
