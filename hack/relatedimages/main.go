@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster"
 )
 
 type object = map[string]any
@@ -26,6 +27,7 @@ const operator = "controller:latest"
 func main() {
 	images := values.DefaultImages()
 	images[values.AgentImage] = operator
+	maps.Copy(images, rediscluster.DefaultImages())
 	var env []object
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		env = append(env, object{"name": values.RelatedImage(key), "value": images[key]})

@@ -95,7 +95,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	if err := Register(op, platforms); err != nil {
 		return nil, err
 	}
-	if err := registerRedis(op, o.Images[imageRedis]); err != nil {
+	if err := registerRedis(op, o.Images[rediscluster.ImageName]); err != nil {
 		return nil, err
 	}
 	if err := upgradeable.SetupWithManager(op, o.SkipNameValidation); err != nil {
@@ -103,9 +103,6 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	}
 	return op, nil
 }
-
-// imageRedis is the key of Options.Images for the image of Redis.
-const imageRedis = "redis"
 
 // registerRedis makes an operator carry out RedisClusters, once their CRD is installed.
 func registerRedis(op *Operator, image string) error {

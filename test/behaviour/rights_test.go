@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
@@ -47,6 +48,7 @@ func TestRightsAreThoseUsed(t *testing.T) {
 		o.MetricsBindAddress, o.MetricsSecure = metrics, true
 	})
 	e.liveThroughEverything()
+	e.reportRedis()
 	reader := e.account("reader", e.role("metrics_reader_role.yaml")...)
 	e.Until("metrics are served", func() error { // the authorizer learns of a new role by a watch
 		code, body := fetch(t, "https://"+metrics+"/metrics", reader)
@@ -57,6 +59,9 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	used, refused := e.used(op, "operator")
 	used[right{dsv1.GroupVersion.Group, "dataservices/finalizers", "update"}] = true // see TestOwnersNeedARight
 	used[right{dsv1.GroupVersion.Group, "dataservices", "get"}] = true               // when the cache lags: test/chaos, dataservice-unseen
+	used[right{redisv1.GroupVersion.Group, "redisclusters/finalizers", "update"}] = true
+	used[right{redisv1.GroupVersion.Group, "redisclusters", "get"}] = true
+	used[right{"", "pods", "delete"}] = true // to replace one of Redis: test/rediscluster
 	granted := map[right]bool{}
 	for _, rule := range append(inNamespace, e.role("metrics_auth_role.yaml")...) {
 		for _, r := range rightsOf(rule) {
@@ -65,6 +70,17 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	}
 	e.equal("refused", refused, nil)
 	e.equal("rights in config/rbac, against those used", texts(granted), texts(used))
+}
+
+// reportRedis has a RedisCluster reported on.
+func (e *env) reportRedis() {
+	e.Helper()
+	rc := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "cache"}, Spec: redisv1.RedisClusterSpec{Pause: true}}
+	e.Must(api.Create(e.Ctx, rc))
+	e.Until("it is reported", func() error {
+		e.Must(api.Get(e.Ctx, client.ObjectKeyFromObject(rc), rc))
+		return unless(rc.Status.ObservedGeneration == rc.Generation, rc.Status.Message)
+	})
 }
 
 // withoutStreams makes the API server refuse to stream lists, as one that cannot: then, the operator

@@ -30,6 +30,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/cluster"
@@ -37,7 +38,9 @@ import (
 
 const (
 	csvFile = "bundle/manifests/d3os-operator.clusterserviceversion.yaml"
-	crdFile = "bundle/manifests/d3os-product.com.d3os_dataservices.yaml"
+	// The file of each CRD, in the order of the bundle.
+	crdFile   = "bundle/manifests/d3os-product.com.d3os_dataservices.yaml"
+	redisFile = "bundle/manifests/redis.middleware.hc.cn_redisclusters.yaml"
 )
 
 type descriptor struct {
@@ -109,18 +112,21 @@ func sorted(list []string) []string {
 
 // Consoles show a field by its descriptor.
 func TestDescriptors(t *testing.T) {
-	crd := read[apiextensionsv1.CustomResourceDefinition](t, crdFile)
 	owned := read[csv](t, csvFile).Spec.Definitions.Owned
-	assert.Equal(t, len(owned), 1)
-	assert.Equal(t, len(crd.Spec.Versions), 1)
-	for field, descriptors := range map[string][]descriptor{"spec": owned[0].SpecDescriptors, "status": owned[0].StatusDescriptors} {
-		var described []string
-		for _, d := range descriptors {
-			described = append(described, d.Path)
-			assert.Assert(t, d.DisplayName != "" && d.Description != "", "%s.%s has no name or no description", field, d.Path)
+	files := []string{crdFile, redisFile}
+	assert.Equal(t, len(owned), len(files))
+	for i, file := range files {
+		crd := read[apiextensionsv1.CustomResourceDefinition](t, file)
+		assert.Equal(t, len(crd.Spec.Versions), 1)
+		for field, descriptors := range map[string][]descriptor{"spec": owned[i].SpecDescriptors, "status": owned[i].StatusDescriptors} {
+			var described []string
+			for _, d := range descriptors {
+				described = append(described, d.Path)
+				assert.Assert(t, d.DisplayName != "" && d.Description != "", "%s.%s has no name or no description", field, d.Path)
+			}
+			properties := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[field].Properties
+			assert.DeepEqual(t, sorted(described), slices.Sorted(maps.Keys(properties)))
 		}
-		properties := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[field].Properties
-		assert.DeepEqual(t, sorted(described), slices.Sorted(maps.Keys(properties)))
 	}
 }
 
@@ -146,6 +152,7 @@ func TestRelatedImages(t *testing.T) {
 	}
 	want := values.DefaultImages()
 	want[values.AgentImage] = spec.Install.Spec.Deployments[0].Spec.Template.Spec.Containers[0].Image // it has the agent
+	maps.Copy(want, rediscluster.DefaultImages())
 	assert.DeepEqual(t, listed, want)
 
 	for _, v := range spec.Install.Spec.Deployments[0].Spec.Template.Spec.Containers[0].Env {
@@ -175,6 +182,7 @@ func TestRights(t *testing.T) {
 		{"events.k8s.io", "events"},
 		{"networking.k8s.io", "ingresses networkpolicies"},
 		{"policy", "poddisruptionbudgets"},
+		{"redis.middleware.hc.cn", "redisclusters redisclusters/finalizers redisclusters/status"},
 	} {
 		for resource := range strings.FieldsSeq(group.resources) {
 			namespaced[schema.GroupResource{Group: group.group, Resource: resource}] = true

@@ -8,6 +8,7 @@ package security_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,6 +27,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/fields"
 )
@@ -69,6 +71,36 @@ func TestPodsAreRestricted(t *testing.T) {
 	for pod := range notRestricted {
 		assert.Check(t, seen[pod], "there is no %s", pod)
 	}
+}
+
+// The same for Redis: the chart with all of its example values. No container may write to its root
+// filesystem, and none has the password in its arguments.
+func TestRedisPodsAreRestricted(t *testing.T) {
+	judge := newJudge(t)
+	renderer, err := render.New(kubeVersion)
+	assert.NilError(t, err)
+	files, err := filepath.Glob(filepath.Join(cluster.Root(), "helm-charts/rediscluster/ci/*.yaml"))
+	assert.NilError(t, err)
+	pods := 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		v := map[string]any{}
+		assert.NilError(t, yaml.Unmarshal(data, &v))
+		rendered, err := renderer.Render(render.Release{Name: "cache", Namespace: "default"}, []render.Part{{Name: "redis", Chart: "rediscluster", Values: v}})
+		assert.NilError(t, err)
+		for id, template := range podsOf(t, rendered[0]) {
+			pods++
+			assert.Check(t, judge(template) == "", "%s %s: %s", file, id, judge(template))
+			spec := &template.Spec
+			assert.Check(t, spec.AutomountServiceAccountToken != nil && !*spec.AutomountServiceAccountToken, "%s has a token", id)
+			for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+				assert.Check(t, c.SecurityContext.ReadOnlyRootFilesystem != nil && *c.SecurityContext.ReadOnlyRootFilesystem, "%s %s", id, c.Name)
+				assert.Check(t, !strings.Contains(fmt.Sprint(c.Command, c.Args), "assword"), "%s %s: %v %v", id, c.Name, c.Command, c.Args)
+			}
+		}
+	}
+	assert.Assert(t, pods >= 9, "%d pods", pods)
 }
 
 // checkRoot expects read-only root filesystems of the platform's own containers; an author's

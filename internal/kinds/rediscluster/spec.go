@@ -32,6 +32,15 @@ const (
 	oldestMinor = 2
 )
 
+// DefaultImages are the images that the operator uses by itself, by the name that stands for each in
+// manager.Options.
+func DefaultImages() map[string]string {
+	return map[string]string{ImageName: defaultRepository + ":" + defaultVersion}
+}
+
+// ImageName is the name of the default image of Redis.
+const ImageName = "redis"
+
 // podOf returns what a spec says of its pods.
 func podOf(spec *redisv1.RedisClusterSpec) *redisv1.Pod {
 	if len(spec.Pod) == 0 {

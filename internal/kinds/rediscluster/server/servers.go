@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/guard"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 )
 
@@ -103,7 +104,8 @@ func (s *Servers) peer(cluster string, access Access, uid, ip string) *peer {
 	}
 	made := &peer{access: access, used: s.used, sent: map[topology.Action]time.Time{}, client: redis.NewClient(&redis.Options{
 		Addr:     net.JoinHostPort(ip, strconv.Itoa(Port)),
-		Username: access.Username, Password: access.Password, TLSConfig: access.TLS,
+		Dialer:   dialer(access.TLS, s.options.ReadTimeout),
+		Username: access.Username, Password: access.Password,
 		// Redis 6.2 to 7.0 know no more than this, and nothing here needs more.
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -116,6 +118,22 @@ func (s *Servers) peer(cluster string, access Access, uid, ip string) *peer {
 	})}
 	s.peers[key] = made
 	return made
+}
+
+// dialer connects to a pod, and lets it answer no more than makes sense.
+func dialer(config *tls.Config, within time.Duration) func(context.Context, string, string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: within}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		dial := plain.DialContext
+		if config != nil {
+			dial = (&tls.Dialer{NetDialer: plain, Config: config}).DialContext
+		}
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return guard.Conn(c), nil
+	}
 }
 
 // drop closes and forgets a connection. The caller holds the lock.

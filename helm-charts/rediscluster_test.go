@@ -1,0 +1,169 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmcharts_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+)
+
+// redisPod is a folder that the scripts take for the file system of a Redis container.
+type redisPod struct {
+	*testing.T
+	root string
+}
+
+// newRedisPod lays out a container: the scripts, the configuration, and stand-ins for Redis' programs.
+func newRedisPod(t *testing.T) *redisPod {
+	t.Helper()
+	p := &redisPod{T: t, root: t.TempDir()}
+	files, err := filepath.Glob("rediscluster/files/*.sh")
+	assert.NilError(t, err)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		text := string(data)
+		for _, folder := range []string{"/data", "/shared", "/scripts/", "/credentials", "/settings/", "/config/", "/run/redis"} {
+			text = strings.ReplaceAll(text, " "+folder, " "+p.root+folder)
+			text = strings.ReplaceAll(text, "="+folder, "="+p.root+folder)
+			text = strings.ReplaceAll(text, "'"+folder, "'"+p.root+folder)
+		}
+		p.write("scripts/"+filepath.Base(file), text)
+	}
+	p.write("bin/redis-server", "#!/bin/sh\n[ \"$1\" = --version ] && { echo 'Redis server v=7.0.15 sha=0'; exit; }\ncat \"$1\"\n")
+	p.write("credentials/password", `a"b\c`)
+	assert.NilError(t, os.MkdirAll(filepath.Join(p.root, "run/redis"), 0o700))
+	return p
+}
+
+func (p *redisPod) write(name, text string) {
+	p.Helper()
+	file := filepath.Join(p.root, name)
+	assert.NilError(p, os.MkdirAll(filepath.Dir(file), 0o700))
+	assert.NilError(p, os.WriteFile(file, []byte(text), 0o700)) //nolint:gosec // a program of the test
+}
+
+func (p *redisPod) has(name string) bool {
+	_, err := os.Stat(filepath.Join(p.root, name))
+	return err == nil
+}
+
+// run runs a script and returns what it prints.
+func (p *redisPod) run(script string, env ...string) (string, error) {
+	p.Helper()
+	command := exec.CommandContext(p.Context(), "/bin/sh", filepath.Join(p.root, "scripts", script))
+	command.Env = append([]string{
+		"PATH=" + filepath.Join(p.root, "bin") + ":" + os.Getenv("PATH"), "POD_IP=10.0.0.1", "POD_NAME=cache-0-0", "POD_NAMESPACE=data", "SERVICE=cache-headless",
+	}, env...)
+	out, err := command.CombinedOutput()
+	return strings.ReplaceAll(string(out), p.root, ""), err
+}
+
+// The configuration of a pod: what it is, the password in quotes, and the memory.
+func TestRedisStarts(t *testing.T) {
+	t.Parallel()
+	p := newRedisPod(t)
+	out, err := p.run("start.sh")
+	assert.NilError(t, err, out)
+	assert.Equal(t, out, `include /config/redis.conf
+include /run/redis/settings.conf
+include /config/settings.conf
+port 6379
+bind * -::*
+dir "/data"
+cluster-announce-ip 10.0.0.1
+cluster-announce-hostname cache-0-0.cache-headless.data.svc
+requirepass "a\"b\\c"
+masterauth "a\"b\\c"
+`)
+	for env, want := range map[string]string{"MEMORY_LIMIT=4294967296": "maxmemory 3221225472\n", "MAXMEMORY=2gb": "maxmemory 2gb\n", "POD_IP=127.0.0.9": "bind 127.0.0.9\n", "SHARED_FOLDER=cache": `dir "/shared/cache/cache-0-0"`} {
+		out, err := p.run("start.sh", env)
+		assert.NilError(t, err, out)
+		assert.Assert(t, cmp.Contains(out, want))
+	}
+	p.write("bin/redis-server", "#!/bin/sh\n[ \"$1\" = --version ] && { echo 'Redis server v=6.2.14 sha=0'; exit; }\ncat \"$1\"\n")
+	out, err = p.run("start.sh")
+	assert.NilError(t, err, out)
+	assert.Assert(t, !strings.Contains(out, "announce-hostname"), "Redis 6.2 does not know it")
+}
+
+// A server that has lost its data does not come back under its old name; one that has it does.
+func TestStartWithoutData(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		files []string
+		stays bool
+	}{
+		"new":                  {nil, false},
+		"all is there":         {[]string{"data/nodes.conf", "data/appendonlydir/appendonly.aof.manifest"}, true},
+		"all, of Redis 6.2":    {[]string{"data/nodes.conf", "data/appendonly.aof"}, true},
+		"the data is gone":     {[]string{"data/nodes.conf"}, false},
+		"only a snapshot":      {[]string{"data/nodes.conf", "data/dump.rdb"}, false},
+		"the manifest is gone": {[]string{"data/nodes.conf", "data/appendonlydir/appendonly.aof.1.base.rdb"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRedisPod(t)
+			for _, file := range c.files {
+				p.write(file, "text")
+			}
+			out, err := p.run("start.sh")
+			assert.NilError(t, err, out)
+			assert.Equal(t, p.has("data/nodes.conf"), c.stays)
+			assert.Equal(t, p.has("data/nodes.conf.without-data"), len(c.files) > 0 && !c.stays)
+		})
+	}
+}
+
+// Of the user's ConfigMap, what is the operator's own is left out, however it is written.
+func TestRedisSettingsOfTheUser(t *testing.T) {
+	t.Parallel()
+	p := newRedisPod(t)
+	p.write("settings/redis.conf", "maxmemory-policy allkeys-lru\nPORT 1\n  requirepass a\n\"masterauth\" b\ninclude /etc/passwd\nrename-command CLUSTER x\n"+
+		"cluster-node-timeout 1\ncluster-announce-ip a\nappendonly no\nportable yes\n# port 1")
+	out, err := p.run("start.sh")
+	assert.NilError(t, err, out)
+	data, err := os.ReadFile(filepath.Join(p.root, "run/redis/settings.conf"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(data), "maxmemory-policy allkeys-lru\nportable yes\n# port 1\n\n")
+}
+
+// What the probes say of a server's answers.
+func TestRedisProbes(t *testing.T) {
+	t.Parallel()
+	answers := func(ping, info, cluster string) string {
+		return "#!/bin/sh\nfor last; do :; done\ncase $last in\nPING) printf '" + ping + "' ;;\nINFO) [ $(($# - 6)) -gt 0 ] && printf '" + cluster + "' || printf '" + info + "' ;;\nesac\n"
+	}
+	well, formed := `role:master\r\nloading:0\r\n`, `cluster_state:ok\r\ncluster_slots_assigned:16384\r\n`
+	for name, c := range map[string]struct {
+		ping, info, cluster   string
+		alive, started, ready bool
+	}{
+		"well":              {"PONG", well, formed, true, true, true},
+		"not formed":        {"PONG", well, `cluster_state:fail\r\ncluster_slots_assigned:0\r\n`, true, true, true},
+		"the cluster fails": {"PONG", well, `cluster_state:fail\r\ncluster_slots_assigned:16384\r\n`, true, true, false},
+		"loading":           {"LOADING Redis is loading", `role:master\r\nloading:1\r\n`, formed, true, false, false},
+		"no link":           {"MASTERDOWN Link", `role:slave\r\nmaster_link_status:down\r\nloading:0\r\n`, formed, true, true, false},
+		"a replica":         {"PONG", `role:slave\r\nmaster_link_status:up\r\nloading:0\r\n`, formed, true, true, true},
+		"another password":  {"NOAUTH Authentication required.", `NOAUTH Authentication required.`, "NOAUTH", true, true, false},
+		"dead":              {"Could not connect to Redis", "Could not connect to Redis", "Could not connect to Redis", false, false, false},
+		"silent":            {"", "", "", false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRedisPod(t)
+			p.write("bin/redis-cli", answers(c.ping, c.info, c.cluster))
+			for script, want := range map[string]bool{"alive.sh": c.alive, "started.sh": c.started, "ready.sh": c.ready} {
+				out, err := p.run(script)
+				assert.Equal(t, err == nil, want, "%s: %s", script, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscluster
+
+import (
+	"testing"
+
+	"gotest.tools/v3/assert"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+)
+
+var podOnDelete = []redisv1.Pod{{UpdateStrategy: &redisv1.PodUpdateStrategy{Type: "OnDelete"}}}
+
+func testSet(shard int, pods int32) *appsv1.StatefulSet {
+	set := &appsv1.StatefulSet{}
+	set.Name, set.UID, set.Generation = setName("cache", shard), types.UID(setName("set", shard)), 2
+	set.Spec.Replicas = ptr.To(pods)
+	set.Status.ObservedGeneration, set.Status.UpdateRevision = 2, "new"
+	return set
+}
+
+func testPod(name string, set *appsv1.StatefulSet) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: "new"}}}
+	pod.Status.PodIP, pod.Status.HostIP, pod.Spec.NodeName = "10.0.0.1", "192.0.2.1", "node"
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: container, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if set != nil {
+		pod.OwnerReferences = []metav1.OwnerReference{{UID: set.UID, Controller: ptr.To(true)}}
+	}
+	return pod
+}
+
+// A pod that is not controlled by a StatefulSet of the cluster, or has not the name that this gives, has no
+// address for the operator.
+func TestOnlyOwnPodsAreDialled(t *testing.T) {
+	t.Parallel()
+	rc, own, foreign := read(t, "minimal"), testSet(0, 2), testSet(7, 2)
+	outside := testPod("cache-0-1", foreign)
+	w := World{HostIPs: map[string]string{}, Problems: map[string]string{}}
+	w.place(rc, map[int]*appsv1.StatefulSet{0: own}, []*corev1.Pod{
+		testPod("cache-0-0", own), outside, testPod("cache-1-0", nil), testPod("cache-9-0", own), testPod("other", own),
+	})
+	var dialled []string
+	for _, node := range w.Nodes {
+		if node.IP != "" || node.UID != "" {
+			dialled = append(dialled, node.Pod)
+		}
+	}
+	assert.DeepEqual(t, dialled, []string{"cache-0-0"})
+	assert.Equal(t, len(w.Nodes), 6, "the others are missed")
+}
+
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	rc, set := read(t, "minimal"), testSet(0, 3)
+	old := testPod("cache-0-1", set)
+	old.Labels[appsv1.ControllerRevisionHashLabelKey] = "old"
+	going := testPod("cache-0-2", set)
+	going.DeletionTimestamp = &metav1.Time{}
+	place := func() World {
+		w := World{HostIPs: map[string]string{}, Problems: map[string]string{}, Record: topology.Record{Formed: true, Shards: []int{2, 2, 2, 2}}}
+		w.place(rc, map[int]*appsv1.StatefulSet{0: set}, []*corev1.Pod{testPod("cache-0-0", set), old, going})
+		return w
+	}
+	w := place()
+	assert.Equal(t, len(w.Nodes), 3+2+2+2, "a pod that the StatefulSet still has, and a shard that is still in the record")
+	assert.DeepEqual(t, w.Nodes[0], topology.Node{Pod: "cache-0-0", UID: "cache-0-0", Host: "node", IP: "10.0.0.1", Running: true, Ready: true})
+	assert.Assert(t, w.Nodes[1].Outdated && w.Nodes[2].Terminating && w.Nodes[3].Problem != "")
+	assert.Equal(t, w.HostIPs["cache-0-0"], "192.0.2.1")
+	rc.Spec.Pod = podOnDelete
+	assert.Assert(t, !place().Nodes[1].Outdated, "OnDelete: a person replaces pods")
+	rc.Spec.Pod = nil
+	set.Status.ObservedGeneration = 1
+	assert.Assert(t, !place().Nodes[1].Outdated, "nobody knows yet")
+}
+
+func TestOrdinals(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{"cache-0": 0, "cache-12": 12, "cache-": -1, "cache-a": -1, "cache-01": -1, "other-1": -1, "cache-1-0": -1, "cache--1": -1} {
+		n, ok := ordinal(name, "cache")
+		if !ok {
+			n = -1
+		}
+		assert.Equal(t, n, want, name)
+	}
+}
