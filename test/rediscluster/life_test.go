@@ -6,8 +6,10 @@ package rediscluster_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -138,6 +140,35 @@ func (s *scene) notReady() error {
 		return errors.New("it is ready")
 	}
 	return nil
+}
+
+// A volume is emptied under a running master. Its data comes back from the replica, which must not copy the empty server.
+func TestDataLostInPlace(t *testing.T) {
+	s := newScene(t)
+	s.Start()
+	s.create("{replicas: 6, repository: redis}")
+	s.ready(6)
+	s.write()
+	began := time.Now()
+	for _, pod := range s.pods() {
+		if role, err := s.node(pod).Do(s.Ctx, "ROLE").Slice(); err != nil || role[0] != "master" {
+			continue
+		}
+		folder, err := s.VolumeFolder(s.Ctx, "data-"+pod.Name)
+		s.Must(err)
+		s.Must(os.RemoveAll(folder + "/appendonlydir"))
+		s.Must(s.Kill(pod.Name, syscall.SIGKILL, "redis"))
+		s.Until("the pod is replaced", func() error {
+			if now := harness.Lookup[*corev1.Pod](s.Journal, pod.Name); now == nil || now.UID == pod.UID {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+		break
+	}
+	s.ready(6)
+	t.Logf("a master lost its data in place: whole again after %s", time.Since(began))
+	s.holds()
 }
 
 // A cluster that is deleted leaves its data, and one of the same name takes it up.

@@ -2,6 +2,8 @@
 # shellcheck shell=sh disable=SC2034 # those who source it use the variables
 
 data=/data
+# What is here outlives a container, and goes with its pod.
+run=/run/redis
 # One claim for all pods has a folder for each.
 [ -z "${SHARED_FOLDER:-}" ] || data=/shared/$SHARED_FOLDER/$POD_NAME
 

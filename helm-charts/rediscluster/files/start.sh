@@ -4,13 +4,23 @@ set -eu
 umask 077
 # shellcheck source=common.sh
 . /scripts/common.sh
-run=/run/redis
 mkdir -p "$data"
+
+# has_data: Redis keeps a manifest, or an append-only file before version 7, from its first moment on.
+has_data() { [ -e "$data/appendonly.aof" ] || ls "$data"/appendonlydir/*.manifest >/dev/null 2>&1; }
+
+# The data is gone while the pod stayed. Replicas look for their master by its address, and would throw their
+# data away to be like the empty server that they find there. So nothing starts at this address any more: the
+# operator replaces the pod (it knows this exit code), and the new one has another address.
+if [ -e "$run/served" ] && ! has_data; then
+	echo "DataLost: this server had data, and its volume has none any more; the pod is to be replaced" >&2
+	exit 65
+fi
 
 # The data is gone, the name is not: under its old id this server would come back as an empty master, and
 # its replicas would throw their data away to be like it. So it comes back as a new node: its replica is
 # elected, and the operator lets it join.
-if [ -s "$data/nodes.conf" ] && [ ! -e "$data/appendonly.aof" ] && ! ls "$data"/appendonlydir/*.manifest >/dev/null 2>&1; then
+if [ -s "$data/nodes.conf" ] && ! has_data; then
 	echo "the data of this node is gone: it starts as a new node, and keeps its old nodes.conf as nodes.conf.without-data" >&2
 	mv "$data/nodes.conf" "$data/nodes.conf.without-data"
 fi

@@ -170,6 +170,7 @@ func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {
 			node.Running = c.State.Running != nil
+			node.LostData = !node.Running && endedWithoutData(c.State.Terminated, c.LastTerminationState.Terminated)
 		}
 	}
 	for _, c := range pod.Status.Conditions {
@@ -177,6 +178,19 @@ func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 			node.Ready = c.Status == corev1.ConditionTrue
 		}
 	}
+}
+
+// exitDataLost is what start.sh of the chart exits with when the data went and the pod stayed.
+const exitDataLost = 65
+
+// endedWithoutData reports whether the latest of a container's ends was that its data was gone.
+func endedWithoutData(ends ...*corev1.ContainerStateTerminated) bool {
+	for _, end := range ends {
+		if end != nil {
+			return end.ExitCode == exitDataLost
+		}
+	}
+	return false
 }
 
 // ordinal returns the number at the end of a name that begins with another one.
