@@ -11,6 +11,7 @@ import (
 
 	"gotest.tools/v3/assert"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -82,6 +83,21 @@ func TestRules(t *testing.T) {
 	for name, ok := range map[string]bool{"a": true, "a-1": true, "1a": false, "a.b": false, strings.Repeat("a", 44): true, strings.Repeat("a", 45): false} {
 		err := api.Create(t.Context(), resourceOf(t, name, "{}"), client.DryRunAll)
 		assert.Equal(t, err == nil, ok, "%s: %v", name, err)
+	}
+}
+
+// What the repository shows people is accepted as it is, and so is what users of the earlier operator have.
+func TestSamplesAreAccepted(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"config/samples/redis/cache.yaml", "internal/kinds/rediscluster/testdata/sample.yaml"} {
+		data, err := os.ReadFile("../../../" + file)
+		assert.NilError(t, err)
+		object := &unstructured.Unstructured{}
+		assert.NilError(t, yaml.UnmarshalStrict(data, &object.Object))
+		object.SetNamespace("default")
+		object.SetUID("")
+		object.SetGeneration(0)
+		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), file)
 	}
 }
 
