@@ -190,6 +190,11 @@ bad-input: cluster-tools ## Send invalid and hostile input; it must be refused o
 fuzz: ## Run every fuzz target for FUZZTIME (30s).
 	@hack/fuzz.sh
 
+MODEL_RUNS ?= 300
+.PHONY: model
+model: ## Decide for simulated Redis Clusters under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one).
+	REDIS_MODEL_RUNS=$(MODEL_RUNS) go test -count 1 -timeout 2h -run TestModel $(ARGS) ./internal/kinds/rediscluster/topology
+
 ##@ Build
 
 .PHONY: build

@@ -44,6 +44,7 @@ declare -A full=(
 	[ha]="$make ha"
 	[bench]="$make bench"
 	[load]="$make load"
+	[model]="$make model"
 )
 # What fails soonest comes first. Fuzzing is not among them: its seeds are part of `make test`, and it has to compile all
 # anew, with coverage, before it tries more.
@@ -51,7 +52,7 @@ first=(build tools lint verify-generated security catalog-verify)
 left=(chaos)
 right=(transitions bad-input)
 everything=(build tools oldest-tools lint verify-generated security catalog-verify bundle-validate images-verify
-	test test-oldest redis bad-input fuzz ha e2e chaos transitions bench load)
+	test test-oldest redis model bad-input fuzz ha e2e chaos transitions bench load)
 
 work=$(mktemp -d)
 touch "$work/seconds" "$work/failed"

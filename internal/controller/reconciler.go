@@ -213,6 +213,9 @@ func (r *Reconciler[T, W]) inputs(ctx context.Context, owner object.Owner) kinds
 		Lookup: func(kind, name string) (*unstructured.Unstructured, error) {
 			return r.engine.Lookup(ctx, owner, kind, name)
 		},
+		LookupLive: func(kind, name string) (*unstructured.Unstructured, error) {
+			return r.engine.LookupLive(ctx, owner, kind, name)
+		},
 		Pods: func(part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) },
 	}
 }

@@ -66,7 +66,9 @@ func TestNodeThatLoads(t *testing.T) {
 	t.Parallel()
 	f := rig.NewFleet(t, rig.Options{Shards: []int{1}})
 	pod := f.Pod(0, 0)
-	for _, args := range [][]any{{"CLUSTER", "ADDSLOTSRANGE", 0, topology.Slots - 1}, {"CONFIG", "SET", "key-load-delay", 500}, {"DEBUG", "POPULATE", 20000}, {"DEBUG", "SET-ACTIVE-EXPIRE", 1}} {
+	for _, args := range [][]any{{"CLUSTER", "ADDSLOTSRANGE", 0, topology.Slots - 1}, {"DEBUG", "POPULATE", 20000},
+		// It answers between any two keys, and takes a second or two.
+		{"CONFIG", "SET", "loading-process-events-interval-bytes", 1024}, {"CONFIG", "SET", "key-load-delay", 100}} {
 		if err := pod.Client().Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(err)
 		}

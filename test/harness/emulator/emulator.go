@@ -121,11 +121,11 @@ func (e *Emulator) Stop() error {
 		errs = append(errs, e.removeNode(ctx, name))
 		cancel()
 	}
-	if e.network != nil {
-		errs = append(errs, e.network.Release())
-	}
 	if e.guard != nil {
 		errs = append(errs, e.guard.End())
+	}
+	if e.network != nil { // when nothing listens on its addresses any more
+		errs = append(errs, e.network.Release())
 	}
 	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
 }

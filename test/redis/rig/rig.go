@@ -85,7 +85,7 @@ func NewFleet(t testing.TB, options Options) *Fleet {
 			f.Story()
 		}
 		f.Stop()
-		if err := errors.Join(f.network.Release(), f.guard.End()); err != nil {
+		if err := errors.Join(f.guard.End(), f.network.Release()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -9,7 +9,6 @@ package guard
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,10 +17,11 @@ import (
 	"d3os.com/d3os-operator/internal/health"
 )
 
-// The keys of a record, a ConfigMap that the agent's guard reads as files. A person may add allowServer, see the agent.
+// The keys of a record, a ConfigMap that the agent's guard reads as files.
 const (
-	keyClaim = "claim" // UID of the claim with the data
-	keyID    = "id"    // of the mark on the volume; missing without a guard in the pod
+	keyAllowServer = "allowServer" // a person's: the release series that may start on data of another one
+	keyClaim       = "claim"       // UID of the claim with the data
+	keyID          = "id"          // of the mark on the volume; missing without a guard in the pod
 )
 
 // The reasons of doubts.
@@ -61,11 +61,11 @@ func (d *Database) IsClaimNeeded() bool {
 func (d *Database) Recorded() map[string]string {
 	var record map[string]string
 	if d.Record != nil {
-		record, _, _ = unstructured.NestedStringMap(d.Record.Object, "data")
-		if record == nil {
-			record = map[string]string{}
+		live, _, _ := unstructured.NestedStringMap(d.Record.Object, "data")
+		record = map[string]string{}
+		for _, key := range []string{keyClaim, keyID, keyAllowServer} {
+			put(record, key, live[key])
 		}
-		record = maps.Clone(record)
 	}
 	pod := d.readyPod()
 	if !d.HasVolume || pod == nil {

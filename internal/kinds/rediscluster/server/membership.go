@@ -26,6 +26,11 @@ func (t *taker) setEpoch(ctx context.Context) error {
 	return t.on(ctx, command{"CLUSTER", "SET-CONFIG-EPOCH", t.Step.Epoch})
 }
 
+// bumpEpoch gives a master the highest config epoch, if it has not got it, so that all believe what it owns.
+func (t *taker) bumpEpoch(ctx context.Context) error {
+	return t.on(ctx, command{"CLUSTER", "BUMPEPOCH"})
+}
+
 // meet introduces the step's node to the target. That the target has accepted the password and told its id keeps
 // nodes of other clusters out, which may have got the address in the meantime: the cluster bus has no password.
 func (t *taker) meet(ctx context.Context) error {

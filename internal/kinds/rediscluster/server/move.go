@@ -22,7 +22,7 @@ const (
 // mover moves slots from one master to another.
 //
 // The order for each slot is the one that a crash at any point leaves repairable: IMPORTING on the target, MIGRATING
-// on the source, the keys, and when no master but the target holds any: NODE on the target, the source, the others.
+// on the source, the keys, and when no master but the target holds any: NODE on the target, which tells everybody, and on the source.
 // Whoever continues finds the marks, or finds the slot at the target by the target's own word, and goes on from there.
 //
 // The target claims a slot with a config epoch above all that it knows of. If it has not heard yet that the source has a
@@ -248,14 +248,50 @@ func (m *mover) assign(ctx context.Context, drained, owned []int) error {
 			return err
 		}
 	}
+	if _, err := m.target.do(ctx, setSlot(drained, "NODE", m.target.place.ID)...); err != nil {
+		return err
+	}
 	name := append(slices.Clone(drained), owned...)
-	for _, l := range []*link{m.target, m.source} {
-		if _, err := l.do(ctx, setSlot(name, "NODE", m.target.place.ID)...); err != nil {
+	told := append([]*link{m.source}, m.others...)
+	return each(len(told), func(i int) error {
+		heard, err := m.heard(ctx, told[i], name)
+		if err != nil || heard && told[i] != m.source {
 			return err
 		}
-	}
-	return each(len(m.others), func(i int) error {
-		_, err := m.others[i].do(ctx, setSlot(name, "NODE", m.target.place.ID)...)
+		// The source keeps its mark until it is told.
+		_, err = told[i].do(ctx, setSlot(name, "NODE", m.target.place.ID)...)
 		return err
 	})
 }
+
+// heard waits until a node knows from the target itself that slots are the target's, and reports whether it does. The
+// target tells all nodes at once.
+//
+// A node that is told by SETSLOT first, and then gets a message of the target that is older, notes that the owner does not
+// claim the slot. Redis 7.0 keeps that note for good. If the slot ever comes to that node, whoever claimed it before gets
+// it back by his next message, even with a lower config epoch, and the keys are deleted. So nobody is told what he is
+// about to hear, unless no message of the target arrives.
+func (m *mover) heard(ctx context.Context, l *link, slots []int) (bool, error) {
+	end := time.Now().Add(patience)
+	for tick := time.Tick(3 * time.Millisecond); ; {
+		_, all, err := l.self(ctx)
+		if err != nil {
+			return false, err
+		}
+		for _, entry := range all {
+			if entry.ID == m.target.place.ID && !slices.ContainsFunc(slots, func(slot int) bool { return !entry.Owned.Has(slot) }) {
+				return true, nil
+			}
+		}
+		if !m.more(ctx, end) {
+			return false, nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick:
+		}
+	}
+}
+
+// patience is how long a node may take to hear of what all nodes are told at once.
+const patience = time.Second

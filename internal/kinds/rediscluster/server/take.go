@@ -86,6 +86,7 @@ func (t *taker) take(ctx context.Context) error {
 		topology.ActionWait:        func(context.Context) error { return nil },
 		topology.ActionRecord:      t.record,
 		topology.ActionSetEpoch:    t.setEpoch,
+		topology.ActionBumpEpoch:   t.bumpEpoch,
 		topology.ActionMeet:        t.meet,
 		topology.ActionAddSlots:    t.addSlots,
 		topology.ActionReplicate:   t.replicate,

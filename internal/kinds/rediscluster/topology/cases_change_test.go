@@ -179,7 +179,14 @@ func TestScaling(t *testing.T) {
 				s.renew("a-3-1")
 				s.renew("a-3-0")
 			}},
-		{name: "drained, but another sees slots there", verdict: Healing, action: ActionWait,
+		{name: "a new shard that was recorded and not met yet, and is not wanted any more", verdict: Complete, action: ActionRecord, says: "[2 2 2] pods now",
+			change: func(s *scene) {
+				s.add(3, 0)
+				s.forgotten("a-3-0")
+				s.node("a-3-0").View = s.node("a-3-0").View[len(s.node("a-3-0").View)-1:]
+				s.record.Shards = []int{2, 2, 2, 1}
+			}},
+		{name: "drained, but another sees slots there", verdict: Healing, action: ActionBumpEpoch, on: "a-0-0",
 			change: func(s *scene) {
 				shrink(s)
 				s.node("a-1-0").sees(idOf("a-3-0")).Owned = SlotSet{{0, 0}}

@@ -129,10 +129,10 @@ func (c *cluster) links() []Step {
 	return together(ActionReplicate, "point replicas to the present address of their master", batch)
 }
 
-// agree mends views that gossip never would. A node that has missed a move goes on naming the former
-// owner. It believes the new one only by a higher config epoch, and not that the former one says
-// nothing of the slot any more. So the owner takes the highest epoch. Both are reached: the one says by
-// its own word that the slot is its, the other that it is not.
+// agree mends views that gossip may not. A node that has missed a move goes on naming the former owner.
+// It believes the new one by a higher config epoch. That the former one does not claim the slot any
+// more is enough for redis 7.0.15 (tried), and not for older ones. So the owner takes the highest epoch.
+// Both are reached: the one says by its own word that the slot is its, the other that it is not.
 func (c *cluster) agree() []Step {
 	if len(c.disputed) > 0 || c.apart() != "" {
 		return nil

@@ -22,8 +22,8 @@ func (c *cluster) shrink() []Step {
 				continue
 			}
 			known := c.knowing(n.ID)
-			if c.podOf[n.ID] == "" && len(known) == 0 && len(n.View) == 1 {
-				continue
+			if len(known) == 0 && len(n.View) == 1 {
+				continue // reset, or never met
 			}
 			busy = true
 			if n.self().Master {
