@@ -22,6 +22,7 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // keys are written to every part of the slots, and must be there at the end.
@@ -53,7 +54,7 @@ func (s *scene) holds() {
 	}
 }
 
-// quiet fails the test if an operator writes, or reads from the API server, while it looks on.
+// quiet fails the test if anything changes while it looks on.
 func (s *scene) quiet() {
 	s.Helper()
 	before := len(s.Since(0))
@@ -130,8 +131,21 @@ func TestHeals(t *testing.T) {
 	s.holds()
 
 	op.Stop()
-	s.Start()
+	op = s.Start()
 	s.quiet()
+	s.asksNothing(op)
+}
+
+// asksNothing fails the test if an operator asks the API server for something while it looks on, for longer than the operator
+// leaves nodes at rest alone.
+func (s *scene) asksNothing(op *stage.Operator) {
+	s.Helper()
+	mark := op.Mark()
+	_ = s.Within(35*time.Second, func() error { return errors.New("quiet so far") })
+	asked := op.Since(mark, func(r harness.Sent) bool { return r.Reads() || r.Writes() })
+	if len(asked) > 0 {
+		s.Errorf("at rest: %v", asked)
+	}
 }
 
 // notReady returns nil while the cluster is not ready.
