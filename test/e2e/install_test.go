@@ -74,7 +74,7 @@ func TestRunBundle(t *testing.T) {
 	before := look(t)
 	page.run(t, runBundle, 2)
 	running(t, version)
-	unchanged(t, before)
+	unchanged(t, before, brought...)
 
 	t.Run("web answers and leads to proxy and gateway-master", testWeb)
 	t.Run("services find one another", testCalls)
@@ -99,7 +99,7 @@ func TestCatalog(t *testing.T) {
 	before := look(t)
 	page.run(t, upgrades, 4)
 	running(t, version)
-	unchanged(t, before)
+	unchanged(t, before, brought...)
 	t.Run("OLM waits while a change is rolled out", testUpgradeable)
 	removePlatform(t)
 

@@ -4,13 +4,20 @@
 package guard_test
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
+	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -214,6 +221,59 @@ func TestTheGuardComesWithoutARestart(t *testing.T) {
 			equal(t, "pod", e.pod().UID, pod.UID)
 			e.ChangeReady(platform, fields{"mysql": fields{"config": fields{"max_connections": "502"}}})
 			equal(t, "agent", e.pod().Spec.InitContainers[0].Image, "example/agent:v2")
+		})
+	}
+}
+
+// endsAfter ends an operator's requests for good after so many writes of objects: it has sent them, and nothing after them.
+func endsAfter(writes int64) func(*rest.Config, *manager.Options) {
+	var sent atomic.Int64
+	return func(config *rest.Config, _ *manager.Options) {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return harness.Transport(func(r *http.Request) (*http.Response, error) {
+				object := strings.Contains(r.URL.Path, "/statefulsets/") || strings.Contains(r.URL.Path, "/configmaps/"+record)
+				if r.Method == http.MethodGet || !object {
+					if sent.Load() > writes {
+						return nil, errors.New("the operator has ended")
+					}
+					return next.RoundTrip(r)
+				}
+				if sent.Add(1) > writes {
+					return nil, errors.New("the operator has ended")
+				}
+				return next.RoundTrip(r)
+			})
+		})
+	}
+}
+
+// An operator that ends after any of the writes that bring the guard leaves a database that runs on; the next one finishes.
+func TestTheOperatorEndsWhileItBringsTheGuard(t *testing.T) {
+	t.Parallel()
+	for writes := range int64(5) {
+		t.Run(fmt.Sprint(writes), func(t *testing.T) {
+			e := start(t)
+			op := e.Start()
+			e.CreateReady(of("StatefulSet"))
+			pod := e.pod()
+			op.Stop()
+			e.delete(&corev1.ConfigMap{}, record) // as a release before it left things
+
+			op = e.Start(guarded("v1"), endsAfter(writes))
+			e.never("the pod was replaced", func() bool { now := e.pod(); return now == nil || now.UID != pod.UID })
+			op.Stop()
+			op = e.Start(guarded("v1"))
+			e.Until("it has OnDelete and the guard", func() error {
+				set := harness.Lookup[*appsv1.StatefulSet](e.Journal, database)
+				return unless(set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType && len(set.Spec.Template.Spec.InitContainers) == 2 &&
+					set.Annotations["d3os-product.com.d3os/restoring"] == "" && e.recorded()["claim"] == string(e.claim().UID), "it has not")
+			})
+			e.rests(op)
+			equal(t, "pod", e.pod().UID, pod.UID)
+			e.restartDatabase()
+			e.isRecorded()
+			e.loseClaim()
+			e.refused("DataLost")
 		})
 	}
 }
