@@ -53,7 +53,7 @@ func newScene(t *testing.T) *scene {
 		if t.Failed() {
 			s.describe()
 		}
-		s.Must(s.Emulator.Stop())
+		s.Must(s.Stop())
 	})
 	for _, node := range s.Nodes() { // as the sample asks for
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"HC_Status":"C"}}}`))

@@ -12,7 +12,6 @@ import (
 	"gotest.tools/v3/assert"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -217,7 +216,7 @@ func TestDeepCopy(t *testing.T) {
 	assert.NilError(t, err)
 	rc := &RedisCluster{}
 	assert.NilError(t, yaml.UnmarshalStrict(data, rc))
-	var list runtime.Object = (&RedisClusterList{Items: []RedisCluster{*rc}}).DeepCopyObject()
+	list := (&RedisClusterList{Items: []RedisCluster{*rc}}).DeepCopyObject()
 	copied := &list.(*RedisClusterList).Items[0]
 	assert.Assert(t, reflect.DeepEqual(copied, rc))
 	copied.Spec.Pod[0].Env[0].Value = "changed"

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -83,12 +82,8 @@ func (a *accounts) forget(cluster types.NamespacedName) {
 
 func readPassword(ctx context.Context, from client.Reader, key types.NamespacedName) (string, error) {
 	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := from.Get(ctx, key, secret)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := from.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read the password in Secret %s: %w", key, err)
 	}
-	if err != nil {
-		return "", nil
-	}
-	return passwordIn(secret), nil
+	return passwordIn(secret), nil // none in an empty one
 }
