@@ -47,7 +47,7 @@ func (p *redisPod) write(name, text string) {
 	p.Helper()
 	file := filepath.Join(p.root, name)
 	assert.NilError(p, os.MkdirAll(filepath.Dir(file), 0o700))
-	assert.NilError(p, os.WriteFile(file, []byte(text), 0o700)) //nolint:gosec // a program of the test
+	assert.NilError(p, os.WriteFile(file, []byte(text), 0o700))
 }
 
 func (p *redisPod) has(name string) bool {

@@ -98,7 +98,7 @@ func find(kind, name string, change func(*unstructured.Unstructured)) func(*Clus
 
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	to := func(old, new string) string { return strings.Replace(base, old, new, 1) }
+	to := func(old, other string) string { return strings.Replace(base, old, other, 1) }
 	for name, test := range map[string]struct {
 		after  string
 		change func(*Cluster)

@@ -82,7 +82,7 @@ func (a *accounts) forget(cluster types.NamespacedName) {
 
 func readPassword(ctx context.Context, from client.Reader, key types.NamespacedName) (string, error) {
 	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))
-	if err := from.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(from.Get(ctx, key, secret)); err != nil {
 		return "", fmt.Errorf("read the password in Secret %s: %w", key, err)
 	}
 	return passwordIn(secret), nil // none in an empty one

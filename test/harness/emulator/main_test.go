@@ -136,7 +136,7 @@ func start(t *testing.T) *scene {
 				t.Logf("log of %s:\n%s", name, text)
 			}
 		}
-		s.Must(s.Emulator.Stop())
+		s.Must(s.Stop())
 	})
 	return s
 }

@@ -188,7 +188,7 @@ func connect(components []Component) error {
 				edges = append(edges, other.Name)
 			}
 		}
-		for _, name := range c.Declaration.DependsOn {
+		for _, name := range c.DependsOn {
 			if !isDeclared(name) {
 				return &FieldError{c.Path + ".dependsOn", fmt.Sprintf("%q is not declared", name)}
 			}
@@ -239,7 +239,7 @@ func cycleError(components []Component, done map[dsv1.ComponentName]bool) error 
 	cycle := append(path[slices.Index(path, string(at)):], string(at))
 	culprit := at
 	for _, name := range cycle {
-		if len(byName[dsv1.ComponentName(name)].Declaration.DependsOn) > 0 {
+		if len(byName[dsv1.ComponentName(name)].DependsOn) > 0 {
 			culprit = dsv1.ComponentName(name)
 			break
 		}
