@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,24 +29,24 @@ func soon(_ *rest.Config, o *manager.Options) { o.RetryRefused = time.Second }
 func (e *env) forbid(image string) (policy string, allow func()) {
 	e.Helper()
 	name := "no-image-" + e.Namespace
-	rule := admissionv1.RuleWithOperations{
-		Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-		Rule:       admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+	rule := admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
 	}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			MatchResources: &admissionv1.MatchResources{
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			MatchResources: &admissionregistrationv1.MatchResources{
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: e.Namespace}},
 			},
 		},
 	}
-	e.Must(api.Create(e.Ctx, &admissionv1.ValidatingAdmissionPolicy{
+	e.Must(api.Create(e.Ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: binding.ObjectMeta,
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rule}}},
-			Validations: []admissionv1.Validation{{
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}},
+			Validations: []admissionregistrationv1.Validation{{
 				Expression: "!object.spec.template.spec.containers.exists(c, c.image == '" + image + "')", Message: "that image is not allowed",
 			}},
 		},
@@ -54,7 +54,7 @@ func (e *env) forbid(image string) (policy string, allow func()) {
 	e.Must(api.Create(e.Ctx, binding))
 	e.Cleanup(func() {
 		e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, binding)))
-		e.Must(api.Delete(e.Ctx, &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		e.Must(api.Delete(e.Ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	})
 	inForce := func(want bool) {
 		e.Until("the API server follows the policy", func() error {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -184,10 +183,10 @@ func (s *scene) remove(op *operator, name string) {
 	s.Must(suite.API.Delete(s.Ctx, n.DeepCopyObject().(*Notebook)))
 	s.Until("the operator forgets it", func() error {
 		err := op.Manager.GetCache().Get(s.Ctx, client.ObjectKeyFromObject(n), &Notebook{})
-		if apierrors.IsNotFound(err) {
-			return nil
+		if err == nil {
+			return errors.New("the operator still knows the Notebook")
 		}
-		return fmt.Errorf("the operator still knows the Notebook (error %v)", err)
+		return client.IgnoreNotFound(err)
 	})
 	s.gone(n)
 	s.written(op, mark)
