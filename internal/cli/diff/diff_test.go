@@ -11,6 +11,7 @@ import (
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -38,7 +39,8 @@ func planOf(t *testing.T, spec string) (*dsv1.DataService, *engine.Plan) {
 	renderer, err := render.New("v1.36.0")
 	assert.NilError(t, err)
 	kind := dataservice.New(plan.NewPlanner(renderer, nil), credentials.NewPreview(), nil)
-	planned, err := kind.Plan(ds, kinds.Inputs{Lookup: func(string, string) (*unstructured.Unstructured, error) { return nil, nil }})
+	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
+	planned, err := kind.Plan(ds, kinds.Inputs{Lookup: none, LookupLive: none, Pods: func(string) ([]*corev1.Pod, error) { return nil, nil }})
 	assert.NilError(t, err)
 	return ds, planned
 }
