@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -184,7 +185,7 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*diff.Diff
 		return nil, err
 	}
 	running := c.operator(ctx)
-	planned, err := c.plan(ds, there, running.Images)
+	planned, err := c.plan(ctx, ds, there, running.Images)
 	if err != nil {
 		return nil, err
 	}
@@ -235,6 +236,7 @@ func (c *cluster) complete(ctx context.Context, there *diff.Cluster, planned *en
 	if !there.SecretsUnread {
 		wanted = append(wanted, planned.Secrets...)
 	}
+	wanted = append(wanted, planned.Records...)
 	for i := range planned.Parts {
 		wanted = append(wanted, planned.Parts[i].Objects...)
 	}
@@ -269,7 +271,7 @@ func (c *cluster) complete(ctx context.Context, there *diff.Cluster, planned *en
 }
 
 // plan plans as the operator does, with the version of Kubernetes and the Secrets of the cluster.
-func (c *cluster) plan(ds *dsv1.DataService, there *diff.Cluster, images map[string]string) (*engine.Plan, error) {
+func (c *cluster) plan(ctx context.Context, ds *dsv1.DataService, there *diff.Cluster, images map[string]string) (*engine.Plan, error) {
 	server, err := c.client.Discovery().ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
@@ -290,5 +292,20 @@ func (c *cluster) plan(ds *dsv1.DataService, there *diff.Cluster, images map[str
 		return nil, nil
 	}
 	kind := dataservice.New(plan.NewPlanner(renderer, images), credentials.NewPreview(), nil)
-	return kind.Plan(ds, kinds.Inputs{Lookup: lookup})
+	return kind.Plan(ds, kinds.Inputs{
+		Lookup: lookup,
+		LookupLive: func(kind, name string) (*unstructured.Unstructured, error) {
+			for _, gvk := range object.Kinds {
+				if gvk.Kind == kind {
+					live, err := c.dynamic.Resource(resourceOf(gvk)).Namespace(c.namespace).Get(ctx, name, metav1.GetOptions{})
+					if apierrors.IsNotFound(err) {
+						return nil, nil
+					}
+					return live, err
+				}
+			}
+			return nil, fmt.Errorf("there is no kind %s", kind)
+		},
+		Pods: func(part string) ([]*corev1.Pod, error) { return c.pods(ctx, selector(ds.Name, part)) },
+	})
 }

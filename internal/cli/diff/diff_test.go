@@ -11,6 +11,7 @@ import (
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -38,7 +39,8 @@ func planOf(t *testing.T, spec string) (*dsv1.DataService, *engine.Plan) {
 	renderer, err := render.New("v1.36.0")
 	assert.NilError(t, err)
 	kind := dataservice.New(plan.NewPlanner(renderer, nil), credentials.NewPreview(), nil)
-	planned, err := kind.Plan(ds, kinds.Inputs{Lookup: func(string, string) (*unstructured.Unstructured, error) { return nil, nil }})
+	nothing := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
+	planned, err := kind.Plan(ds, kinds.Inputs{Lookup: nothing, LookupLive: nothing, Pods: func(string) ([]*corev1.Pod, error) { return nil, nil }})
 	assert.NilError(t, err)
 	return ds, planned
 }
@@ -98,7 +100,7 @@ func find(kind, name string, change func(*unstructured.Unstructured)) func(*Clus
 
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	to := func(old, new string) string { return strings.Replace(base, old, new, 1) }
+	to := func(from, to string) string { return strings.Replace(base, from, to, 1) }
 	for name, test := range map[string]struct {
 		after  string
 		change func(*Cluster)

@@ -34,7 +34,7 @@ func Count(e *corev1.Event) int32 {
 // SortEvents sorts events by time, the oldest first.
 func SortEvents(all []corev1.Event) {
 	slices.SortStableFunc(all, func(a, b corev1.Event) int {
-		return cmp.Or(Last(&a).Time.Compare(Last(&b).Time), strings.Compare(a.Name, b.Name))
+		return cmp.Or(Last(&a).Compare(Last(&b).Time), strings.Compare(a.Name, b.Name))
 	})
 }
 

@@ -115,8 +115,9 @@ func mark(phase dsv1.Phase) string {
 		return " "
 	case dsv1.PhaseDegraded, dsv1.PhaseFailed:
 		return "x"
+	default:
+		return "."
 	}
-	return "."
 }
 
 func markPhase(phase dsv1.Phase) dsv1.Phase {

@@ -36,14 +36,14 @@ const (
 
 // Paint returns a text in the colour of a phase.
 func (s Style) Paint(phase dsv1.Phase, text string) string {
-	color := yellow
 	switch phase {
 	case dsv1.PhaseRunning:
-		color = green
+		return s.paint(green, text)
 	case dsv1.PhaseDegraded, dsv1.PhaseFailed:
-		color = red
+		return s.paint(red, text)
+	default:
+		return s.paint(yellow, text)
 	}
-	return s.paint(color, text)
 }
 
 // Bad returns a text in the colour of what is wrong.
