@@ -140,12 +140,31 @@ type DataServiceStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// history says which generations of the spec the operator has kept and seen ready. Missing until the
+	// spec is changed under an operator of version 0.3.0 or newer.
+	// +kubebuilder:example=`{generation: 7, readyGeneration: 6}`
+	// +optional
+	History *History `json:"history,omitempty"`
+
 	// components are the declared components in their order.
 	// +kubebuilder:example=`[{name: mysql, kind: StatefulSet, phase: Running, ready: 1, desired: 1}]`
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Components []ComponentStatus `json:"components,omitempty"`
+}
+
+// History is about the ControllerRevisions that hold earlier specs.
+type History struct {
+	// generation is the latest one whose spec was accepted and kept.
+	// +kubebuilder:example=`7`
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+
+	// readyGeneration is the latest one of which every declared component was ready.
+	// +kubebuilder:example=`6`
+	// +optional
+	ReadyGeneration int64 `json:"readyGeneration,omitempty"`
 }
 
 // ComponentStatus is one component as the operator last saw it.

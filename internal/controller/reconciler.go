@@ -48,6 +48,7 @@ type Reconciler[T client.Object, W any] struct {
 	// leaving holds the resources, by their names, whose namespace is being deleted. There is no
 	// way back from that, so nothing is tried for them any more.
 	leaving sync.Map // types.NamespacedName -> types.UID
+	parts   Parts
 }
 
 // Parts are what reconcilers of all kinds share.
@@ -61,12 +62,16 @@ type Parts struct {
 	// RetryRefused is how long a spec that an admission webhook or policy refused waits for its next
 	// try. Default: a minute.
 	RetryRefused time.Duration
+	// Live reads and writes what the cache does not hold.
+	Live client.Client
+	// Version is that of the operator.
+	Version string
 }
 
 // New returns a Reconciler of one kind.
 func New[T client.Object, W any](kind kinds.Kind[T, W], series *metrics.Series, parts Parts) *Reconciler[T, W] {
 	return &Reconciler[T, W]{
-		kind: kind, client: parts.Client, engine: parts.Engine, runner: day2.NewRunner(parts.Lease), failures: newFailures(),
+		kind: kind, client: parts.Client, engine: parts.Engine, runner: day2.NewRunner(parts.Lease), failures: newFailures(), parts: parts,
 		reporter: newReporter(kind, parts.Client, parts.Recorder, series), retryRefused: cmp.Or(parts.RetryRefused, retryRefused),
 	}
 }
@@ -192,6 +197,9 @@ func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W],
 	}, r.reporter.teller(resource))
 	if errors.Is(err, engine.ErrPlanAgain) {
 		return r.pass(ctx, resource) // with the values in use
+	}
+	if !engine.IsNamespaceEnding(err) {
+		r.keep(ctx, resource, &seen)
 	}
 	if err != nil {
 		return seen, err

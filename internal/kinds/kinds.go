@@ -11,6 +11,7 @@ import (
 	"context"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,6 +69,13 @@ type Watcher interface {
 	Watch(b *builder.Builder)
 }
 
+// Historian is a kind that keeps the specs that its resources had.
+type Historian[T client.Object] interface {
+	// Revision returns what is to be kept of a resource whose spec was accepted, and which generation was
+	// ready last; nil when its history has that spec already, or begins with the next change.
+	Revision(resource T) (revision *appsv1.ControllerRevision, ready int64, err error)
+}
+
 // Inputs are what a plan may depend on besides the resource.
 type Inputs struct {
 	// Lookup returns the resource's object of that name, of one of object.Kinds, retained ones included,
@@ -100,6 +108,7 @@ type Seen[W any] struct {
 	Generation int64
 	Paused     bool
 	Deleting   bool
+	Kept       bool     // the spec of this generation was added to the history in this pass
 	Observed   *W       // nil when nothing was observed in this pass
 	Decision   Decision // what was decided from it
 	Failure    *Failure // why the resource cannot be carried out; nil if it can

@@ -148,6 +148,10 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	if err != nil {
 		return nil, err
 	}
+	live, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: scheme, Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("set up a client without a cache: %w", err)
+	}
 	c := kube.NewClient(mgr.GetClient(), mgr.GetAPIReader())
 	applier := apply.New(c, mgr.GetAPIReader(), types, o.Version)
 	applier.RetryRefused(o.RetryRefused)
@@ -155,7 +159,7 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 		Manager: mgr, Renderer: renderer, applier: applier, options: o,
 		Parts: controller.Parts{
 			Client: c, Engine: engine.New(c, applier), Lease: lease,
-			Recorder: mgr.GetEventRecorder("d3os-operator"), RetryRefused: o.RetryRefused,
+			Recorder: mgr.GetEventRecorder("d3os-operator"), RetryRefused: o.RetryRefused, Live: live, Version: o.Version,
 		},
 	}, nil
 }

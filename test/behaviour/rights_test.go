@@ -27,6 +27,7 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/history"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
 )
@@ -131,6 +132,10 @@ func (e *env) liveThroughEverything() {
 	})
 
 	e.ChangeReady(name, fields{"mysql": storage("6Gi")})
+	for i := range history.Limit { // more specs than are kept
+		generation := e.Change(name, fields{"web": fields{"labels": fields{"change": fmt.Sprint(i)}}})
+		e.Until("the change is seen", func() error { return harness.Observed(e.DataService(name), generation) })
+	}
 	e.ChangeReady(name, fields{"mysql": fields{"kind": "StatefulSet"}, "eureka": fields{"kind": "Deployment"}})
 	e.ChangeReady(name, fields{
 		"networkPolicy": nil, "mysql": nil, "uuc": nil, "eureka": nil, "auth": nil, "proxy": nil, "web": nil, "cronJobs": nil,

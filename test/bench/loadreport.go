@@ -70,7 +70,7 @@ func (r *loadReport) created(n int, s step) {
 
 func (r *loadReport) changed(n int, s step) {
 	what := fmt.Sprintf("one image of each of %d", n)
-	cell, _ := r.bench.report.check(what+": writes for each", s.writes(), atMost(1+loadStatus))
+	cell, _ := r.bench.report.check(what+": writes for each", s.writes(), atMost(1+historyWrites+loadStatus))
 	r.add(what, s, cell)
 	r.each("one image", n, s)
 }

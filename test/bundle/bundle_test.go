@@ -174,7 +174,7 @@ func TestRights(t *testing.T) {
 		resources string
 	}{
 		{"", "configmaps persistentvolumeclaims secrets services pods events"},
-		{"apps", "daemonsets deployments statefulsets"},
+		{"apps", "controllerrevisions daemonsets deployments statefulsets"},
 		{"autoscaling", "horizontalpodautoscalers"},
 		{"batch", "cronjobs"},
 		{"coordination.k8s.io", "leases"},

@@ -36,8 +36,16 @@ func (r Request) Writes() bool {
 // WritesStatus reports whether it is to change a status.
 func (r Request) WritesStatus() bool { return r.Writes() && strings.HasSuffix(r.Resource, "/status") }
 
-// WritesObject reports whether it is to change an object.
-func (r Request) WritesObject() bool { return r.Writes() && !strings.Contains(r.Resource, "/") }
+// WritesObject reports whether it is to change an object, the history of specs aside.
+func (r Request) WritesObject() bool {
+	return r.Writes() && !strings.Contains(r.Resource, "/") && r.Resource != histories
+}
+
+// histories is the resource that holds earlier specs.
+const histories = "controllerrevisions"
+
+// WritesHistory reports whether it is to add a spec to a history, or to drop one.
+func (r Request) WritesHistory() bool { return r.Writes() && r.Resource == histories }
 
 // Parse reads the API server's paths: /api/v1/namespaces/ns/configmaps/name and
 // /apis/group/version/..., with a subresource at the end at times.

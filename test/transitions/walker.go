@@ -242,6 +242,9 @@ func (w *walker) calm(objects, status int, do func() error) error {
 	if n := len(w.wrote.Since(wrote, writesOther)); n > objects {
 		return fmt.Errorf("a storm: %d writes of objects, %d expected at most", n, objects)
 	}
+	if n := len(w.wrote.Since(wrote, harness.Sent.WritesHistory)); n > histories {
+		return fmt.Errorf("a storm: %d writes to the history, %d expected at most", n, histories)
+	}
 	if n := len(w.wrote.Since(wrote, harness.Sent.WritesStatus)); n > status {
 		return fmt.Errorf("a storm: %d writes of the status, %d expected at most", n, status)
 	}
@@ -251,8 +254,12 @@ func (w *walker) calm(objects, status int, do func() error) error {
 	return nil
 }
 
-// writesOther reports whether a request is to write anything but a status.
-func writesOther(s harness.Sent) bool { return s.Writes() && !s.WritesStatus() }
+// histories is how often a step may write to the history: it changes the spec some times, and each time one revision is
+// added and one may be dropped.
+const histories = 10
+
+// writesOther reports whether a request is to write anything but a status and the history of specs.
+func writesOther(s harness.Sent) bool { return s.Writes() && !s.WritesStatus() && !s.WritesHistory() }
 
 // quiet expects the operator to write nothing while it looks on.
 func (w *walker) quiet() error {

@@ -54,7 +54,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 }
 
 func run(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, args []string) int {
-	root := New(streams, flags, time.Now)
+	root := New(streams, flags, time.Now) //nolint:contextcheck // a completion has the context of its command
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	switch {
@@ -88,7 +88,7 @@ func New(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlag
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
 		p.statusCommand(), p.whyCommand(), p.diffCommand(), p.renderCommand(), p.eventsCommand(), p.logsCommand(),
-		p.pauseCommand(true), p.pauseCommand(false), p.restartCommand(), p.mysqlCommand(), p.versionCommand(),
+		p.pauseCommand(true), p.pauseCommand(false), p.restartCommand(), p.mysqlCommand(), p.historyCommand(), p.rollbackCommand(), p.versionCommand(),
 	)
 	return root
 }
@@ -96,10 +96,10 @@ func New(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlag
 // style is how screens look on this output: coloured on a terminal, unless NO_COLOR is set.
 func (p *plugin) style() screen.Style {
 	style := screen.Style{Verbose: p.verbose}
-	if file, ok := p.Out.(*os.File); ok && term.IsTerminal(int(file.Fd())) { //nolint:gosec // a file descriptor is small
+	if file, ok := p.Out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		style.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		style.Width = 80
-		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 { //nolint:gosec // a file descriptor is small
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
 			style.Width = width
 		}
 	}
@@ -109,7 +109,7 @@ func (p *plugin) style() screen.Style {
 // terminal reports whether a stream is a terminal.
 func terminal(stream any) bool {
 	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // a file descriptor is small
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 func (p *plugin) print(text string) error {

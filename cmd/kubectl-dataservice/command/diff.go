@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -237,6 +236,7 @@ func (c *cluster) complete(ctx context.Context, there *diff.Cluster, planned *en
 	if !there.SecretsUnread {
 		wanted = append(wanted, planned.Secrets...)
 	}
+	wanted = append(wanted, planned.Records...)
 	for i := range planned.Parts {
 		wanted = append(wanted, planned.Parts[i].Objects...)
 	}
@@ -295,17 +295,17 @@ func (c *cluster) plan(ctx context.Context, ds *dsv1.DataService, there *diff.Cl
 	return kind.Plan(ds, kinds.Inputs{
 		Lookup: lookup,
 		LookupLive: func(kind, name string) (*unstructured.Unstructured, error) {
-			live, err := c.dynamic.Resource(resourceOf(corev1.SchemeGroupVersion.WithKind(kind))).Namespace(c.namespace).Get(ctx, name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil, nil
+			for _, gvk := range object.Kinds {
+				if gvk.Kind == kind {
+					live, err := c.dynamic.Resource(resourceOf(gvk)).Namespace(c.namespace).Get(ctx, name, metav1.GetOptions{})
+					if apierrors.IsNotFound(err) {
+						return nil, nil
+					}
+					return live, err
+				}
 			}
-			if err != nil {
-				return nil, fmt.Errorf("read %s %s: %w", kind, name, err)
-			}
-			return live, nil
+			return nil, fmt.Errorf("there is no kind %s", kind)
 		},
-		Pods: func(part string) ([]*corev1.Pod, error) {
-			return c.pods(ctx, labels.SelectorFromSet(plan.OwnerOf(ds).Labels(part)).String())
-		},
+		Pods: func(part string) ([]*corev1.Pod, error) { return c.pods(ctx, selector(ds.Name, part)) },
 	})
 }

@@ -104,7 +104,7 @@ func (l *logView) container(ctx context.Context, c *cluster, pod, name string, p
 			}
 		}
 		if err != nil {
-			return nil //nolint:nilerr // the end of the log, or of the wish to read it
+			return nil // the end of the log, or of the wish to read it
 		}
 	}
 }

@@ -111,8 +111,8 @@ func (s *statusView) text(items []dsv1.DataService) (string, error) {
 	return s.style().Fleet(items, s.all, s.now()), nil
 }
 
-// clear puts the cursor to the upper left corner of an empty terminal.
-const clear = "\x1b[H\x1b[2J"
+// erase puts the cursor to the upper left corner of an empty terminal.
+const erase = "\x1b[H\x1b[2J"
 
 // follow prints the status whenever it changes, until the context ends: a terminal is drawn anew, elsewhere a line is
 // added for each DataService that changed.
@@ -200,13 +200,13 @@ func (s *statusView) show(known map[string]dsv1.DataService, lines map[string]st
 			items = append(items, known[key])
 		}
 		if s.name != "" && len(items) == 0 {
-			return s.print(clear + s.name + " is gone\n")
+			return s.print(erase + s.name + " is gone\n")
 		}
 		text, err := s.text(items)
 		if err != nil {
 			return err
 		}
-		return s.print(clear + text)
+		return s.print(erase + text)
 	}
 	for key := range lines {
 		if _, there := known[key]; !there {

@@ -86,6 +86,9 @@ func Compute(owner object.Owner, plan *engine.Plan, cluster Cluster, judge *appl
 			look(secret.GetLabels()[object.LabelComponent], secret)
 		}
 	}
+	for _, record := range plan.Records {
+		look(record.GetLabels()[object.LabelComponent], record)
+	}
 	parts := map[string]*engine.Part{}
 	for i := range plan.Parts {
 		part := &plan.Parts[i]

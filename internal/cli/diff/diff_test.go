@@ -39,8 +39,8 @@ func planOf(t *testing.T, spec string) (*dsv1.DataService, *engine.Plan) {
 	renderer, err := render.New("v1.36.0")
 	assert.NilError(t, err)
 	kind := dataservice.New(plan.NewPlanner(renderer, nil), credentials.NewPreview(), nil)
-	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
-	planned, err := kind.Plan(ds, kinds.Inputs{Lookup: none, LookupLive: none, Pods: func(string) ([]*corev1.Pod, error) { return nil, nil }})
+	nothing := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
+	planned, err := kind.Plan(ds, kinds.Inputs{Lookup: nothing, LookupLive: nothing, Pods: func(string) ([]*corev1.Pod, error) { return nil, nil }})
 	assert.NilError(t, err)
 	return ds, planned
 }
@@ -100,7 +100,7 @@ func find(kind, name string, change func(*unstructured.Unstructured)) func(*Clus
 
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	to := func(old, other string) string { return strings.Replace(base, old, other, 1) }
+	to := func(from, to string) string { return strings.Replace(base, from, to, 1) }
 	for name, test := range map[string]struct {
 		after  string
 		change func(*Cluster)

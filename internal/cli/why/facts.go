@@ -202,7 +202,7 @@ func (f *Facts) concerns(kind, name string) bool {
 // changedBy returns who wrote a field of the spec last, and when; nothing when that is not known.
 func changedBy(ds *dsv1.DataService, field string) (who string, when *metav1.Time) {
 	for _, entry := range ds.ManagedFields {
-		if entry.Subresource != "" || entry.FieldsV1 == nil || !strings.Contains(string(entry.FieldsV1.GetRawBytes()), `"f:`+field+`"`) {
+		if entry.Subresource != "" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+field+`"`) {
 			continue
 		}
 		if entry.Time != nil && (when == nil || when.Before(entry.Time)) {

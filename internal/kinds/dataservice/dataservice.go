@@ -156,7 +156,7 @@ func (*Kind) Decide(_ *dsv1.DataService, seen engine.Seen, _ kinds.Nothing) kind
 
 // Status writes what was seen into the status of a DataService.
 func (k *Kind) Status(ds *dsv1.DataService, seen kinds.Seen[kinds.Nothing], now metav1.Time) {
-	observation := status.Observation{Generation: seen.Generation, Paused: seen.Paused, Deleting: seen.Deleting, Components: seen.Parts}
+	observation := status.Observation{Generation: seen.Generation, Paused: seen.Paused, Deleting: seen.Deleting, Components: seen.Parts, Kept: seen.Kept}
 	if f := seen.Failure; f != nil {
 		observation.Failure = &status.Failure{Reason: f.Reason, Message: f.Message, Stalled: f.Stalled}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -32,6 +33,7 @@ type Observation struct {
 	Generation int64
 	Paused     bool
 	Deleting   bool
+	Kept       bool // the spec of this generation was added to the history
 	Failure    *Failure
 	Components []Component // in the order of the graph; empty when there is no plan
 }
@@ -47,7 +49,27 @@ func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv
 	next.Phase = phase(prev.Phase, seen, next.Components)
 	next.Message = message(seen, next)
 	next.Conditions = conditions(prev.Conditions, seen, next, now)
+	next.History = history(prev, seen, meta.IsStatusConditionTrue(next.Conditions, dsv1.ConditionReady))
 	return next
+}
+
+// history is what the history has after an observation. It begins with the first change that an operator sees which
+// keeps a history: for DataServices that are at rest nothing is written.
+func history(prev dsv1.DataServiceStatus, seen Observation, ready bool) *dsv1.History {
+	if prev.History == nil && prev.ObservedGeneration == seen.Generation {
+		return nil
+	}
+	next := dsv1.History{}
+	if prev.History != nil {
+		next = *prev.History
+	}
+	if seen.Kept {
+		next.Generation = seen.Generation
+	}
+	if ready && !seen.Paused {
+		next.ReadyGeneration = seen.Generation
+	}
+	return &next
 }
 
 func components(prev []dsv1.ComponentStatus, seen []Component, now metav1.Time) []dsv1.ComponentStatus {

@@ -260,3 +260,36 @@ func TestArrows(t *testing.T) {
 	assert.Equal(t, Arrows(all), "pending->[creating]->running->[updating]->[scaling]->[degraded]->failed")
 	assert.Equal(t, Arrows(nil), "")
 }
+
+// The history says which specs were kept and seen ready. Of a DataService that an older operator left at rest, nothing is
+// said before its next change, so that an upgrade writes no status.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	well, ill := []Component{seenOf("auth", up)}, []Component{seenOf("auth", starting)}
+	old := &dsv1.History{Generation: 3, ReadyGeneration: 2}
+	for name, test := range map[string]struct {
+		was      *dsv1.History
+		observed int64 // before
+		seen     Observation
+		want     *dsv1.History
+	}{
+		"new":                            {nil, 0, Observation{Generation: 1, Kept: true, Components: ill}, &dsv1.History{Generation: 1}},
+		"new, refused at first":          {nil, 0, Observation{Generation: 1, Components: ill}, &dsv1.History{}},
+		"new, accepted in the end":       {&dsv1.History{}, 1, Observation{Generation: 1, Kept: true, Components: ill}, &dsv1.History{Generation: 1}},
+		"ready":                          {&dsv1.History{Generation: 1}, 1, Observation{Generation: 1, Components: well}, &dsv1.History{Generation: 1, ReadyGeneration: 1}},
+		"changed":                        {old, 3, Observation{Generation: 4, Kept: true, Components: ill}, &dsv1.History{Generation: 4, ReadyGeneration: 2}},
+		"changed, and ready at once":     {old, 3, Observation{Generation: 4, Kept: true, Components: well}, &dsv1.History{Generation: 4, ReadyGeneration: 4}},
+		"changed, and refused":           {old, 3, Observation{Generation: 4, Failure: &Failure{Reason: "InvalidSpec"}}, old},
+		"paused":                         {old, 3, Observation{Generation: 4, Paused: true, Components: well}, old},
+		"of an older operator, at rest":  {nil, 3, Observation{Generation: 3, Components: well}, nil},
+		"of an older operator, changed":  {nil, 3, Observation{Generation: 4, Kept: true, Components: ill}, &dsv1.History{Generation: 4}},
+		"of an older operator, degraded": {nil, 3, Observation{Generation: 3, Components: ill}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prev := dsv1.DataServiceStatus{ObservedGeneration: test.observed, History: test.was}
+			assert.DeepEqual(t, Compute(prev, test.seen, metav1.Now()).History, test.want)
+		})
+	}
+	assert.DeepEqual(t, old, &dsv1.History{Generation: 3, ReadyGeneration: 2})
+}

@@ -1,0 +1,192 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/cli/gitops"
+	"d3os.com/d3os-operator/internal/cli/past"
+	"d3os.com/d3os-operator/internal/history"
+)
+
+func (p *plugin) historyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "history NAME",
+		Short: "List the specs that a DataService had",
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.checkOutput(); err != nil {
+				return err
+			}
+			c, err := p.cluster()
+			if err != nil {
+				return err
+			}
+			ds, entries, err := c.history(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			text := past.Print(entries, p.now())
+			if len(entries) == 0 {
+				text = ds.Name + " has no history yet: it begins with the first change under an operator of version 0.3.0 or newer\n"
+			}
+			if p.output == "json" {
+				if text, err = toJSON(entries); err != nil {
+					return err
+				}
+			}
+			return p.print(text)
+		},
+	}
+	p.outputFlag(cmd)
+	return cmd
+}
+
+func (c *cluster) history(ctx context.Context, name string) (*dsv1.DataService, []past.Entry, error) {
+	ds, err := c.get(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := c.client.AppsV1().ControllerRevisions(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: history.Label + "=" + string(ds.UID)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the history of %s: %w", name, err)
+	}
+	var revisions []*history.Revision
+	for i := range list.Items {
+		revision, err := history.Read(&list.Items[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		revisions = append(revisions, revision)
+	}
+	return ds, past.Entries(ds, revisions), nil
+}
+
+// rollback is what the flags of the command say.
+type rollback struct {
+	to             int64
+	yes, dryRun    bool
+	evenIfManaged  bool
+	allowDowngrade bool
+}
+
+func (p *plugin) rollbackCommand() *cobra.Command {
+	r := rollback{}
+	cmd := &cobra.Command{
+		Use:   "rollback NAME [--to REVISION]",
+		Short: "Go back to a spec that a DataService had",
+		Long: "Go back to a spec that a DataService had; without --to, to the last one that was ready. What the operator would do is shown first,\n" +
+			"and asked for. Then the spec is written, and the operator rolls it out like any other change. The number of pods, autoscaling,\n" +
+			"pausing, the order of rollouts, the size and class of storage, and passwords stay as they are now.\n\n" +
+			"Where Flux or Argo CD manage the DataService, nothing is written: the change to commit is printed, and how to suspend the tool.",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := p.cluster()
+			if err != nil {
+				return err
+			}
+			return p.rollback(cmd.Context(), c, args[0], r)
+		},
+	}
+	cmd.Flags().Int64Var(&r.to, "to", 0, "the revision, as history lists it")
+	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would be done, and do nothing")
+	cmd.Flags().BoolVar(&r.evenIfManaged, "even-if-managed", false, "write the spec although a tool manages the DataService and will take that back")
+	cmd.Flags().BoolVar(&r.allowDowngrade, "allow-database-downgrade", false, "run an older version of MySQL over the data of a newer one")
+	return cmd
+}
+
+func (p *plugin) rollback(ctx context.Context, c *cluster, name string, r rollback) error {
+	ds, entries, err := c.history(ctx, name)
+	if err != nil {
+		return err
+	}
+	entry, err := past.Pick(ds, entries, r.to)
+	if err != nil {
+		return err
+	}
+	spec, kept, err := past.Spec(ds, entry)
+	if err != nil {
+		return err
+	}
+	if from, to := past.Downgrade(ds, spec); from != "" && !r.allowDowngrade {
+		return fmt.Errorf("revision %d has MySQL %s, and the data was written by %s, which an older one may not open: choose another revision, or --allow-database-downgrade",
+			entry.Number, to, from)
+	}
+	if err := p.foreseeRollback(ctx, c, ds, entry, spec, kept); err != nil {
+		return err
+	}
+	tool := gitops.Find(ds)
+	switch {
+	case tool != nil && !r.evenIfManaged:
+		return p.toCommit(ds, spec, tool)
+	case r.dryRun:
+		return nil
+	case !r.yes:
+		if err := p.ask(fmt.Sprintf("Go back to revision %d?", entry.Number)); err != nil {
+			return err
+		}
+	}
+	patch := []operation{{Op: "test", Path: "/metadata/resourceVersion", Value: ds.ResourceVersion}, {Op: "replace", Path: "/spec", Value: spec}}
+	if err := c.patch(ctx, ds, types.JSONPatchType, patch); err != nil {
+		return err
+	}
+	return p.print(fmt.Sprintf("%s goes back to revision %d; 'kubectl dataservice status %s -w' shows the progress.\n"+
+		"Your file still has the later spec: change it too, or the next apply brings that back.\n", name, entry.Number, name) + p.managed(ds))
+}
+
+// foreseeRollback prints what the operator would do.
+func (p *plugin) foreseeRollback(ctx context.Context, c *cluster, ds *dsv1.DataService, entry *past.Entry, spec map[string]any, kept []string) error {
+	wanted := ds.DeepCopy()
+	wanted.Spec = dsv1.DataServiceSpec{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &wanted.Spec); err != nil {
+		return fmt.Errorf("read revision %d: %w", entry.Number, err)
+	}
+	d, err := c.compute(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("revision %d (%s)\n%s", entry.Number, entry.State, d.Summary(p.style()))
+	if len(kept) > 0 {
+		text += "stays as it is now: " + strings.Join(kept, ", ") + "\n"
+	}
+	return p.print(text)
+}
+
+// toCommit prints what is to be committed where a tool carries out a repository.
+func (p *plugin) toCommit(ds *dsv1.DataService, spec map[string]any, tool *gitops.Tool) error {
+	data, err := yaml.Marshal(map[string]any{
+		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind,
+		"metadata": map[string]any{"name": ds.Name, "namespace": ds.Namespace}, "spec": spec,
+	})
+	if err != nil {
+		return err
+	}
+	return p.print(fmt.Sprintf("%s manages this DataService, so nothing was written. Commit this to its source (the passwords in it are those of the cluster):\n\n%s\n"+
+		"In an emergency, suspend the tool (%s) and run this again with --even-if-managed.\n", tool.Name, data, tool.Suspend))
+}
+
+// ask returns an error unless the user says yes.
+func (p *plugin) ask(question string) error {
+	if err := p.print(question + " [y/N] "); err != nil {
+		return err
+	}
+	answer, _ := bufio.NewReader(p.In).ReadString('\n') // no answer is no
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was changed (--yes answers beforehand)")
+	}
+	return nil
+}

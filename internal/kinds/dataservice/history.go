@@ -1,0 +1,31 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataservice
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/history"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+)
+
+var _ kinds.Historian[*dsv1.DataService] = &Kind{}
+
+// Revision returns the spec of a DataService as it is to be kept. A DataService that an operator without a history
+// left at rest gets its first revision with its next change: an upgrade of the operator writes nothing.
+func (*Kind) Revision(ds *dsv1.DataService) (*appsv1.ControllerRevision, int64, error) {
+	h := ds.Status.History
+	switch {
+	case h == nil && ds.Status.ObservedGeneration == ds.Generation:
+		return nil, 0, nil
+	case h == nil:
+		h = &dsv1.History{}
+	case h.Generation == ds.Generation:
+		return nil, 0, nil
+	}
+	revision, err := history.New(plan.OwnerOf(ds), ds.Generation, h.ReadyGeneration, &ds.Spec)
+	return revision, h.ReadyGeneration, err
+}
