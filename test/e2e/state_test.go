@@ -8,6 +8,7 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -48,7 +49,7 @@ func unchanged(t *testing.T, before snapshot.State, except ...string) {
 	eventually(t, "all is as it was", time.Minute, func(ctx context.Context) error {
 		now, err := snapshot.Take(ctx, api, platformNamespace)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w; before that:\n%s", err, diff)
 		}
 		without(now.Objects)
 		if diff = cmp.Diff(before, now); diff != "" {
