@@ -49,7 +49,7 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 		live[i] = result.Object
 		settled = settled && result.Object != nil && result.Action != apply.Waiting
 	}
-	seen.Applied = !(isNew && held) && failure == nil
+	seen.Applied = (!isNew || !held) && failure == nil
 	if err := p.judge(ctx, part, live, &seen); err != nil && failure == nil {
 		failure = err
 	}
@@ -144,7 +144,7 @@ func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold
 // of the new revision. While the part's data is in doubt, no volume is made and nothing that would write to one.
 func (part *Part) mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
 	if live == nil {
-		return running && !(part.isDoubted() && (isClaim(planned) || hasPods(planned)))
+		return running && (!part.isDoubted() || !isClaim(planned) && !hasPods(planned))
 	}
 	return object.Digest(live) == object.Digest(planned)
 }
