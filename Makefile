@@ -251,7 +251,7 @@ deploy: cluster-up build-installer ## Install the CRD and run the operator (IMG)
 .PHONY: build-installer
 build-installer: $(KUSTOMIZE) ## Write dist/install.yaml: the CRD and the operator (IMG), for kubectl apply.
 	@mkdir -p dist
-	@$(KUSTOMIZE) build config/default | sed 's|controller:latest|$(IMG)|' >dist/install.yaml
+	@$(KUSTOMIZE) build config/default | sed 's|image: controller:latest|image: $(IMG)|' >dist/install.yaml
 	@echo 'dist/install.yaml'
 
 .PHONY: undeploy

@@ -20,13 +20,8 @@ import (
 
 type object = map[string]any
 
-// operator stands for the operator's own image, which has the agent, in config/manager/manager.yaml as well. What installs
-// the operator puts the image there.
-const operator = "controller:latest"
-
 func main() {
 	images := values.DefaultImages()
-	images[values.AgentImage] = operator
 	maps.Copy(images, rediscluster.DefaultImages())
 	var env []object
 	for _, key := range slices.Sorted(maps.Keys(images)) {

@@ -146,8 +146,7 @@ func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold
 // of the new revision. While the part's data is in doubt, no volume is made and nothing that would write to one.
 func (part *Part) mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
 	if live == nil {
-		usesVolume := isClaim(planned) || hasPods(planned)
-		return running && (!part.isDoubted() || !usesVolume)
+		return running && (!part.isDoubted() || !isClaim(planned) && !hasPods(planned))
 	}
 	return object.Digest(live) == object.Digest(planned)
 }

@@ -8,6 +8,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -189,6 +190,9 @@ func Run(ctx context.Context, o Options) error {
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find the cluster: %w", err)
+	}
+	if o.Images, err = withAgent(ctx, cfg, o.Images, os.Getenv); err != nil {
+		return err
 	}
 	mgr, err := New(ctx, cfg, o)
 	if err != nil {

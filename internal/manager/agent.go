@@ -1,0 +1,56 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+)
+
+// container is the name of the operator's container in config/manager.
+const container = "manager"
+
+// withAgent returns the images with that of the agent: the given one, else the operator's own, which its pod has. Outside of
+// a pod there is none. It is an error when the pod cannot be read: the databases' guards would be taken away.
+func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, env func(string) string) (map[string]string, error) {
+	if images[values.AgentImage] != "" {
+		return images, nil
+	}
+	namespace, name := env("POD_NAMESPACE"), env("POD_NAME")
+	if namespace == "" || name == "" {
+		ctrl.Log.Info("RELATED_IMAGE_AGENT and POD_NAME are not set: databases start without a guard of their data")
+		return images, nil
+	}
+	api, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	// A list, because the operator may list pods and not get one.
+	pods, err := api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+	if err != nil {
+		return nil, fmt.Errorf("read the operator's own pod %s/%s: %w", namespace, name, err)
+	}
+	for _, pod := range pods.Items {
+		for _, c := range pod.Spec.Containers {
+			if c.Name == container {
+				images = maps.Clone(images)
+				if images == nil {
+					images = map[string]string{}
+				}
+				images[values.AgentImage] = c.Image
+				return images, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("find the operator's own image: pod %s/%s with a container %s is not there", namespace, name, container)
+}
