@@ -19,10 +19,10 @@ import (
 // The bounds of single events, beside one write for each object that is new. Each spec is one write more, to the history.
 const (
 	historyWrites = 1
-	createReads  = 8
-	createStatus = 15
-	imageStatus  = 3
-	deleteStatus = 1
+	createReads   = 8
+	createStatus  = 15
+	imageStatus   = 3
+	deleteStatus  = 1
 )
 
 // resyncOften is the period in which the operator looks at one DataService again; with its

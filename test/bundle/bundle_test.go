@@ -161,7 +161,7 @@ func TestRelatedImages(t *testing.T) {
 	}
 	options, err := manager.ParseOptions(nil)
 	assert.NilError(t, err)
-	assert.DeepEqual(t, options.Images, values.DefaultImages())
+	assert.DeepEqual(t, options.Images, want)
 }
 
 // OLM grants what is in permissions where the operator is installed for: nothing there may be of the
