@@ -47,7 +47,8 @@ func (p *pass) lacksSomething(ctx context.Context) (bool, error) {
 		applied = append(applied, p.plan.Secrets...)
 	}
 	for _, o := range applied {
-		if owned[object.IDOf(o)] || object.OutlivesOwner(o) {
+		// A disruption budget comes and goes with the number of pods, of which the revision says nothing.
+		if owned[object.IDOf(o)] || object.OutlivesOwner(o) || o.GetKind() == "PodDisruptionBudget" {
 			continue
 		}
 		live, err := p.applier.Get(ctx, o) // which sees what was written a moment ago
