@@ -100,8 +100,12 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 		if len(writes) != len(harness.Objects(writes)) {
 			t.Errorf("%s: %d writes for %d objects: %v", c.what, len(writes), len(harness.Objects(writes)), writes)
 		}
-		if reads := op.Since(mark, harness.Sent.Reads); len(reads) > 0 {
+		// A history that is full is looked at once for each spec, so that its oldest can go.
+		if reads := op.Since(mark, func(r harness.Sent) bool { return r.Reads() && !r.ReadsHistory() }); len(reads) > 0 {
 			t.Errorf("%s: %v", c.what, reads)
+		}
+		if reads := op.Since(mark, func(r harness.Sent) bool { return r.ReadsHistory() }); len(reads) > 1 {
+			t.Errorf("%s: the history is read %d times", c.what, len(reads))
 		}
 		if statuses := op.Since(mark, harness.Sent.WritesStatus); len(statuses) > 3+2*len(c.reaches) {
 			t.Errorf("%s: %d status writes", c.what, len(statuses))

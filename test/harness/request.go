@@ -47,6 +47,9 @@ const histories = "controllerrevisions"
 // WritesHistory reports whether it is to add a spec to a history, or to drop one.
 func (r Request) WritesHistory() bool { return r.Writes() && r.Resource == histories }
 
+// ReadsHistory reports whether it asks which specs a full history has, so that the oldest can go.
+func (r Request) ReadsHistory() bool { return r.Verb == "list" && r.Resource == histories }
+
 // Parse reads the API server's paths: /api/v1/namespaces/ns/configmaps/name and
 // /apis/group/version/..., with a subresource at the end at times.
 func Parse(method string, u *url.URL, contentType string) Request {
