@@ -83,6 +83,7 @@ push_image orders docker.io/nginxinc/nginx-unprivileged:1.29
 push_image orders registry.example.com/orders/api:v3
 push_image orders registry.example.com/orders/web:v3
 push_image redis docker.io/library/redis:8.2
+push_image redis docker.io/library/redis:7.0.15
 push_image debian docker.io/library/busybox:1.37
 for name; do
 	push_image "${name%%=*}" "${name#*=}"

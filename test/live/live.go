@@ -8,6 +8,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/object"
@@ -121,7 +123,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 	}
 	planned := fields.ByID(all)
 	for id, obj := range objects {
-		if planned[id] == nil && !Stays(obj) {
+		if planned[id] == nil && !Stays(obj) && !IsRecord(id) {
 			return fmt.Errorf("%s is there, but not planned", id)
 		}
 	}
@@ -228,4 +230,10 @@ func content(obj *unstructured.Unstructured) string {
 		}
 	}
 	return fields.Text(obj)
+}
+
+// IsRecord reports whether an object is the record of a database's data. It is in no plan that is made without a cluster,
+// and stays or goes as the data does; test/guard has its tests.
+func IsRecord(id string) bool {
+	return strings.HasPrefix(id, "ConfigMap/") && strings.HasSuffix(id, guard.RecordName(""))
 }

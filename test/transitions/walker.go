@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/fields"
 	"d3os.com/d3os-operator/test/harness"
@@ -198,7 +196,7 @@ func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstruct
 		return err
 	}
 	concerned := slices.Concat(d.Added, d.Changed, d.Removed)
-	if err := w.was.Same(objects, func(id string) bool { return !slices.Contains(concerned, id) && !isRecord(id) }); err != nil {
+	if err := w.was.Same(objects, func(id string) bool { return !slices.Contains(concerned, id) && !live.IsRecord(id) }); err != nil {
 		return fmt.Errorf("what nobody changed: %w", err)
 	}
 	for _, id := range d.Changed {
@@ -210,12 +208,6 @@ func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstruct
 		return !slices.Contains(d.Added, fields.ID(obj)) && !slices.Contains(d.Changed, fields.ID(obj))
 	})
 	return w.space.Holds(ctx, planned, asked, objects)
-}
-
-// isRecord reports whether an object is the record of a database's data. It is in no plan that is made without a cluster,
-// and stays or goes as the data does; test/guard has its tests.
-func isRecord(id string) bool {
-	return strings.HasPrefix(id, "ConfigMap/") && strings.HasSuffix(id, guard.RecordName(""))
 }
 
 // recovered puts the spec back and waits until all is as at the start.
