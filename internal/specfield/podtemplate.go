@@ -1,0 +1,97 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package specfield
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// OverlayPods merges a podTemplate of a spec, which stands at path, into a rendered pod template by Kubernetes' strategic
+// merge, and returns the result. A mistake in it is an *Error, and so is a change of a label that pods are found by: those
+// named app.kubernetes.io/…, of which the selectors of the charts' workloads consist, and others that begin with own.
+func OverlayPods(path string, template map[string]any, podTemplate []byte, own ...string) (map[string]any, error) {
+	var patch map[string]any
+	if err := json.Unmarshal(podTemplate, &patch); err != nil {
+		return nil, Mistake(path, "%v", err)
+	}
+	if err := Decode(path, withoutDirectives(patch), &corev1.PodTemplateSpec{}); err != nil {
+		return nil, err
+	}
+	rendered, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
+	merged, err := strategicpatch.StrategicMergeMapPatch(template, patch, corev1.PodTemplateSpec{})
+	if err != nil {
+		return nil, Mistake(path, "%v", err)
+	}
+	result := &corev1.PodTemplateSpec{}
+	if err := Decode(path, merged, result); err != nil {
+		return nil, err
+	}
+	own = append(own, "app.kubernetes.io/")
+	for name, value := range rendered {
+		begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		if slices.ContainsFunc(own, begins) && result.Labels[name] != value {
+			return nil, Mistake(path+".metadata.labels", "label %s is the operator's own and may not be changed: remove it from the podTemplate", name)
+		}
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(result)
+}
+
+// OverlayStatefulSets does the same with the pods of all StatefulSets among some objects, and names their service account
+// as the API server does.
+func OverlayStatefulSets(path string, objects []*unstructured.Unstructured, podTemplate []byte, own ...string) error {
+	for _, o := range objects {
+		if o.GetKind() != "StatefulSet" {
+			continue
+		}
+		pods, _, err := unstructured.NestedMap(o.Object, "spec", "template")
+		if err != nil {
+			return fmt.Errorf("read the pods of StatefulSet %s: %w", o.GetName(), err)
+		}
+		if pods, err = OverlayPods(path, pods, podTemplate, own...); err != nil {
+			return err
+		}
+		// The API server completes one name of the account by the other; an old one would come back.
+		if account, found, _ := unstructured.NestedString(pods, "spec", "serviceAccountName"); found {
+			if err := unstructured.SetNestedField(pods, account, "spec", "serviceAccount"); err != nil {
+				return fmt.Errorf("set the service account of StatefulSet %s: %w", o.GetName(), err)
+			}
+		}
+		if err := unstructured.SetNestedMap(o.Object, pods, "spec", "template"); err != nil {
+			return fmt.Errorf("set the pods of StatefulSet %s: %w", o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// withoutDirectives returns a copy without the directives of a strategic merge, such as $patch: delete.
+func withoutDirectives(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		v = maps.Clone(v)
+		for key := range v {
+			if strings.HasPrefix(key, "$") {
+				delete(v, key)
+				continue
+			}
+			v[key] = withoutDirectives(v[key])
+		}
+		return v
+	case []any:
+		items := make([]any, len(v))
+		for i := range v {
+			items[i] = withoutDirectives(v[i])
+		}
+		return items
+	}
+	return value
+}

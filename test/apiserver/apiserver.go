@@ -1,0 +1,69 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiserver runs the tests of a package beside a real API server.
+package apiserver
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// Main starts an API server that has the CRDs in these files, runs the tests after prepare, and ends the process with
+// their code. What prepare returns, unless nil, is called at the end.
+func Main(m *testing.M, crds []string, prepare func(*rest.Config) (stop func(), err error)) {
+	code, err := run(m, crds, prepare)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, crds []string, prepare func(*rest.Config) (func(), error)) (code int, err error) {
+	environment := &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true}
+	// Also after a start that failed, which it does with a CRD that the API server refuses.
+	defer func() {
+		if stopErr := environment.Stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	cfg, err := environment.Start()
+	if err != nil {
+		return 0, fmt.Errorf("start the API server (KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd): %w", err)
+	}
+	cfg.QPS, cfg.Burst = -1, -1
+	stop, err := prepare(cfg)
+	if err != nil {
+		return 0, err
+	}
+	if stop != nil {
+		defer stop()
+	}
+	return m.Run(), nil
+}
+
+// StrictInto returns a prepare that sets a client, which knows the types that add adds, and refuses unknown fields.
+func StrictInto(into *client.Client, add ...func(*runtime.Scheme) error) func(*rest.Config) (func(), error) {
+	return func(cfg *rest.Config) (func(), error) {
+		known := runtime.NewScheme()
+		for _, add := range add {
+			if err := add(known); err != nil {
+				return nil, err
+			}
+		}
+		plain, err := client.New(cfg, client.Options{Scheme: known})
+		if err != nil {
+			return nil, err
+		}
+		*into = client.WithFieldValidation(plain, metav1.FieldValidationStrict)
+		return nil, nil
+	}
+}
