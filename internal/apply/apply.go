@@ -97,7 +97,7 @@ func New(c client.Client, live client.Reader, types *Types, version string) *App
 }
 
 // Get returns the live object that a planned one stands for, from the cache, or nil.
-// Nobody may change what it returns.
+// Nobody may change what it returns. The error is a *NotServedError when the API server does not serve its kind.
 func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return get(ctx, a.client, planned)
 }
@@ -113,17 +113,23 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
+	if isNotServed(err) {
+		return nil, &NotServedError{Kind: planned.GroupVersionKind()}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", describe(planned), err)
 	}
 	return obj, nil
 }
 
-// Apply makes the cluster hold a planned object in the place of a live one, which may be nil. The
-// error is a *ConflictError when there is somebody else's, a *NotAdoptedError when it is the owner's
-// and another operator made it, a *NewerError when a newer version of this one wrote it, a
-// *ContestedError when somebody else keeps changing or deleting it, and wraps the API server's
-// otherwise; an *UnseenError when there is a Secret though none was given.
+// Apply makes the cluster hold a planned object in the place of a live one, which may be nil. Errors:
+//
+//   - *ConflictError: the object belongs to somebody else. Leave it alone and name it.
+//   - *NotAdoptedError: it is the owner's, but another operator made it. Leave it alone and name it.
+//   - *NewerError: a newer version of this operator wrote it. Write nothing of the owner.
+//   - *ContestedError: somebody keeps changing or deleting it. Try again after RetryAfter.
+//   - *UnseenError: there is a Secret though live was nil. Plan again with its values.
+//   - any other wraps that of the API server.
 func (a *Applier) Apply(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if live == nil {
 		return a.create(ctx, owner, planned)
@@ -239,10 +245,10 @@ func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstr
 // errAddress is why a Service is replaced.
 var errAddress = errors.New("the address of a Service cannot be changed")
 
-// precious reports whether an object holds what the operator could not make anew: data, and
-// passwords, which it may have generated.
+// precious reports whether an object holds what the operator could not make anew: data, passwords, which it may have
+// generated, and a resource of its own, with which data may go.
 func precious(live *unstructured.Unstructured) bool {
-	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.OutlivesOwner(live)
+	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.IsResource(live) || object.OutlivesOwner(live)
 }
 
 // Delete removes exactly this object, not a later one of the same name.

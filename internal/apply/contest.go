@@ -5,6 +5,7 @@ package apply
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,9 +34,10 @@ type ContestedError struct {
 
 func (e *ContestedError) Error() string {
 	if e.Deleted {
-		return fmt.Sprintf("%s %s: somebody keeps deleting it; it is created again less often until that ends", e.Kind, e.Name)
+		return fmt.Sprintf("%s %s: somebody keeps deleting it, so it is created again less and less often: stop whoever deletes it (the audit log of the API server says who), or pause the resource", e.Kind, e.Name)
 	}
-	return fmt.Sprintf("%s %s: another writer keeps changing fields that the DataService declares; it is corrected less often until that ends", e.Kind, e.Name)
+	return fmt.Sprintf("%s %s: another writer keeps changing fields that the spec declares, so it is corrected less and less often: stop that writer (`kubectl get %s %s -o yaml --show-managed-fields` names it), take the field out of the spec, or pause the resource",
+		e.Kind, e.Name, strings.ToLower(e.Kind), e.Name)
 }
 
 // contests remembers how often each object had to be put back lately.

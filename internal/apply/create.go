@@ -87,8 +87,8 @@ func otherValues(planned, live *unstructured.Unstructured) bool {
 	return false
 }
 
-// post creates an object without server-side apply, and then makes the field manager what an apply
-// makes it. An annotation marks the object in between, so that whoever comes next finishes.
+// post creates an object without server-side apply, and then rewrites metadata.managedFields as a server-side apply would.
+// An annotation marks the object in between: if the operator dies there, the next one sees the annotation and does the second step.
 func (a *Applier) post(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
 	a.stampVersion(obj)

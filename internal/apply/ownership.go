@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,11 +71,14 @@ func (a *Applier) OwnerLives(ctx context.Context, owner object.Owner) (bool, err
 // *NewerError when a newer operator wrote some of it, or of what the owner would take up.
 func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	var owned, all []*unstructured.Unstructured
-	for _, gvk := range object.Kinds {
+	for _, gvk := range slices.Concat(object.Kinds, object.Resources) {
 		list := object.EmptyList(gvk)
 		// A list that lags is harmless here: deletions carry the UID.
 		err := a.client.List(ctx, list, client.InNamespace(owner.Namespace),
 			client.MatchingFields{object.IndexOwner: owner.Key()}, client.DisableReadYourWritesConsistency)
+		if isNotServed(err) && slices.Contains(object.Resources, gvk) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list %s of %s/%s: %w", gvk.Kind, owner.Namespace, owner.Name, err)
 		}

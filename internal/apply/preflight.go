@@ -5,6 +5,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,10 @@ func newPreflights() *preflights { return &preflights{passed: lru.New(4096)} }
 // there already. The error wraps the API server's; what it cannot judge now is no error.
 func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := a.Get(ctx, planned)
+	var notServed *NotServedError
+	if errors.As(err, &notServed) {
+		return nil
+	}
 	if err != nil || live != nil && object.Digest(live) == object.Digest(planned) {
 		return err
 	}

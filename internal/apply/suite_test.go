@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"d3os.com/d3os-operator/config/crd"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/apiserver"
 )
 
 // kubeVersion is what charts are rendered for.
@@ -50,35 +51,12 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := runWithAPIServer(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func runWithAPIServer(m *testing.M) (code int, err error) {
-	environment := &envtest.Environment{}
-	cfg, err := environment.Start()
-	if err != nil {
-		return 0, fmt.Errorf("start the API server (KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd): %w", err)
-	}
-	defer func() {
-		if stopErr := environment.Stop(); err == nil {
-			err = stopErr
+	apiserver.Main(m, []string{"../../config/crd/bases"}, func(cfg *rest.Config) (stop func(), err error) {
+		if user, err = client.New(cfg, client.Options{}); err != nil {
+			return nil, err
 		}
-	}()
-	cfg.QPS, cfg.Burst = -1, -1
-	if user, err = client.New(cfg, client.Options{}); err != nil {
-		return 0, err
-	}
-	stop, err := startOperatorClient(cfg)
-	if err != nil {
-		return 0, err
-	}
-	defer stop()
-	return m.Run(), nil
+		return startOperatorClient(cfg)
+	})
 }
 
 // startOperatorClient sets up the operator's client and cache as its manager does.
@@ -87,7 +65,8 @@ func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 	recorded.Wrap(func(next http.RoundTripper) http.RoundTripper { return roundTripper{traffic, next} })
 	managed := labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
 	byObject := map[client.Object]cache.ByObject{}
-	for _, gvk := range object.Kinds {
+	kinds := slices.Concat(object.Kinds, object.Resources)
+	for _, gvk := range kinds {
 		byObject[object.Empty(gvk)] = cache.ByObject{Label: managed, UnsafeDisableDeepCopy: ptr.To(true)}
 	}
 	c, err := cluster.New(recorded, func(o *cluster.Options) {
@@ -98,7 +77,7 @@ func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	for _, gvk := range object.Kinds {
+	for _, gvk := range kinds {
 		err := c.GetFieldIndexer().IndexField(ctx, object.Empty(gvk), object.IndexOwner, func(obj client.Object) []string {
 			return []string{object.OwnerKey(obj)}
 		})

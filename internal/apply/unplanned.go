@@ -11,18 +11,24 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // Server-side apply leaves entries that others added to a map or list. Most of them are
 // welcome: labels, annotations, a sidecar that a webhook injects. Some change what runs though
 // nobody declared it: another variable in a component's container, another file in its
 // configuration, another port of its Service, a paused rollout. Others stand in the way: of a
-// disruption budget's two limits only one may be set. Those are the plan's alone.
+// disruption budget's two limits only one may be set. The operator removes the entries that change what runs and those that
+// stand in the way (hasUnplanned).
 
 // hasUnplanned reports whether the live object has such entries, or has not been rid of them entirely.
 func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	if restoring(live) {
 		return true
+	}
+	if object.IsResource(planned) {
+		return unplannedFields(planned.Object["spec"], live.Object["spec"])
 	}
 	switch planned.GetKind() {
 	case "ConfigMap", "Secret":
@@ -76,8 +82,8 @@ func restoring(live *unstructured.Unstructured) bool {
 
 // restore writes the live object as planned in one update, the plan's own lists exactly so.
 // Unlike an apply, it takes out foreign entries, and also planned variables in another form. Where
-// planned fields change with it, a second write makes the field manager what an apply makes it: the
-// update made the manager a second owner, which would keep a later apply from removing a field.
+// planned fields change with it, a second write rewrites metadata.managedFields as a server-side apply would: the update made
+// the manager a second owner of its fields, and a later apply could not remove them.
 func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if !mayRestore(planned.GetKind()) { // its creation ended halfway
 		marked, err := get(ctx, a.live, live) // the cache keeps no field managers
@@ -110,8 +116,13 @@ func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstr
 
 // withPlannedLists returns a copy of the live object in which the plan's own lists are as planned.
 func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
+	resource := object.IsResource(planned)
 	object := live.DeepCopy()
 	planned = planned.DeepCopy()
+	if resource {
+		setField(object.Object, "spec", planned.Object["spec"])
+		return object
+	}
 	switch planned.GetKind() {
 	case "ConfigMap", "Secret":
 		setField(object.Object, "data", planned.Object["data"])
@@ -149,7 +160,7 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 	return object
 }
 
-// mayRestore reports whether objects of a kind have what is the plan's alone.
+// mayRestore reports whether objects of a kind have entries that hasUnplanned looks for.
 func mayRestore(kind string) bool {
 	switch kind {
 	case "PersistentVolumeClaim", "HorizontalPodAutoscaler", "Ingress", "NetworkPolicy":
@@ -201,6 +212,28 @@ func unplannedKeys(planned, live map[string]any, field string) bool {
 	for k := range has {
 		if _, ok := want[k]; !ok {
 			return true
+		}
+	}
+	return false
+}
+
+// unplannedFields reports whether a part of a resource has fields that the planned one has not. All of a resource of the
+// operator's own is planned: what the API server would fill in as well, but for what is false.
+func unplannedFields(planned, live any) bool {
+	switch has := live.(type) {
+	case map[string]any:
+		want, _ := planned.(map[string]any)
+		for name, value := range has {
+			if there, ok := want[name]; !ok && value != false || unplannedFields(there, value) {
+				return true
+			}
+		}
+	case []any:
+		want, _ := planned.([]any)
+		for i := range has {
+			if i >= len(want) || unplannedFields(want[i], has[i]) {
+				return true
+			}
 		}
 	}
 	return false

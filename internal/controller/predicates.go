@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // ownedChanged lets through what could need a write or change the status: every creation and
@@ -81,9 +82,13 @@ func declaredChanged(before, after *unstructured.Unstructured) bool {
 	return false
 }
 
-// stateOf leaves out the hint, whose text changes with every step of a rollout.
-func stateOf(object *unstructured.Unstructured) health.State {
-	state := health.Assess([]*unstructured.Unstructured{object}, nil)
+// stateOf leaves out the hint, whose text changes with every step of a rollout, but that of a resource of the operator's
+// own: it says what is being done.
+func stateOf(o *unstructured.Unstructured) health.State {
+	state := health.Assess([]*unstructured.Unstructured{o}, nil)
+	if object.IsResource(o) {
+		return state
+	}
 	if state.HintCulprit.Reason != health.ReasonPodsMissing {
 		state.Hint, state.HintCulprit = "", health.Culprit{}
 	}

@@ -22,9 +22,11 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/fleet"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
@@ -45,10 +47,13 @@ type Reconciler[T client.Object, W any] struct {
 	// retryRefused is how long a spec that an admission webhook or policy refused waits for its next
 	// try: the policy may change without an event.
 	retryRefused time.Duration
+	gate         *fleet.Gate // nil for no limit
 	// leaving holds the resources, by their names, whose namespace is being deleted. There is no
 	// way back from that, so nothing is tried for them any more.
 	leaving sync.Map // types.NamespacedName -> types.UID
 	parts   Parts
+
+	controller controller.Controller
 }
 
 // Parts are what reconcilers of all kinds share.
@@ -66,11 +71,18 @@ type Parts struct {
 	Live client.Client
 	// Version is that of the operator.
 	Version string
+	// MaxRollouts bounds how many resources of a kind the operator changes on its own account at once. 0 for no limit.
+	MaxRollouts int
 }
 
 // New returns a Reconciler of one kind.
 func New[T client.Object, W any](kind kinds.Kind[T, W], series *metrics.Series, parts Parts) *Reconciler[T, W] {
+	var gate *fleet.Gate
+	if parts.MaxRollouts > 0 {
+		gate = fleet.NewGate(parts.MaxRollouts)
+	}
 	return &Reconciler[T, W]{
+		gate: gate,
 		kind: kind, client: parts.Client, engine: parts.Engine, runner: day2.NewRunner(parts.Lease), failures: newFailures(), parts: parts,
 		reporter: newReporter(kind, parts.Client, parts.Recorder, series), retryRefused: cmp.Or(parts.RetryRefused, retryRefused),
 	}
@@ -124,6 +136,9 @@ func (r *Reconciler[T, W]) step(ctx context.Context, resource T, seen kinds.Seen
 	for i := range seen.Parts {
 		result = sooner(result, seen.Parts[i].LookAgain)
 	}
+	if seen.Pace != nil && !seen.Pace.Granted {
+		result = sooner(result, askAgain)
+	}
 	return sooner(result, seen.Decision.LookAgain), nil
 }
 
@@ -162,6 +177,9 @@ func (r *Reconciler[T, W]) failed(ctx context.Context, resource T, seen kinds.Se
 
 func (r *Reconciler[T, W]) forget(key types.NamespacedName) {
 	r.kind.Forget(key.Namespace, key.Name)
+	if r.gate != nil {
+		r.gate.Forget(key)
+	}
 	r.reporter.forget(key)
 	r.failures.forget(key)
 	r.leaving.Delete(key)
@@ -190,9 +208,12 @@ func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W],
 	if err != nil {
 		return seen, err
 	}
+	if seen.Pace, err = r.pace(ctx, resource, plan); err != nil {
+		return seen, err
+	}
 	before := r.kind.Summary(resource)
 	seen.Seen, err = r.engine.Carry(ctx, engine.Order{
-		Owner: owner, Plan: plan, Owned: owned, Paused: seen.Paused,
+		Owner: owner, Plan: plan, Owned: owned, Paused: seen.Paused, Hold: seen.Pace != nil,
 		WasReady: before.Ready && before.Generation == seen.Generation,
 	}, r.reporter.teller(resource))
 	if errors.Is(err, engine.ErrPlanAgain) {

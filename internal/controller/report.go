@@ -56,7 +56,6 @@ func (r *reporter[T, W]) report(ctx context.Context, resource T, seen kinds.Seen
 	r.kind.Status(reported, seen, metav1.Now())
 	was, is := r.kind.Summary(resource), r.kind.Summary(reported)
 	key := client.ObjectKeyFromObject(resource)
-	r.series.Set(key, is.Phase, is.Parts)
 	if equality.Semantic.DeepEqual(resource, reported) {
 		return resource, ctrl.Result{}, nil
 	}
@@ -82,7 +81,6 @@ func (r *reporter[T, W]) wait(key types.NamespacedName) time.Duration {
 }
 
 func (r *reporter[T, W]) forget(key types.NamespacedName) {
-	r.series.Forget(key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.written, key)

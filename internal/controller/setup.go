@@ -5,19 +5,23 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	libhandler "github.com/operator-framework/operator-lib/handler"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/object"
@@ -64,10 +68,23 @@ func (r *Reconciler[T, W]) SetupWithManager(mgr ctrl.Manager, options Options) e
 		b = b.Watches(object.Empty(gvk), handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(ownedChanged()))
 	}
 	b = b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(podTroubled()))
+	r.watchTurns(b)
 	if watcher, ok := any(r.kind).(kinds.Watcher); ok {
 		watcher.Watch(b)
 	}
-	return b.Complete(r)
+	var err error
+	r.controller, err = b.Build(r)
+	return err
+}
+
+// WatchChildren triggers passes for what happens to resources of another kind that are objects of this one's. The API
+// server has to serve that kind. It may be called after the start.
+func (r *Reconciler[T, W]) WatchChildren(c cache.Cache, child schema.GroupVersionKind) error {
+	err := r.controller.Watch(source.Kind[client.Object](c, object.Empty(child), handler.EnqueueRequestsFromMapFunc(r.toResource), ownedChanged()))
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", child.Kind, err)
+	}
+	return nil
 }
 
 // toResource maps an object to the resource of this kind that it belongs to: its controller, or the

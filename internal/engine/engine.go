@@ -79,6 +79,8 @@ type Order struct {
 	Owned []*unstructured.Unstructured
 	// Paused: everything is looked at, nothing is written.
 	Paused bool
+	// Hold: no part gets a new revision. What runs is healed as it is.
+	Hold bool
 	// WasReady: the owner was ready in this generation when it was looked at last. So all of its objects existed.
 	WasReady bool
 }
@@ -89,7 +91,7 @@ type Order struct {
 // *SecretError, *PruneError, ErrPlanAgain, ErrOwnerGone, and those of apply; with an error, the result holds what
 // was seen until then.
 func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, error) {
-	p := &pass{Engine: e, owner: order.Owner, plan: order.Plan, owned: order.Owned, wasReady: order.WasReady, teller: teller}
+	p := &pass{Engine: e, owner: order.Owner, plan: order.Plan, owned: order.Owned, hold: order.Hold, wasReady: order.WasReady, teller: teller}
 	if order.Paused {
 		return p.lookOnly(ctx)
 	}
@@ -134,6 +136,7 @@ type pass struct {
 	teller Teller
 	// healOnly: only what is planned as it was applied before is written.
 	healOnly bool
+	hold     bool // see Order
 	wasReady bool
 }
 
@@ -208,11 +211,11 @@ func (p *pass) dryRun(ctx context.Context) error {
 			continue
 		}
 		for _, planned := range part.Objects {
-			if !hasPods(planned) {
+			if !hasPods(planned) && !object.IsResource(planned) {
 				continue
 			}
 			if err := p.applier.Check(ctx, planned); err != nil {
-				return &RefusedError{Err: fmt.Errorf("%s: %w", part.Path, err)}
+				return &RefusedError{Err: fmt.Errorf("%s: its podTemplate, sidecars, volumes or other fields of pods are refused: %w", part.Path, err)}
 			}
 		}
 	}

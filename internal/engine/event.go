@@ -12,6 +12,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // Event is something that people are told about an owner.
@@ -50,30 +51,44 @@ func referTo(o *unstructured.Unstructured) *corev1.ObjectReference {
 // summed up by their workload; drift is told of each.
 func tellApplied(ctx context.Context, teller Teller, part *Part, planned *unstructured.Unstructured, action apply.Action) {
 	known := part != nil && part.Known == part.Revision
-	workload := part != nil && hasPods(planned)
+	workload := part != nil && (hasPods(planned) || object.IsResource(planned))
 	event := Event{Type: corev1.EventTypeNormal, Related: referTo(planned)}
 	what := planned.GetKind() + " " + planned.GetName()
 	switch {
 	case action == apply.Corrected:
-		event.Reason, event.Action, event.Note = EventCorrected, "Correct", what+" had been changed and was put back"
+		event.Reason, event.Action, event.Note = EventCorrected, "Correct", what+" had been changed by somebody else, and was restored"
 	case action == apply.Created && known:
 		metrics.DriftCorrections.WithLabelValues(planned.GetKind()).Inc()
-		event.Reason, event.Action, event.Note = EventCorrected, "Correct", what+" was missing and was created again"
+		event.Reason, event.Action, event.Note = EventCorrected, "Correct", what+" had been deleted by somebody else, and was created again"
 	case action == apply.Created && workload:
 		event.Reason, event.Action, event.Note = EventCreated, "Create", fmt.Sprintf("%s: created %s", part.Name, what)
 	case action == apply.Updated:
 		event.Reason, event.Action, event.Note = EventUpdated, "Update", "updated "+what
 	case action == apply.Replaced:
-		event.Reason, event.Action, event.Note = EventReplaced, "Replace", what+" cannot be changed in place and is being replaced"
+		event.Reason, event.Action, event.Note = EventReplaced, "Replace", what+" cannot be changed in place: it is deleted and created again; "+meanwhile(planned)
 	default:
 		return
 	}
 	teller.Tell(ctx, event)
 }
 
-func tellPruned(ctx context.Context, teller Teller, o *unstructured.Unstructured) {
-	teller.Tell(ctx, Event{
-		Type: corev1.EventTypeNormal, Reason: EventPruned, Action: "Delete", Related: referTo(o),
-		Note: fmt.Sprintf("removed %s %s, which is no longer declared", o.GetKind(), o.GetName()),
-	})
+// meanwhile says what becomes of an object's pods while it is replaced.
+func meanwhile(planned *unstructured.Unstructured) string {
+	switch {
+	case planned.GetKind() == "StatefulSet":
+		return "pods that its selector still finds run on"
+	case hasPods(planned):
+		return "its pods are replaced, too"
+	}
+	return "no pod is replaced for it"
+}
+
+func tellPruned(ctx context.Context, teller Teller, o *unstructured.Unstructured, farewell func(*unstructured.Unstructured) string) {
+	note := fmt.Sprintf("removed %s %s, which is no longer declared", o.GetKind(), o.GetName())
+	if farewell != nil {
+		if more := farewell(o); more != "" {
+			note += ": " + more
+		}
+	}
+	teller.Tell(ctx, Event{Type: corev1.EventTypeNormal, Reason: EventPruned, Action: "Delete", Related: referTo(o), Note: note})
 }

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -52,6 +53,10 @@ func (p *pass) lacksSomething(ctx context.Context) (bool, error) {
 			continue
 		}
 		live, err := p.applier.Get(ctx, o) // which sees what was written a moment ago
+		var notServed *apply.NotServedError
+		if errors.As(err, &notServed) {
+			continue
+		}
 		if live == nil || err != nil {
 			return err == nil, err
 		}

@@ -5,8 +5,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,31 +26,24 @@ import (
 func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (PartSeen, error) {
 	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision}
 	live, err := p.live(ctx, part)
+	if seen.notServed(err) {
+		return seen, nil
+	}
 	if err != nil {
 		seen.Error = err.Error()
 		return seen, err
 	}
 	isNew := newRevision(part, live)
-	waits := isNew && (len(waitsFor) > 0 || p.healOnly)
-	if waits {
+	seen.Held = isNew && p.hold
+	waits := isNew && (len(waitsFor) > 0 || p.healOnly || p.hold)
+	if waits && !seen.Held {
 		seen.WaitsFor = waitsFor
 	}
 	held := waits || part.isDoubted()
 	exists := slices.ContainsFunc(live, present)
-	settled := true
-	var failure error
-	for i, planned := range part.Objects {
-		if held && !part.mayHeal(planned, live[i], exists && !p.healOnly) {
-			continue
-		}
-		result, err := p.applyObject(ctx, part, planned, live[i], &seen)
-		if err != nil {
-			failure, seen.Error, seen.Culprit = err, err.Error(), refusedObject(planned, err)
-			break
-		}
-		live[i] = result.Object
-		settled = settled && result.Object != nil && result.Action != apply.Waiting
-	}
+	settled, failure := p.applyObjects(ctx, part, live, func(i int) bool {
+		return !held || part.mayHeal(part.Objects[i], live[i], exists && !p.healOnly)
+	}, &seen)
 	seen.Applied = (!isNew || !held) && failure == nil
 	if err := p.judge(ctx, part, live, &seen); err != nil && failure == nil {
 		failure = err
@@ -56,6 +51,24 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 	seen.Notes = append(seen.Notes, part.Notes...)
 	seen.Health.Settled = seen.Health.Settled && settled && failure == nil
 	return seen, failure
+}
+
+// applyObjects applies the objects of a part that may be, up to the first that fails, and puts the live ones into live.
+func (p *pass) applyObjects(ctx context.Context, part *Part, live []*unstructured.Unstructured, may func(i int) bool, seen *PartSeen) (settled bool, err error) {
+	settled = true
+	for i, planned := range part.Objects {
+		if !may(i) {
+			continue
+		}
+		result, err := p.applyObject(ctx, part, planned, live[i], seen)
+		if err != nil {
+			seen.Error, seen.Culprit = err.Error(), refusedObject(planned, err)
+			return settled, err
+		}
+		live[i] = result.Object
+		settled = settled && result.Object != nil && result.Action != apply.Waiting
+	}
+	return settled, nil
 }
 
 // applyObject applies one object of a part.
@@ -87,22 +100,55 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	return result, err
 }
 
-// lookOnly is what a pass does for a paused owner: it writes nothing.
+// awaitServed is how often the API server is asked for a kind that it does not serve.
+const awaitServed = 5 * time.Second
+
+// notServed reports whether an error says that the API server does not serve a kind of the part's. That is no failure of
+// the owner: the other parts go on, and this one when the CRD is there.
+func (s *PartSeen) notServed(err error) bool {
+	var missing *apply.NotServedError
+	if !errors.As(err, &missing) {
+		return false
+	}
+	culprit := health.Culprit{Kind: missing.Kind.Kind, Reason: "NotServed", Message: missing.Error()}
+	s.Health = health.State{Problem: missing.Error(), Culprit: culprit}
+	s.LookAgain = awaitServed
+	return true
+}
+
+// lookOnly is what a pass does for a paused owner: it writes nothing, but that resources of the operator's own which are
+// parts of the owner are paused, too.
 func (p *pass) lookOnly(ctx context.Context) (Seen, error) {
 	seen := Seen{Parts: make([]PartSeen, 0, len(p.plan.Parts))}
+	for _, o := range p.owned {
+		if object.IsResource(o) {
+			if err := p.applier.Pause(ctx, p.owner, o); err != nil {
+				return seen, err
+			}
+		}
+	}
 	for i := range p.plan.Parts {
 		part := &p.plan.Parts[i]
-		live, err := p.live(ctx, part)
+		s, err := p.lookAt(ctx, part)
 		if err != nil {
-			return seen, err
-		}
-		s := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Applied: !newRevision(part, live), Notes: part.Notes}
-		if err := p.judge(ctx, part, live, &s); err != nil {
 			return seen, err
 		}
 		seen.Parts = append(seen.Parts, s)
 	}
 	return seen, nil
+}
+
+func (p *pass) lookAt(ctx context.Context, part *Part) (PartSeen, error) {
+	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Notes: part.Notes}
+	live, err := p.live(ctx, part)
+	if seen.notServed(err) {
+		return seen, nil
+	}
+	if err != nil {
+		return seen, err
+	}
+	seen.Applied = !newRevision(part, live)
+	return seen, p.judge(ctx, part, live, &seen)
 }
 
 // live returns the live objects of a part, nil where there is none.

@@ -43,6 +43,9 @@ type Part struct {
 	RetainsData bool
 	// Notes are what a person should know of the part even while all is well.
 	Notes []string
+	// Spare returns why an object that the part had before is not removed while the part is declared, as a note for people,
+	// or "". Nil: all are removed once they are of no more use.
+	Spare func(leftover *unstructured.Unstructured) string
 	// Doubt is why the part is not taken for ready, whatever its objects say; nil for none.
 	Doubt *Doubt
 }
@@ -83,6 +86,8 @@ type Plan struct {
 	Parts []Part
 	// RemovalOrder orders what is removed: parts with a higher number go first. Nil: in any order.
 	RemovalOrder func(part string) int
+	// Farewell returns what people are told besides when an object is removed, such as what stays of it, or "". Nil: nothing.
+	Farewell func(removed *unstructured.Unstructured) string
 	// Adopt is told of a live Secret whose planned values were generated before it was seen. It
 	// reports whether the plan has to be made again, with the values in use.
 	Adopt func(live *unstructured.Unstructured) bool
@@ -94,6 +99,7 @@ type PartSeen struct {
 	Kind     string
 	Revision string   // as planned
 	Applied  bool     // the planned revision has been applied
+	Held     bool     // it has not, because the owner has to wait (Order.Hold)
 	Exists   bool     // some of its objects exist
 	WaitsFor []string // parts that hold its new revision back
 	Health   health.State

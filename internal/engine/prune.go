@@ -37,6 +37,10 @@ func (p *pass) prune(ctx context.Context, seen *Seen) error {
 				return err
 			}
 		case !data && part.Applied && p.replaced(o, part, seen):
+			if note := declared.spares(o); note != "" {
+				part.Notes = append(part.Notes, note)
+				continue
+			}
 			useless = append(useless, o)
 		}
 	}
@@ -51,6 +55,13 @@ func (p *pass) prune(ctx context.Context, seen *Seen) error {
 		}
 	}
 	return nil
+}
+
+func (part *Part) spares(leftover *unstructured.Unstructured) string {
+	if part.Spare == nil {
+		return ""
+	}
+	return part.Spare(leftover)
 }
 
 // isData reports whether a leftover of a declared part holds what cannot be made anew: a volume, or
@@ -83,7 +94,7 @@ func (p *pass) remove(ctx context.Context, o *unstructured.Unstructured, declare
 	if err := p.applier.Delete(ctx, o); err != nil {
 		return err
 	}
-	tellPruned(ctx, p.teller, o)
+	tellPruned(ctx, p.teller, o, p.plan.Farewell)
 	return nil
 }
 

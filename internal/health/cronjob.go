@@ -30,6 +30,8 @@ func lastRun(object *unstructured.Unstructured) string {
 	case status.LastSuccessfulTime != nil && !status.LastSuccessfulTime.Before(status.LastScheduleTime):
 		return fmt.Sprintf("%s; last run %s, succeeded", schedule, status.LastScheduleTime.UTC().Format(layout))
 	default:
-		return fmt.Sprintf("%s; last run %s, did not succeed", schedule, status.LastScheduleTime.UTC().Format(layout))
+		at := status.LastScheduleTime.Time
+		// The controller of CronJobs names a Job after the minute that it was scheduled for.
+		return fmt.Sprintf("%s; last run %s, did not succeed: `kubectl logs job/%s-%d` says why", schedule, at.UTC().Format(layout), job.Name, at.Unix()/60)
 	}
 }

@@ -18,9 +18,9 @@ func TestCronJobsTellOfTheirLastRun(t *testing.T) {
 		"suspended": {"spec: {schedule: 30 2 * * *, suspend: true}", "suspended"},
 		"running":   {"status: {lastScheduleTime: '2026-01-02T02:30:00Z', active: [{name: a}]}", "runs at 30 2 * * *; running since 2026-01-02 02:30 UTC"},
 		"succeeded": {"status: {lastScheduleTime: '2026-01-02T02:30:00Z', lastSuccessfulTime: '2026-01-02T02:31:00Z'}", "runs at 30 2 * * *; last run 2026-01-02 02:30 UTC, succeeded"},
-		"failed":    {"status: {lastScheduleTime: '2026-01-02T02:30:00Z', lastSuccessfulTime: '2026-01-01T02:31:00Z'}", "runs at 30 2 * * *; last run 2026-01-02 02:30 UTC, did not succeed"},
+		"failed":    {"status: {lastScheduleTime: '2026-01-02T02:30:00Z', lastSuccessfulTime: '2026-01-01T02:31:00Z'}", "runs at 30 2 * * *; last run 2026-01-02 02:30 UTC, did not succeed: `kubectl logs job/report-29455350` says why"},
 		"never succeeded, and suspended since": {"{spec: {schedule: '@daily', suspend: true}, status: {lastScheduleTime: '2026-01-02T02:30:00Z'}}",
-			"suspended; last run 2026-01-02 02:30 UTC, did not succeed"},
+			"suspended; last run 2026-01-02 02:30 UTC, did not succeed: `kubectl logs job/report-29455350` says why"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -31,6 +31,7 @@ func TestCronJobsTellOfTheirLastRun(t *testing.T) {
 			}
 			job.SetAPIVersion("batch/v1")
 			job.SetKind("CronJob")
+			job.SetName("report")
 			if job.Object["spec"] == nil {
 				job.Object["spec"] = map[string]any{"schedule": "30 2 * * *"}
 			}

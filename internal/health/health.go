@@ -73,6 +73,10 @@ func (s *State) problem(culprit Culprit, text string) { s.Problem, s.Culprit = t
 func (s *State) hint(culprit Culprit, text string)    { s.Hint, s.HintCulprit = text, culprit }
 
 func (s *State) add(object *unstructured.Unstructured) {
+	if isCustom(object) {
+		s.addCustom(object)
+		return
+	}
 	result, err := compute(object)
 	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}
 	if err != nil {

@@ -21,6 +21,8 @@ import (
 
 	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/fleet"
+	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -69,11 +71,32 @@ type Watcher interface {
 	Watch(b *builder.Builder)
 }
 
+// Parent is a kind whose resources may have resources of other kinds as their objects.
+type Parent interface {
+	// Children are these kinds, of object.Resources.
+	Children() []schema.GroupVersionKind
+}
+
 // Historian is a kind that keeps the specs that its resources had.
 type Historian[T client.Object] interface {
 	// Revision returns what is to be kept of a resource whose spec was accepted, and which generation was
 	// ready last; nil when its history has that spec already, or begins with the next change.
 	Revision(resource T) (revision *appsv1.ControllerRevision, ready int64, err error)
+}
+
+// Paced is a kind whose resources take turns when the operator changes them on its own account: when a new version of it
+// plans other objects for a spec that did not change.
+type Paced[T client.Object] interface {
+	// IsChangedByOperator reports whether a plan changes what runs though the spec was carried out as it is.
+	IsChangedByOperator(resource T, plan *engine.Plan) bool
+	// Turn says where a resource stands, as its status tells.
+	Turn(resource T) fleet.Member
+}
+
+// Pace is what became of the question for a turn. Only Status may write it down: a turn counts when the status has it.
+type Pace struct {
+	Granted         bool
+	Reason, Message string // why it waits
 }
 
 // Inputs are what a plan may depend on besides the resource.
@@ -88,8 +111,8 @@ type Inputs struct {
 	Pods func(part string) ([]*corev1.Pod, error)
 }
 
-// Pods are the pods of a resource, as the cache shows them: without their annotations, and of their specs
-// with nothing but the node's name.
+// Pods are the pods of a resource, as the cache shows them: without their annotations, but for
+// object.AnnotationTicket, and of their specs with nothing but the node's name.
 type Pods = day2.Pods
 
 // Decision is what a kind wants to be done.
@@ -108,6 +131,7 @@ type Seen[W any] struct {
 	Generation int64
 	Paused     bool
 	Deleting   bool
+	Pace       *Pace    // whether the operator's change waits; nil when there is none to be asked about
 	Kept       bool     // the spec of this generation was added to the history in this pass
 	Observed   *W       // nil when nothing was observed in this pass
 	Decision   Decision // what was decided from it
@@ -138,8 +162,10 @@ type Summary struct {
 	// Doing is what is being done to the running system. An event tells of it when it changes. Empty while
 	// nothing is.
 	Doing Doing
-	// Parts reports for each part whether it is ready.
-	Parts map[string]bool
+	// Conditions are those of the status.
+	Conditions []metav1.Condition
+	// Parts are the parts of the status.
+	Parts []metrics.Part
 }
 
 // Doing is a step that is being taken: its name, and what it does to what.

@@ -57,10 +57,14 @@ func only(namespaces []string) map[string]cache.Config {
 	return configs
 }
 
-// slimPod keeps what the operator reads of a pod: who it belongs to, where it runs and how it is.
+// slimPod keeps what the operator reads of a pod: who it belongs to, where it runs, how it is, and which ticket it has.
 func slimPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
+		ticket, given := pod.Annotations[object.AnnotationTicket]
 		pod.ManagedFields, pod.Annotations, pod.Spec = nil, nil, corev1.PodSpec{NodeName: pod.Spec.NodeName}
+		if given {
+			pod.Annotations = map[string]string{object.AnnotationTicket: ticket}
+		}
 	}
 	return obj, nil
 }
@@ -68,10 +72,9 @@ func slimPod(obj any) (any, error) {
 // AddIndexes registers the indexes that the engine reads by: of every kind by owner, of pods by
 // part of the owner. It is to be called once for a manager, before it starts.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer, kinds []schema.GroupVersionKind) error {
-	byOwner := func(obj client.Object) []string { return []string{object.OwnerKey(obj)} }
 	for _, gvk := range kinds {
-		if err := indexer.IndexField(ctx, object.Empty(gvk), object.IndexOwner, byOwner); err != nil {
-			return fmt.Errorf("index %s by owner: %w", gvk.Kind, err)
+		if err := AddOwnerIndex(ctx, indexer, gvk); err != nil {
+			return err
 		}
 	}
 	byPart := func(obj client.Object) []string {
@@ -79,6 +82,15 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, kinds []schema
 	}
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, object.IndexPart, byPart); err != nil {
 		return fmt.Errorf("index pods by part: %w", err)
+	}
+	return nil
+}
+
+// AddOwnerIndex registers the index of a kind by owner. It is to be called once for each kind.
+func AddOwnerIndex(ctx context.Context, indexer client.FieldIndexer, gvk schema.GroupVersionKind) error {
+	byOwner := func(obj client.Object) []string { return []string{object.OwnerKey(obj)} }
+	if err := indexer.IndexField(ctx, object.Empty(gvk), object.IndexOwner, byOwner); err != nil {
+		return fmt.Errorf("index %s by owner: %w", gvk.Kind, err)
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-var errNotLeading = errors.New("not sent: the lease that allows this replica to write was not renewed in time")
+var errNotLeading = errors.New("not sent: the lease that allows this replica to write was not renewed in time, so another replica may lead. " +
+	"If this repeats, look at the latency of the API server, and at --leader-elect-*")
 
 // fence lets a replica write only while it knows that no other one may lead. Leader election alone
 // does not: a process that has slept past its lease (a frozen container, a suspended machine) goes
@@ -114,10 +115,9 @@ type fencedLock struct {
 	holder string        // when the Lease was read or written last
 }
 
-// leadOf is how much earlier than after the lease duration a candidate counts a Lease as expired, in
-// whole seconds as Leases are: it looks every 1 to 2.2 retry periods (client-go's jitter), so it
-// may see the last renewal that late, and the end of the lease as late again. Thus a lost leader
-// is replaced within the lease duration.
+// leadOf is by how much a candidate shortens the lease duration that it reads, in whole seconds as Leases have them. It
+// looks every 1 to 2.2 retry periods (client-go's jitter). So it may notice the last renewal 2.2 periods late, and the
+// expiry 2.2 periods late again. The lead makes up for both: a lost leader is replaced within the lease duration.
 func leadOf(retry time.Duration) time.Duration {
 	const look = 2.2
 	return time.Duration(math.Ceil(2*look*retry.Seconds())) * time.Second
@@ -149,9 +149,9 @@ func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectio
 	if lease.HolderIdentity != l.Identity() {
 		begun = time.Time{}
 		l.fence.set(begun) // whatever comes of it
-		// Who was cut off would give back what it reads then, and that may be the next one's.
+		// A replica that lost the lease must not release it: it would clear the new leader's.
 		if l.holder != l.Identity() {
-			return fmt.Errorf("not given back: %q holds the lease", l.holder)
+			return fmt.Errorf("the lease is not given back: %q holds it, so there is nothing to do", l.holder)
 		}
 	}
 	if err := do(ctx, lease); err != nil {

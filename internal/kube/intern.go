@@ -39,9 +39,8 @@ func newInterner() *interner {
 	return &interner{seed: maphash.MakeSeed(), parts: sized.New[uint64, any](sharedBytes, nil)}
 }
 
-// transform prepares an object for the cache, without what nobody reads there: the field managers. It
-// changes nothing of what it is given, because informers give it some objects twice, whose parts are
-// others' as well then.
+// transform prepares an object for the cache, without what nobody reads there: the field managers. It must not modify its
+// input: an informer may pass the same object twice, and by then its maps are shared with other cached objects.
 func (s *interner) transform(object any) (any, error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {

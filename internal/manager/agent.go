@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 )
 
@@ -21,15 +22,15 @@ import (
 const container = "manager"
 
 // withAgent returns the images with that of the agent: the given one, else the operator's own, which its pod has. Outside of
-// a pod there is none. It is an error when the pod cannot be read: the databases' guards would be taken away.
+// a pod it is unknown: databases keep the guard that they have. It is an error when the pod cannot be read.
 func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, env func(string) string) (map[string]string, error) {
 	if images[values.AgentImage] != "" {
 		return images, nil
 	}
 	namespace, name := env("POD_NAMESPACE"), env("POD_NAME")
 	if namespace == "" || name == "" {
-		ctrl.Log.Info("RELATED_IMAGE_AGENT and POD_NAME are not set: databases start without a guard of their data")
-		return images, nil
+		ctrl.Log.Info("RELATED_IMAGE_AGENT and POD_NAME are not set: new databases start without a guard of their data")
+		return with(images, guard.UnknownImage), nil
 	}
 	api, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -43,14 +44,19 @@ func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, 
 	for _, pod := range pods.Items {
 		for _, c := range pod.Spec.Containers {
 			if c.Name == container {
-				images = maps.Clone(images)
-				if images == nil {
-					images = map[string]string{}
-				}
-				images[values.AgentImage] = c.Image
-				return images, nil
+				return with(images, c.Image), nil
 			}
 		}
 	}
 	return nil, fmt.Errorf("find the operator's own image: pod %s/%s with a container %s is not there", namespace, name, container)
+}
+
+// with returns a copy of the images with that of the agent.
+func with(images map[string]string, agent string) map[string]string {
+	images = maps.Clone(images)
+	if images == nil {
+		images = map[string]string{}
+	}
+	images[values.AgentImage] = agent
+	return images
 }

@@ -28,7 +28,7 @@ func TestTheAgentIsInTheOperatorsImage(t *testing.T) {
 	}{
 		"its own":       {nil, map[string]string{"POD_NAMESPACE": "system", "POD_NAME": "operator-1"}, []corev1.Pod{pod}, 200, "registry.example/operator@sha256:1", ""},
 		"given":         {map[string]string{"agent": "mine"}, map[string]string{"POD_NAMESPACE": "system", "POD_NAME": "operator-1"}, nil, 500, "mine", ""},
-		"without a pod": {map[string]string{"mysql": "m"}, nil, nil, 500, "", ""},
+		"without a pod": {map[string]string{"mysql": "m"}, nil, nil, 500, "unknown", ""},
 		"no such pod":   {nil, map[string]string{"POD_NAMESPACE": "system", "POD_NAME": "operator-1"}, nil, 200, "", "pod system/operator-1"},
 		"not allowed":   {nil, map[string]string{"POD_NAMESPACE": "system", "POD_NAME": "operator-1"}, nil, 403, "", "read the operator's own pod system/operator-1"},
 	} {

@@ -9,9 +9,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -24,6 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/config/crd"
@@ -32,9 +36,14 @@ import (
 	"d3os.com/d3os-operator/internal/controller"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/databackup"
 	"d3os.com/d3os-operator/internal/kinds/dataservice"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster"
+	etcdserver "d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kube"
@@ -54,7 +63,7 @@ const (
 // Scheme knows the kinds that the operator reads with Go types.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, dsv1.AddToScheme, redisv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, dsv1.AddToScheme, redisv1.AddToScheme, etcdv1.AddToScheme, backupv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("build the scheme: %w", err)
 		}
@@ -93,10 +102,20 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	if err := awaitServed(ctx, op.GetRESTMapper(), platforms.GVK()); err != nil {
 		return nil, err
 	}
-	if err := Register(op, platforms); err != nil {
+	if err := Register(ctx, op, platforms); err != nil {
 		return nil, err
 	}
-	if err := registerRedis(op, o.Images[rediscluster.ImageName]); err != nil {
+	if err := registerRedis(ctx, op, o.Images[rediscluster.ImageName]); err != nil {
+		return nil, err
+	}
+	if err := Register(ctx, op, databackup.New(op.Parts.Client, op.GetAPIReader())); err != nil {
+		return nil, err
+	}
+	images := etcdcluster.Images{Etcd: o.Images[etcdcluster.ImageName], Agent: o.Images[values.AgentImage]}
+	if images.Agent == guard.UnknownImage {
+		images.Agent = ""
+	}
+	if err := registerEtcd(ctx, op, images); err != nil {
 		return nil, err
 	}
 	if err := upgradeable.SetupWithManager(op, o.SkipNameValidation); err != nil {
@@ -106,8 +125,8 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 }
 
 // registerRedis makes an operator carry out RedisClusters, once their CRD is installed.
-func registerRedis(op *Operator, image string) error {
-	servers := server.New(server.Options{})
+func registerRedis(ctx context.Context, op *Operator, image string) error {
+	servers := server.New(op.options.Redis)
 	closeAtEnd := manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
 		servers.Close()
@@ -116,7 +135,12 @@ func registerRedis(op *Operator, image string) error {
 	if err := op.Add(closeAtEnd); err != nil {
 		return fmt.Errorf("add the connections to Redis: %w", err)
 	}
-	return Register(op, rediscluster.New(op.Renderer, image, servers, op.Parts.Client, op.GetAPIReader()))
+	return Register(ctx, op, rediscluster.New(op.Renderer, image, servers, op.Parts.Client, op.GetAPIReader()))
+}
+
+// registerEtcd makes an operator carry out EtcdClusters, once their CRD is installed.
+func registerEtcd(ctx context.Context, op *Operator, images etcdcluster.Images) error {
+	return Register(ctx, op, etcdcluster.New(op.Renderer, images, etcdserver.New(etcdserver.Options{}), op.Parts.Client, op.GetAPIReader()))
 }
 
 // NewWithoutKinds returns an operator that carries out nothing until kinds are registered.
@@ -160,27 +184,50 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 		Manager: mgr, Renderer: renderer, applier: applier, options: o,
 		Parts: controller.Parts{
 			Client: c, Engine: engine.New(c, applier), Lease: lease,
-			Recorder: mgr.GetEventRecorder("d3os-operator"), RetryRefused: o.RetryRefused, Live: live, Version: o.Version,
+			Recorder: mgr.GetEventRecorder("d3os-operator"), RetryRefused: o.RetryRefused, Live: live, Version: o.Version, MaxRollouts: o.MaxRollouts,
 		},
 	}, nil
 }
 
 // Register makes an operator carry out the resources of a kind: from its start, or else as soon as
 // the API server serves the kind.
-func Register[T client.Object, W any](op *Operator, kind kinds.Kind[T, W]) error {
+func Register[T client.Object, W any](ctx context.Context, op *Operator, kind kinds.Kind[T, W]) error {
 	gvk := kind.GVK()
-	start := func() error {
-		r := controller.New(kind, metrics.SeriesOf(gvk.Kind), op.Parts)
+	return op.whenServed(ctx, gvk, func(ctx context.Context) error {
+		series := metrics.SeriesOf(gvk.Kind)
+		r := controller.New(kind, series, op.Parts)
 		err := r.SetupWithManager(op, controller.Options{
 			MaxConcurrentReconciles: op.options.MaxConcurrentReconciles, SkipNameValidation: op.options.SkipNameValidation,
 		})
 		if err != nil {
 			return fmt.Errorf("set up the controller of %s: %w", gvk.Kind, err)
 		}
+		if err := op.Add(&show[T, W]{op: op, kind: kind, series: series}); err != nil {
+			return fmt.Errorf("show the metrics of %s: %w", gvk.Kind, err)
+		}
+		parent, ok := kind.(kinds.Parent)
+		if !ok {
+			return nil
+		}
+		for _, child := range parent.Children() {
+			err := op.whenServed(ctx, child, func(ctx context.Context) error {
+				if err := kube.AddOwnerIndex(ctx, op.GetFieldIndexer(), child); err != nil {
+					return err
+				}
+				return r.WatchChildren(op.GetCache(), child)
+			})
+			if err != nil {
+				return err
+			}
+		}
 		return nil
-	}
+	})
+}
+
+// whenServed calls a function as soon as the API server serves a kind: at once, or after the start.
+func (op *Operator) whenServed(ctx context.Context, gvk schema.GroupVersionKind, start func(context.Context) error) error {
 	if isServed(op.GetRESTMapper(), gvk) {
-		return start()
+		return start(ctx)
 	}
 	return op.Add(&latecomer{mapper: op.GetRESTMapper(), gvk: gvk, start: start})
 }
@@ -221,7 +268,7 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 	}
 	return ctrl.Options{
 		Scheme:  scheme,
-		Cache:   kube.CacheOptions(object.Kinds, o.WatchNamespaces, o.ResyncPeriod),
+		Cache:   kube.CacheOptions(append(slices.Clone(object.Kinds), object.JobKind), o.WatchNamespaces, o.ResyncPeriod),
 		Metrics: metrics,
 		Client: client.Options{Cache: &client.CacheOptions{
 			Unstructured: true,

@@ -7,12 +7,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/version"
 )
 
@@ -20,7 +22,9 @@ import (
 type Options struct {
 	WatchNamespaces         []string
 	MaxConcurrentReconciles int
-	ResyncPeriod            time.Duration
+	// MaxRollouts bounds how many DataServices a new version of the operator changes at once. 0 for no limit.
+	MaxRollouts  int
+	ResyncPeriod time.Duration
 
 	LeaderElection          bool
 	LeaderElectionNamespace string
@@ -40,6 +44,8 @@ type Options struct {
 	// RetryRefused is how long what an admission policy or a storage class refused waits for its next
 	// try: neither tells of its change. Default: a minute for a spec, five for the size of a volume.
 	RetryRefused time.Duration
+	// Redis says how the servers of RedisClusters are asked. The zero value is for production.
+	Redis server.Options
 	// Version is the operator's own; objects carry that of the operator which wrote them.
 	Version string
 
@@ -54,13 +60,24 @@ func ParseOptions(args []string) (Options, error) {
 		// OLM tells in WATCH_NAMESPACE which namespaces an installation is for; empty is all of them.
 		WatchNamespaces: names(os.Getenv("WATCH_NAMESPACE")),
 	}
+	// OLM v0 passes variables of the Subscription on, and no arguments.
+	if given := os.Getenv("MAX_ROLLOUTS"); given != "" {
+		var err error
+		if o.MaxRollouts, err = count(given); err != nil {
+			return o, fmt.Errorf("read MAX_ROLLOUTS: %w", err)
+		}
+	}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.Func("watch-namespaces", "comma-separated namespaces to watch (default: $WATCH_NAMESPACE; empty: all)", func(value string) error {
 		o.WatchNamespaces = names(value)
 		return nil
 	})
 	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 8, "how many DataServices are worked on at once")
-	flags.DurationVar(&o.ResyncPeriod, "resync-period", 10*time.Hour, "how often everything is looked at again, from the cache, without an event")
+	flags.Func("max-rollouts", "how many DataServices a new version of the operator changes at once; 0 for no limit (default: $MAX_ROLLOUTS, or 0)", func(value string) (err error) {
+		o.MaxRollouts, err = count(value)
+		return err
+	})
+	flags.DurationVar(&o.ResyncPeriod, "resync-period", 10*time.Hour, "reconcile every resource this often even if nothing changed; reads the cache only")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "elect a leader, so that one of several replicas is active")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the Lease (default: the pod's own)")
 	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "within which another replica takes over from a silent leader")
@@ -78,6 +95,15 @@ func ParseOptions(args []string) (Options, error) {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	return o, nil
+}
+
+// count reads a number that is not negative.
+func count(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err == nil && n < 0 {
+		err = fmt.Errorf("%d is less than 0", n)
+	}
+	return n, err
 }
 
 // names splits a comma-separated list.

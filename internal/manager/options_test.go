@@ -44,3 +44,31 @@ func TestRelatedImages(t *testing.T) {
 	assert.DeepEqual(t, o.Images, want)
 	assert.Equal(t, values.RelatedImage("gateway-master"), "RELATED_IMAGE_GATEWAY_MASTER")
 }
+
+// OLM v0 gives the operator variables; a flag wins over them.
+func TestMaxRollouts(t *testing.T) {
+	for name, test := range map[string]struct {
+		env  string
+		args []string
+		want int
+		err  string
+	}{
+		"none":           {"", nil, 0, ""},
+		"flag":           {"", []string{"--max-rollouts=2"}, 2, ""},
+		"variable":       {"3", nil, 3, ""},
+		"both":           {"3", []string{"--max-rollouts=0"}, 0, ""},
+		"wrong flag":     {"", []string{"--max-rollouts=-1"}, 0, "-1 is less than 0"},
+		"wrong variable": {"many", nil, 0, "MAX_ROLLOUTS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("MAX_ROLLOUTS", test.env)
+			o, err := manager.ParseOptions(test.args)
+			if test.err != "" {
+				assert.ErrorContains(t, err, test.err)
+				return
+			}
+			assert.NilError(t, err)
+			assert.Equal(t, o.MaxRollouts, test.want)
+		})
+	}
+}

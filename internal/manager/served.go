@@ -43,12 +43,12 @@ func awaitServed(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVe
 	return nil
 }
 
-// latecomer starts the controller of a kind when the API server serves it. Until then nothing is
+// latecomer starts the controller of a kind, or a watch of it, when the API server serves it. Until then nothing is
 // watched, and nothing fails: a kind whose CRD nobody installed is one that nobody uses.
 type latecomer struct {
 	mapper meta.RESTMapper
 	gvk    schema.GroupVersionKind
-	start  func() error
+	start  func(context.Context) error
 }
 
 // Start polls until the kind is served.
@@ -62,7 +62,7 @@ func (l *latecomer) Start(ctx context.Context) error {
 		return nil //nolint:nilerr // the process ends
 	}
 	log.Info("the API server serves this kind now")
-	return l.start()
+	return l.start(ctx)
 }
 
 // NeedLeaderElection is false, so that a standby takes over with a full cache of this kind, too.

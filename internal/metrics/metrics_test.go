@@ -4,44 +4,83 @@
 package metrics_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"gotest.tools/v3/assert"
-	"k8s.io/apimachinery/pkg/types"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
-// M3: a resource is in one phase, also when a phase was seen that never reached its status.
-func TestOnePhaseAtATime(t *testing.T) {
+// Scrapes tell of what is there then, once, and of nothing that is gone.
+func TestSeriesAreThoseOfTheResources(t *testing.T) {
 	t.Parallel()
 	series := metrics.SeriesOf("Probe")
 	assert.Equal(t, metrics.SeriesOf("Probe"), series)
-	key := types.NamespacedName{Namespace: "a", Name: "b"}
-	for _, phase := range []string{"Running", "Failed", "Running"} {
-		series.Set(key, phase, map[string]bool{"one": phase == "Running", phase: true})
-		assert.DeepEqual(t, values(t, "probe_phase", "phase"), map[string]float64{phase: 1})
-	}
-	assert.DeepEqual(t, values(t, "probe_component_ready", "component"), map[string]float64{"one": 1, "Running": 1})
-	series.Forget(key)
-	assert.Equal(t, len(values(t, "probe_phase", "phase"))+len(values(t, "probe_component_ready", "component")), 0)
+	since := metav1.Unix(1700000000, 0)
+	there := []metrics.Resource{{
+		Namespace: "a", Name: "b", Phase: "Running", Generation: 3, Observed: 2, Paused: true, Step: "MoveSlots",
+		Conditions: []metav1.Condition{
+			{Type: "Ready", Status: metav1.ConditionTrue, Reason: "AllReady", LastTransitionTime: since},
+			{Type: "Degraded", Status: metav1.ConditionFalse, Reason: "somebody's own text", LastTransitionTime: since},
+			{Type: "somebody's own", Status: metav1.ConditionTrue, Reason: "X", LastTransitionTime: since},
+		},
+		Parts: []metrics.Part{{Name: "one", Ready: true, Pods: 2, Desired: 2}, {Name: "two", Desired: 1, Since: time.Unix(1700000001, 0), Waits: true}},
+	}}
+	stop := series.Show(func() []metrics.Resource { return there })
+	// A second operator of this process that sees the same.
+	t.Cleanup(series.Show(func() []metrics.Resource { return there }))
+	const want = `probe_phase{namespace="a",phase="Running",probe="b"} 1
+probe_generation{namespace="a",probe="b"} 3
+probe_observed_generation{namespace="a",probe="b"} 2
+probe_paused{namespace="a",probe="b"} 1
+probe_step{namespace="a",probe="b",step="MoveSlots"} 1
+probe_condition{condition="Degraded",namespace="a",probe="b",reason="Other"} 0
+probe_condition{condition="Ready",namespace="a",probe="b",reason="AllReady"} 1
+probe_condition_since_seconds{condition="Degraded",namespace="a",probe="b"} 1.7e+09
+probe_condition_since_seconds{condition="Ready",namespace="a",probe="b"} 1.7e+09
+probe_component_ready{component="one",namespace="a",probe="b"} 1
+probe_component_ready{component="two",namespace="a",probe="b"} 0
+probe_component_since_seconds{component="two",namespace="a",probe="b"} 1.700000001e+09
+probe_component_pods{component="one",namespace="a",probe="b",state="desired"} 2
+probe_component_pods{component="one",namespace="a",probe="b",state="ready"} 2
+probe_component_pods{component="two",namespace="a",probe="b",state="desired"} 1
+probe_component_pods{component="two",namespace="a",probe="b",state="ready"} 0
+probe_component_waiting{component="two",namespace="a",probe="b"} 1
+`
+	assert.Equal(t, text(t, series), sorted(want))
+	stop()
+	assert.Equal(t, text(t, series), sorted(want))
+	there = nil
+	assert.Equal(t, text(t, series), "")
 }
 
-// values returns the values of a gauge's series by one of their labels.
-func values(t *testing.T, name, label string) map[string]float64 {
+// text is what a scrape of a collector says, but for help and types.
+func text(t *testing.T, collector prometheus.Collector) string {
 	t.Helper()
-	families, err := ctrlmetrics.Registry.Gather()
+	registry := prometheus.NewPedanticRegistry()
+	assert.NilError(t, registry.Register(collector))
+	families, err := registry.Gather()
 	assert.NilError(t, err)
-	found := map[string]float64{}
+	var out strings.Builder
 	for _, family := range families {
+		if strings.HasSuffix(family.GetName(), "_time_to_ready_seconds") {
+			continue
+		}
 		for _, metric := range family.GetMetric() {
+			var labels []string
 			for _, pair := range metric.GetLabel() {
-				if family.GetName() == name && pair.GetName() == label {
-					found[pair.GetValue()] = metric.GetGauge().GetValue()
-				}
+				labels = append(labels, fmt.Sprintf("%s=%q", pair.GetName(), pair.GetValue()))
 			}
+			fmt.Fprintf(&out, "%s{%s} %g\n", family.GetName(), strings.Join(labels, ","), metric.GetGauge().GetValue())
 		}
 	}
-	return found
+	return sorted(out.String())
 }
+
+func sorted(lines string) string { return strings.Join(slices.Sorted(strings.Lines(lines)), "") }

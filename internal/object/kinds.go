@@ -4,6 +4,8 @@
 package object
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -24,11 +26,28 @@ var Kinds = []schema.GroupVersionKind{
 	appsv1.SchemeGroupVersion.WithKind("Deployment"),
 	StatefulSetKind,
 	appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
-	batchv1.SchemeGroupVersion.WithKind("CronJob"),
+	CronJobKind,
 	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
 	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
 	networkingv1.SchemeGroupVersion.WithKind("Ingress"),
 	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
+}
+
+// JobKind is the kind of work that ends. No chart renders one: a Job is made once, by a step, and never put right.
+var JobKind = batchv1.SchemeGroupVersion.WithKind("Job")
+
+// CronJobKind is the kind of work that is done again and again.
+var CronJobKind = batchv1.SchemeGroupVersion.WithKind("CronJob")
+
+// Resources are the kinds of this operator's own that a chart can render, as part of a resource of another kind. Each
+// is carried out by its own controller. Their CRDs may not be installed.
+var Resources = []schema.GroupVersionKind{
+	{Group: "redis.middleware.hc.cn", Version: "v1alpha1", Kind: "RedisCluster"},
+}
+
+// IsResource reports whether an object is of one of Resources.
+func IsResource(o *unstructured.Unstructured) bool {
+	return slices.Contains(Resources, o.GroupVersionKind())
 }
 
 // ConfigMapKind is the kind of settings, and of what the operator remembers of data.

@@ -32,11 +32,16 @@ const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// LabelPartOf holds the name of the product.
 	LabelPartOf = "app.kubernetes.io/part-of"
+	// LabelBackup is on the CronJob that backs data up. Its value is the component that the data is of.
+	LabelBackup = "d3os-product.com.d3os/backup"
 	// AnnotationDigest holds the digest of an object's desired form.
 	AnnotationDigest = "d3os-product.com.d3os/digest"
 	// AnnotationWriter holds the version of the operator that wrote an object last. It is no part
 	// of a plan: an object is not written because of it alone.
 	AnnotationWriter = "d3os-product.com.d3os/operator-version"
+	// AnnotationTicket on a pod is the operator's leave for that very pod to start a member of a database without
+	// data, or alone. The agent in the pod reads it.
+	AnnotationTicket = "d3os-product.com.d3os/ticket"
 	// AnnotationPolicy is Helm's: an object with the value keep outlives its release.
 	AnnotationPolicy = "helm.sh/resource-policy"
 	// PolicyKeep is the value of AnnotationPolicy that keeps.

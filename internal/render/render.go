@@ -24,6 +24,7 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 )
 
@@ -43,9 +44,15 @@ type Renderer struct {
 }
 
 // New loads the embedded charts. kubeVersion is the cluster's version, such as v1.36.3: charts are
-// refused that do not support it. They render Kubernetes' own kinds.
+// refused that do not support it. They render Kubernetes' own kinds, and RedisClusters.
 func New(kubeVersion string) (*Renderer, error) {
-	return NewFrom(helmcharts.FS, kubeVersion, scheme.Scheme)
+	types := apiruntime.NewScheme()
+	for _, add := range []func(*apiruntime.Scheme) error{scheme.AddToScheme, redisv1.AddToScheme} {
+		if err := add(types); err != nil {
+			return nil, fmt.Errorf("build the scheme: %w", err)
+		}
+	}
+	return NewFrom(helmcharts.FS, kubeVersion, types)
 }
 
 // NewFrom loads the charts in the folders of a file system, which render kinds that the scheme knows.

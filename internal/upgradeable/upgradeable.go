@@ -78,7 +78,8 @@ func SetupWithManager(mgr ctrl.Manager, skipNameValidation bool) error {
 	}
 	condition, err := conditions.InClusterFactory{Client: c}.NewCondition(apiv2.ConditionType(apiv2.Upgradeable))
 	if err != nil {
-		mgr.GetLogger().Error(err, "OLM will not be told of rollouts in progress")
+		mgr.GetLogger().Error(err, "the OperatorCondition cannot be used, so OLM may upgrade the operator in the middle of a rollout; "+
+			"check that "+olmVariable+" names it and that the operator may read and update it")
 		return nil
 	}
 	everything := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} }
@@ -159,7 +160,7 @@ func (r *reconciler) tell(ctx context.Context, next metav1.Condition) error {
 	}
 	err := r.condition.Set(ctx, next.Status, conditions.WithReason(next.Reason), conditions.WithMessage(next.Message))
 	if err != nil {
-		return fmt.Errorf("tell OLM whether the operator may be upgraded: %w", err)
+		return fmt.Errorf("set Upgradeable in the OperatorCondition (until that succeeds, OLM may upgrade in the middle of a rollout): %w", err)
 	}
 	r.known, r.written = &next, time.Now()
 	return nil

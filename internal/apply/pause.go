@@ -1,0 +1,49 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// pausedDigest stands in the place of a digest on a resource that was paused with its owner: it is none of a plan's, so
+// that the next apply is an update, and not the correction of what somebody else did.
+const pausedDigest = "paused"
+
+// Pause pauses a resource of one of object.Resources that the owner controls, and changes nothing else of it. It does
+// nothing for one that is paused already or goes. The next Apply lets it go on.
+func (a *Applier) Pause(ctx context.Context, owner object.Owner, live *unstructured.Unstructured) error {
+	paused, _, _ := unstructured.NestedBool(live.Object, "spec", "pause")
+	if paused || live.GetDeletionTimestamp() != nil || !owner.Controls(live) {
+		return nil
+	}
+	if err := a.checkWriter(live); err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"uid":         live.GetUID(), // or Conflict
+			"annotations": map[string]any{object.AnnotationDigest: pausedDigest},
+		},
+		"spec": map[string]any{"pause": true},
+	})
+	if err != nil {
+		return fmt.Errorf("pause %s: %w", describe(live), err)
+	}
+	err = a.client.Patch(ctx, live.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("pause %s: %w", describe(live), err)
+	}
+	metrics.Writes.WithLabelValues(live.GetKind(), string(Updated)).Inc()
+	return nil
+}

@@ -1,0 +1,91 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// The reasons of a resource that its operator has no conditions for at present.
+const (
+	// ReasonNotObserved: its operator has not reported on the latest generation.
+	ReasonNotObserved = "NotObserved"
+	// ReasonTerminating: it is being deleted.
+	ReasonTerminating = "Terminating"
+)
+
+// isCustom reports whether an object is of a kind that is not Kubernetes' own: another controller carries it out, and
+// says in its conditions how it is.
+func isCustom(object *unstructured.Unstructured) bool {
+	group := object.GroupVersionKind().Group
+	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
+}
+
+// addCustom judges a custom resource by its own conditions. Stalled and Degraded are problems; else it is settled when it
+// is Ready in its latest generation. Unlike kstatus, it is not when it has no conditions.
+func (s *State) addCustom(object *unstructured.Unstructured) {
+	s.countCustom(object)
+	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}
+	say := func(tell func(Culprit, string), reason, message string) {
+		s.Settled = false
+		culprit.Reason, culprit.Message = reason, message
+		text := fmt.Sprintf("%s %s: %s", culprit.Kind, culprit.Name, reason)
+		if message != "" {
+			text += ": " + message
+		}
+		tell(culprit, text)
+	}
+	if object.GetDeletionTimestamp() != nil {
+		say(s.hint, ReasonTerminating, "it is being deleted")
+		return
+	}
+	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	if observed != object.GetGeneration() {
+		say(s.hint, ReasonNotObserved, "its operator has not reported on it yet")
+		return
+	}
+	for _, kind := range []string{"Stalled", "Degraded"} {
+		if is, reason, message := conditionOf(object, kind); is {
+			say(s.problem, reason, message)
+			return
+		}
+	}
+	if is, reason, message := conditionOf(object, "Ready"); !is {
+		if reason == "" {
+			reason, message = "NotReady", "it is not ready"
+		}
+		say(s.hint, reason, message)
+	}
+}
+
+// conditionOf returns whether a condition is True, and what it says. One of an earlier generation is none.
+func conditionOf(object *unstructured.Unstructured, kind string) (is bool, reason, message string) {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		if condition["type"] != kind {
+			continue
+		}
+		if observed, given := condition["observedGeneration"].(int64); given && observed != object.GetGeneration() {
+			return false, ReasonNotObserved, "its condition " + kind + " is of an earlier generation"
+		}
+		reason, _ = condition["reason"].(string)
+		message, _ = condition["message"].(string)
+		return condition["status"] == "True", reason, message
+	}
+	return false, "", ""
+}
+
+// countCustom reads the numbers of pods: those wanted from spec.replicas, those ready from a status.ready such as 5/6.
+func (s *State) countCustom(object *unstructured.Unstructured) {
+	desired, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
+	text, _, _ := unstructured.NestedString(object.Object, "status", "ready")
+	text, _, _ = strings.Cut(text, "/")
+	ready, _ := strconv.ParseInt(text, 10, 32)        // 0 while there is none
+	s.Desired, s.Ready = int32(desired), int32(ready) //nolint:gosec // the API has int32 here
+}
