@@ -33,7 +33,6 @@ type fault struct {
 	// within is how long it may take until all slots are served by nodes that agree. Default: 30s.
 	within time.Duration
 	end    func(*scenario)
-	slow   bool // minutes: in the full form only
 }
 
 // Each fault of the matrix ends in the state that is promised for it.
@@ -42,9 +41,6 @@ func TestFaults(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			if f.slow && !full {
-				t.Skip("in the full form (REDIS_TESTS=full)")
-			}
 			if f.shards == nil {
 				f.shards = []int{2, 2, 2}
 			}

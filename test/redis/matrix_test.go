@@ -152,7 +152,7 @@ var faults = []fault{
 		s.heals(40 * time.Second)
 	}},
 	// Nodes that meet a foreign id at its address forget the address, and never call that master failed.
-	{name: "the address of a dead master goes to another cluster", slow: true, happen: func(s *scenario) {
+	{name: "the address of a dead master goes to another cluster", happen: func(s *scenario) {
 		other := rig.NewFleet(s, rig.Options{Shards: []int{1, 1, 1}})
 		rig.NewDriver(other).Form(0)
 		theirs := fill(s.T, other, 500)
@@ -160,7 +160,7 @@ var faults = []fault{
 		ip := dead.IP()
 		dead.Kill()
 		other.Pod(0, 0).Move(ip)
-		s.served(100*time.Second, time.Now())
+		s.served(30*time.Second, time.Now())
 		dead.Replace()
 		s.heals(30 * time.Second)
 		rig.Until(s, 30*time.Second, "the other cluster is well", func() error { return other.Pod(1, 0).Client().Ping(s.Context()).Err() })

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -22,11 +23,15 @@ import (
 // patience is how long anything may take that has no promise of its own; the machine may be busy.
 const patience = 150 * time.Second
 
+// full reports whether everything is tried: every step at which an operator can be killed, each field on its own, ten
+// minutes at rest.
+var full = os.Getenv("REDIS_TESTS") == "full"
+
 var suite = &stage.Suite{
 	Patience: func() time.Duration { return patience },
 	Lists: []client.ObjectList{
-		&redisv1.RedisClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
-		&appsv1.StatefulSetList{}, &corev1.PodList{},
+		&dsv1.DataServiceList{}, &redisv1.RedisClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
+		&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.PodList{},
 	},
 }
 

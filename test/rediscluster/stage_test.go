@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,8 @@ import (
 type scene struct {
 	*stage.Stage
 	*emulator.Emulator
+
+	operator *stage.Operator // of tests in which it crashes
 }
 
 const name = "cache"
@@ -46,7 +49,12 @@ func newScene(t *testing.T) *scene {
 	s.Must(err)
 	s.Emulator, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{
 		Namespace: s.Namespace, Nodes: 4,
-		Images: map[string]emulator.Image{"redis": {Executables: map[string]string{"redis-server": server, "redis-cli": cli}}},
+		Images: map[string]emulator.Image{
+			"redis": {Executables: map[string]string{"redis-server": server, "redis-cli": cli}},
+			// A service of the user's own, and the probe of what runs elsewhere.
+			"work": {}, "docker.io/curlimages/curl": {},
+			"init": {}, "exporter": {Entrypoint: []string{"/bin/sleep", "infinity"}},
+		},
 	})
 	s.Must(err)
 	t.Cleanup(func() {
@@ -163,7 +171,7 @@ func (s *scene) node(pod *corev1.Pod) *redis.Client {
 func (s *scene) pods() []*corev1.Pod {
 	var found []*corev1.Pod
 	for _, pod := range all[*corev1.Pod](s) {
-		if strings.HasPrefix(pod.Name, name+"-") {
+		if strings.HasPrefix(pod.Name, name+"-") && pod.Labels["d3os-product.com.d3os/kind"] != "" {
 			found = append(found, pod)
 		}
 	}
@@ -233,10 +241,45 @@ func (s *scene) checkNode(pod *corev1.Pod, pods int) (owned topology.SlotSet, er
 // clients connects to the cluster as its clients do.
 func (s *scene) clients() *redis.ClusterClient {
 	s.Helper()
-	var addresses []string
-	for _, pod := range s.pods() {
-		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, "6379"))
-	}
 	secret := harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials")
-	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses, Password: string(secret.Data["password"]), Protocol: 2, DisableIdentity: true})
+	if secret == nil {
+		s.Fatal("there is no Secret with the password")
+	}
+	return rig.NewClusterClient(string(secret.Data["password"]), func(ctx context.Context) ([]redis.ClusterSlot, error) {
+		var errs []error
+		for _, pod := range s.pods() {
+			c := s.node(pod)
+			slots, err := c.ClusterSlots(ctx).Result() //nolint:staticcheck // it is what the client wants
+			if err = errors.Join(err, c.Close()); err == nil && len(slots) > 0 {
+				return slots, nil
+			}
+			errs = append(errs, err)
+		}
+		return nil, fmt.Errorf("no pod answers: %w", errors.Join(errs...))
+	})
+}
+
+// keep starts writers and readers that keep account.
+func (s *scene) keep(ledger string) *rig.Ledger {
+	s.Helper()
+	return rig.NewLedger(s.T, s.clients(), ledger, rig.LedgerOptions{})
+}
+
+// uids are those of the pods that are there.
+func (s *scene) uids() (found []types.UID) {
+	for _, pod := range s.pods() {
+		found = append(found, pod.UID)
+	}
+	return found
+}
+
+// remain is how many of these pods are still there.
+func (s *scene) remain(before []types.UID) int {
+	n := 0
+	for _, uid := range s.uids() {
+		if slices.Contains(before, uid) {
+			n++
+		}
+	}
+	return n
 }

@@ -48,6 +48,8 @@ const (
 	// ConditionSpecIgnored is present, and True, while a part of the spec has no effect; the message says
 	// which one and why.
 	ConditionSpecIgnored = "SpecIgnored"
+	// ConditionColocated is present, and True, while a shard has all of its pods on one Kubernetes node.
+	ConditionColocated = "Colocated"
 )
 
 // The reasons that conditions carry, besides those of every kind (InvalidSpec, ApplyFailed ...).
@@ -66,6 +68,8 @@ const (
 	ReasonUnsupportedVersion = "UnsupportedVersion"
 	// ReasonNotSupported: a field of the spec has no effect.
 	ReasonNotSupported = "NotSupported"
+	// ReasonSameNode: pods that should be apart are on one Kubernetes node.
+	ReasonSameNode = "SameNode"
 )
 
 // RedisClusterStatus is the cluster as the operator last saw it.
@@ -128,7 +132,7 @@ type RedisClusterStatus struct {
 	// +optional
 	Verdict string `json:"verdict,omitempty"`
 
-	// conditions are Ready, Progressing and Degraded, and while true Reconciling, Stalled and SpecIgnored.
+	// conditions are Ready, Progressing and Degraded, and while true Reconciling, Stalled, SpecIgnored and Colocated.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllServed}]`
 	// +listType=map
 	// +listMapKey=type

@@ -17,6 +17,13 @@ if [ -e "$run/served" ] && ! has_data; then
 	exit 65
 fi
 
+# A snapshot without the append-only file that belongs to it: Redis would not read it, and replace it with
+# the first copy of a master's data. It is kept for people.
+if [ -e "$data/dump.rdb" ] && ! has_data; then
+	echo "the append-only file is gone, and dump.rdb is kept as dump.rdb.without-aof" >&2
+	mv "$data/dump.rdb" "$data/dump.rdb.without-aof"
+fi
+
 # The data is gone, the name is not: under its old id this server would come back as an empty master, and
 # its replicas would throw their data away to be like it. So it comes back as a new node: its replica is
 # elected, and the operator lets it join.

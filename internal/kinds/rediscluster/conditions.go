@@ -12,6 +12,7 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/metrics"
 )
 
 // conditions sums up the status by Kubernetes' conventions.
@@ -50,7 +51,19 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, now metav1.Time) {
 	while(redisv1.ConditionReconciling, progressing, s.Reason, s.Message)
 	while(redisv1.ConditionStalled, stalled, reason, message)
 	notes := ignored(&v.rc.Spec)
+	if v.seen.Failure == nil && !isSupported(v.rc.Spec.Version) {
+		notes = append(notes, unsupported(v.rc.Spec.Version)+". The pods keep their image")
+	}
+	if v.world.NoSettings {
+		notes = append(notes, fmt.Sprintf("spec.pod[0].configmap: ConfigMap %s did not exist when the pods started: create it; servers read it when they start the next time",
+			podOf(&v.rc.Spec).ConfigMap))
+	}
 	while(redisv1.ConditionSpecIgnored, len(notes) > 0, redisv1.ReasonNotSupported, strings.Join(notes, "; "))
+	if v.seen.Observed != nil {
+		shards := together(v.world.Nodes)
+		while(redisv1.ConditionColocated, len(shards) > 0, redisv1.ReasonSameNode, strings.Join(shards, "; ")+
+			": the node's end would take all copies of their slots; add nodes, or set antiAffinity to Hard")
+	}
 }
 
 // Summary says what a RedisCluster's status amounts to.
@@ -59,10 +72,18 @@ func (*Kind) Summary(rc *redisv1.RedisCluster) kinds.Summary {
 	ready := meta.IsStatusConditionTrue(s.Conditions, redisv1.ConditionReady)
 	summary := kinds.Summary{
 		Phase: string(s.Phase), Generation: s.ObservedGeneration, Ready: ready, ReadyText: fmt.Sprintf("%s (pods: %s)", s.Message, s.Ready),
-		New:    s.Phase == "" || s.Phase == redisv1.PhaseNone || s.Phase == redisv1.PhaseCreating,
-		Urgent: s.Step != "" || s.Phase == redisv1.PhaseFailed || s.Phase == redisv1.PhaseRunning,
-		Parts:  map[string]bool{part: ready},
+		New:        s.Phase == "" || s.Phase == redisv1.PhaseNone || s.Phase == redisv1.PhaseCreating,
+		Urgent:     s.Step != "" || s.Phase == redisv1.PhaseFailed || s.Phase == redisv1.PhaseRunning,
+		Conditions: s.Conditions,
 	}
+	var inStep, all int32
+	for i := range s.Instances {
+		all++
+		if s.Instances[i].Status == string(metav1.ConditionTrue) {
+			inStep++
+		}
+	}
+	summary.Parts = []metrics.Part{{Name: part, Ready: ready, Pods: inStep, Desired: all}}
 	if s.Step != "" {
 		summary.Doing = kinds.Doing{Step: s.Step, Text: s.Message}
 	}

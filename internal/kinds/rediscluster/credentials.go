@@ -45,10 +45,11 @@ type passwords struct {
 	generate func() (string, error)
 	mu       sync.Mutex
 	known    map[types.NamespacedName]string // by Secret
+	proven   map[types.NamespacedName]string // by Secret: those that servers take
 }
 
 func newPasswords(generate func() (string, error)) *passwords {
-	return &passwords{generate: generate, known: map[types.NamespacedName]string{}}
+	return &passwords{generate: generate, known: map[types.NamespacedName]string{}, proven: map[types.NamespacedName]string{}}
 }
 
 // random returns a new password of 128 bits.
@@ -83,12 +84,15 @@ func (p *passwords) plan(rc *redisv1.RedisCluster, owner object.Owner, live *uns
 	return secret, err
 }
 
-// password returns that of the live Secret, else the remembered one, else a new one.
+// password returns that of the live Secret, else the remembered one, else a new one. A Secret that somebody
+// edits does not change what running servers take: while they take the one of before, it comes back.
 func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topology.Record) (string, error) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
+	switch proven := p.proven[key]; {
+	case live != "" && proven != "":
+		p.known[key] = proven
 	case live != "":
 		p.known[key] = live
 	case p.known[key] != "":
@@ -104,14 +108,28 @@ func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topol
 	return p.known[key], nil
 }
 
+// prove notes whether servers take a password. One that they refuse has been changed there, and the Secret
+// may follow.
+func (p *passwords) prove(rc *redisv1.RedisCluster, password string, taken bool) {
+	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case taken:
+		p.proven[key] = password
+	case p.proven[key] == password:
+		delete(p.proven, key)
+	}
+}
+
 // adopt remembers the password of a live Secret in place of one that was generated because that
-// Secret had not been seen. It reports whether that changes the plan.
+// Secret had not been seen. It reports whether that changes the plan. One that servers take is kept.
 func (p *passwords) adopt(rc *redisv1.RedisCluster, live *unstructured.Unstructured) bool {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	password := passwordIn(live)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if password == "" || p.known[key] == password {
+	if password == "" || p.known[key] == password || p.proven[key] != "" {
 		return false
 	}
 	p.known[key] = password
@@ -121,7 +139,9 @@ func (p *passwords) adopt(rc *redisv1.RedisCluster, live *unstructured.Unstructu
 func (p *passwords) forget(namespace, cluster string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.known, types.NamespacedName{Namespace: namespace, Name: cluster + "-credentials"})
+	key := types.NamespacedName{Namespace: namespace, Name: cluster + "-credentials"}
+	delete(p.known, key)
+	delete(p.proven, key)
 }
 
 // passwordIn returns the password in a Secret, which may be nil.

@@ -24,6 +24,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -37,8 +38,12 @@ type World struct {
 	// HostIPs and Problems are by pod: the address of the Kubernetes node, and why a pod does not come up.
 	HostIPs, Problems map[string]string
 	// Lagging reports whether Kubernetes has not looked at the latest StatefulSets yet, so that nobody
-	// knows which pods are outdated.
+	// knows which pods are outdated, or the servers have settings that the file for their next start has
+	// not got yet.
 	Lagging bool
+	// NoSettings reports whether the ConfigMap with settings (spec.pod[0].configmap) was not there when the
+	// pods started.
+	NoSettings bool
 
 	access   server.Access
 	recordAt version
@@ -74,10 +79,20 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 	settings := slices.Sorted(maps.Keys(settingsOf(rc.Spec.Config).live))
 	k.servers.Read(ctx, clusterKey(rc.Namespace, rc.Name), w.access, w.Nodes, settings)
 	for i := range w.Nodes {
+		if w.Nodes[i].Reached {
+			k.planner.passwords.prove(rc, w.access.Password, true)
+		}
 		if strings.Contains(w.Nodes[i].Problem, "password") {
 			k.accounts.refused(client.ObjectKeyFromObject(rc))
+			k.planner.passwords.prove(rc, w.access.Password, false)
 		}
 	}
+	w.Lagging = k.planner.holds.judge(rc, w.Nodes) || w.Lagging
+	if w.NoSettings, err = k.sources.missing(ctx, rc, live); err != nil {
+		return w, err
+	}
+	model := topology.Merge(wanted(rc), w.Record, w.Nodes)
+	metrics.Redis.Set(client.ObjectKeyFromObject(rc), model.Served, states(w.Nodes), lost(model))
 	return w, nil
 }
 
@@ -164,7 +179,7 @@ func (w *World) place(rc *redisv1.RedisCluster, sets map[int]*appsv1.StatefulSet
 // fill says of a node what Kubernetes says of its pod.
 func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 	node.UID, node.Host, node.IP, node.Problem = string(pod.UID), pod.Spec.NodeName, pod.Status.PodIP, ""
-	node.Terminating = pod.DeletionTimestamp != nil
+	node.Terminating, node.Zone = pod.DeletionTimestamp != nil, pod.Labels[corev1.LabelTopologyZone]
 	node.Outdated = set.Generation == set.Status.ObservedGeneration && set.Status.UpdateRevision != "" &&
 		pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
 	for _, c := range pod.Status.ContainerStatuses {

@@ -4,6 +4,7 @@
 package rediscluster
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // planner turns resources into objects. It remembers the last plan of each: a cluster that is being
@@ -23,6 +25,7 @@ type planner struct {
 	renderer  *render.Renderer
 	image     string // that stands for the default one; empty for none
 	passwords *passwords
+	holds     *holds
 
 	mu    sync.Mutex
 	plans map[types.NamespacedName]planned
@@ -35,15 +38,11 @@ type planned struct {
 }
 
 func newPlanner(renderer *render.Renderer, image string, generate func() (string, error)) *planner {
-	return &planner{renderer: renderer, image: image, passwords: newPasswords(generate), plans: map[types.NamespacedName]planned{}}
+	return &planner{renderer: renderer, image: image, passwords: newPasswords(generate), holds: newHolds(), plans: map[types.NamespacedName]planned{}}
 }
 
 // plan returns what a resource stands for.
 func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in kinds.Inputs) (*engine.Plan, error) {
-	if version := rc.Spec.Version; !isSupported(version) {
-		return nil, &kinds.Mistake{Reason: redisv1.ReasonUnsupportedVersion, Err: fmt.Errorf(
-			"spec.version: Redis %s is not supported: use %d.%d or newer, such as %s", version, oldestMajor, oldestMinor, defaultVersion)}
-	}
 	kept, err := in.Lookup(configMapKind.Kind, recordName(rc.Name))
 	if err != nil {
 		return nil, err
@@ -56,7 +55,17 @@ func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in kinds.In
 	if err != nil {
 		return nil, err
 	}
-	objects, err := p.objects(rc, owner, shards)
+	if !isSupported(rc.Spec.Version) {
+		// What runs is healed as ever, with the image that it has.
+		if rc, err = withRunningImage(rc, len(shards), in); err != nil {
+			return nil, err
+		}
+	}
+	file, err := in.Lookup(configMapKind.Kind, rc.Name+"-config")
+	if err != nil {
+		return nil, err
+	}
+	objects, err := p.objects(rc, owner, shards, p.holds.file(rc, file))
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +87,41 @@ func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in kinds.In
 	return plan, nil
 }
 
+// unsupported says that the version of a spec is too old.
+func unsupported(version string) string {
+	return fmt.Sprintf("spec.version: Redis %s is not supported: use %d.%d or newer, such as %s", version, oldestMajor, oldestMinor, defaultVersion)
+}
+
+// withRunningImage returns a copy of a resource of an unsupported version that asks for the image which its
+// pods have. Without pods it is a mistake.
+func withRunningImage(rc *redisv1.RedisCluster, shards int, in kinds.Inputs) (*redisv1.RedisCluster, error) {
+	for shard := range shards {
+		set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, shard))
+		if err != nil {
+			return nil, err
+		}
+		if set == nil {
+			continue
+		}
+		containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "containers")
+		for _, c := range containers {
+			fields, _ := c.(map[string]any)
+			image, _ := fields["image"].(string)
+			if fields["name"] != container || image == "" {
+				continue
+			}
+			rc = rc.DeepCopy()
+			rc.Spec.Repository, rc.Spec.Version = "", ""
+			if len(rc.Spec.Pod) == 0 {
+				rc.Spec.Pod = []redisv1.Pod{{}}
+			}
+			rc.Spec.Pod[0].MiddlewareImage = image
+			return rc, nil
+		}
+	}
+	return nil, &kinds.Mistake{Reason: redisv1.ReasonUnsupportedVersion, Err: errors.New(unsupported(rc.Spec.Version))}
+}
+
 // livePods returns the number of pods that the StatefulSet of a shard has been told to have; 0 without one.
 func livePods(rc *redisv1.RedisCluster, shard int, in kinds.Inputs) (int, error) {
 	set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, shard))
@@ -92,16 +136,16 @@ func livePods(rc *redisv1.RedisCluster, shard int, in kinds.Inputs) (int, error)
 func setName(cluster string, shard int) string { return fmt.Sprintf("%s-%d", cluster, shard) }
 
 // objects returns all but the Secret.
-func (p *planner) objects(rc *redisv1.RedisCluster, owner object.Owner, shards []int) (engine.Part, error) {
+func (p *planner) objects(rc *redisv1.RedisCluster, owner object.Owner, shards []int, live map[string]string) (engine.Part, error) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: rc.Name}
-	from := fmt.Sprintf("%s/%d/%v", rc.UID, rc.Generation, shards)
+	from := fmt.Sprintf("%s/%d/%v/%v", rc.UID, rc.Generation, shards, live)
 	p.mu.Lock()
 	known, ok := p.plans[key]
 	p.mu.Unlock()
 	if ok && known.from == from && rc.UID != "" {
 		return known.part, nil
 	}
-	made, err := p.make(rc, owner, shards)
+	made, err := p.make(rc, owner, shards, live)
 	if err != nil {
 		return made, err
 	}
@@ -111,11 +155,11 @@ func (p *planner) objects(rc *redisv1.RedisCluster, owner object.Owner, shards [
 	return made, nil
 }
 
-func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, shards []int) (engine.Part, error) {
+func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, shards []int, live map[string]string) (engine.Part, error) {
 	result := engine.Part{
 		Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&rc.Spec), RetainsData: keepsData(&rc.Spec),
 	}
-	v, err := values(rc, owner, shards, p.image)
+	v, err := values(rc, owner, shards, live, p.image)
 	if err != nil {
 		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}
@@ -123,8 +167,10 @@ func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, shards []in
 	if err != nil {
 		return result, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
 	}
-	if err := overlay(rc.Spec.PodTemplate, rendered[0]); err != nil {
-		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
+	if template := rc.Spec.PodTemplate; template != nil {
+		if err := specfield.OverlayStatefulSets("spec.podTemplate", rendered[0], template.Raw, redisv1.GroupVersion.Group); err != nil {
+			return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
+		}
 	}
 	result.Objects = rendered[0]
 	if err := result.Finish(owner); err != nil {
@@ -135,6 +181,7 @@ func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, shards []in
 
 func (p *planner) forget(namespace, name string) {
 	p.passwords.forget(namespace, name)
+	p.holds.forget(namespace, name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.plans, types.NamespacedName{Namespace: namespace, Name: name})

@@ -22,6 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/render"
 )
 
@@ -42,6 +43,7 @@ type Kind struct {
 	servers  *server.Servers
 	client   client.Client
 	accounts *accounts
+	sources  *sources
 }
 
 var _ kinds.Kind[*redisv1.RedisCluster, World] = &Kind{}
@@ -49,7 +51,7 @@ var _ kinds.Kind[*redisv1.RedisCluster, World] = &Kind{}
 // New returns the kind. image stands for the default image of Redis; empty for the chart's. The client
 // is the operator's cached one; live reads from the API server.
 func New(renderer *render.Renderer, image string, servers *server.Servers, c client.Client, live client.Reader) *Kind {
-	return &Kind{planner: newPlanner(renderer, image, random), servers: servers, client: c, accounts: newAccounts(c, live)}
+	return &Kind{planner: newPlanner(renderer, image, random), servers: servers, client: c, accounts: newAccounts(c, live), sources: newSources(live)}
 }
 
 // GVK is RedisCluster of the API's version.
@@ -64,7 +66,10 @@ func (*Kind) Paused(rc *redisv1.RedisCluster) bool { return rc.Spec.Pause }
 // Forget drops the plan, the password and the connections of a cluster.
 func (k *Kind) Forget(namespace, name string) {
 	k.planner.forget(namespace, name)
-	k.accounts.forget(types.NamespacedName{Namespace: namespace, Name: name})
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	k.accounts.forget(key)
+	k.sources.forget(key)
+	metrics.Redis.Forget(key)
 	k.servers.Forget(clusterKey(namespace, name))
 }
 

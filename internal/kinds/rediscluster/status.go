@@ -205,7 +205,7 @@ func (v *view) waitsFor() string {
 		wait = v.decided.Model.Reason
 	}
 	if v.world.Lagging && wait == "" {
-		wait = "waiting for Kubernetes to look at the changed StatefulSets"
+		wait = "waiting for what was changed to reach Kubernetes"
 	}
 	return join(wait, v.firstProblem())
 }

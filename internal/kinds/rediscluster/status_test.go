@@ -211,7 +211,7 @@ func TestSummary(t *testing.T) {
 	k, rc, w := statusKind(t), read(t, "minimal"), running()
 	report(k, rc, &w, nil)
 	s := k.Summary(rc)
-	assert.Assert(t, s.Ready && s.Problem == "" && s.Doing == kinds.Doing{} && s.Parts[part])
+	assert.Assert(t, s.Ready && s.Problem == "" && s.Doing == kinds.Doing{} && len(s.Parts) == 1 && s.Parts[0].Ready && s.Parts[0].Pods == 6)
 	assert.Equal(t, s.ReadyText, "all 16384 slots are served by 3 shards (pods: 6/6)")
 	report(k, rc, &w, &kinds.Failure{Reason: kinds.ReasonStepFailed, Message: "it broke"})
 	s = k.Summary(rc)

@@ -23,8 +23,8 @@ const (
 // ownVariables are set by the chart for the scripts.
 var ownVariables = []string{"POD_IP", "POD_NAME", "POD_NAMESPACE", "SERVICE", "MEMORY_LIMIT", "SHARED_FOLDER", "REDISCLI_AUTH"}
 
-// values returns those of the chart.
-func values(rc *redisv1.RedisCluster, owner object.Owner, shards []int, related string) (map[string]any, error) {
+// values returns those of the chart. live are the settings for the file that servers change while they run.
+func values(rc *redisv1.RedisCluster, owner object.Owner, shards []int, live map[string]string, related string) (map[string]any, error) {
 	spec, pod := &rc.Spec, podOf(&rc.Spec)
 	for _, variable := range pod.Env {
 		if slices.Contains(ownVariables, variable.Name) {
@@ -41,7 +41,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, shards []int, related 
 		"storage": map[string]any{
 			"size": spec.Storage.Size, "storageClassName": spec.Storage.StorageClassName, "claim": sharedClaim(spec), "retain": keepsData(spec),
 		},
-		"settings": settings.live, "startSettings": settings.start, "settingsConfigMap": pod.ConfigMap,
+		"settings": live, "startSettings": settings.start, "settingsConfigMap": pod.ConfigMap,
 		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom},
 		"priorityClassName": pod.PriorityClassName,
 	}

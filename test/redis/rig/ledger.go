@@ -19,10 +19,22 @@ import (
 )
 
 // ClusterClient is what an application has: it learns where slots are and follows redirections.
-func (f *Fleet) ClusterClient() *redis.ClusterClient {
+func (f *Fleet) ClusterClient() *redis.ClusterClient { return NewClusterClient(f.password, f.slots) }
+
+// NewClusterClient returns an application's client. Where slots are it learns from whoever is there now, as by the name
+// of a Service: from slots, which asks some node.
+func NewClusterClient(password string, slots func(context.Context) ([]redis.ClusterSlot, error)) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		// As by the name of a Service: whoever is there now.
-		ClusterSlots: f.slots, Dialer: dial, Password: f.password, Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: noMaintenance(),
+		ClusterSlots: func(ctx context.Context) ([]redis.ClusterSlot, error) {
+			found, err := slots(ctx)
+			for _, slot := range found {
+				for i, node := range slot.Nodes {
+					slot.Nodes[i].Addr = loopback + node.Addr
+				}
+			}
+			return found, err
+		},
+		Dialer: dial, Password: password, Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: noMaintenance(),
 		MaxRedirects: 8, DialTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: time.Second, ContextTimeoutEnabled: true, PoolSize: 4,
 	})
 }
@@ -40,11 +52,6 @@ func (f *Fleet) slots(ctx context.Context) ([]redis.ClusterSlot, error) {
 	for _, pod := range f.Pods() {
 		slots, err := pod.Client().ClusterSlots(ctx).Result() //nolint:staticcheck // it is what the client wants
 		if err == nil && len(slots) > 0 {
-			for _, slot := range slots {
-				for i, node := range slot.Nodes {
-					slot.Nodes[i].Addr = loopback + node.Addr
-				}
-			}
 			return slots, nil
 		}
 		errs = append(errs, err)
@@ -92,15 +99,21 @@ type LedgerOptions struct {
 
 // Keep starts writers and readers. They end with Close.
 func (f *Fleet) Keep(options LedgerOptions) *Ledger {
-	if options.Keys == 0 {
-		options.Keys = 96
-	}
-	ctx, stop := context.WithCancel(f.t.Context())
-	l := &Ledger{t: f.t, client: f.ClusterClient(), wait: options.Wait, stop: stop}
 	f.mu.Lock()
 	f.ledgers++
 	name := fmt.Sprintf("ledger-%d", f.ledgers) // numbers begin anew, so names do
 	f.mu.Unlock()
+	return NewLedger(f.t, f.ClusterClient(), name, options)
+}
+
+// NewLedger starts writers and readers of keys whose names begin with a name that no ledger had before. They end with
+// Close, which closes the client, too.
+func NewLedger(t testing.TB, client *redis.ClusterClient, name string, options LedgerOptions) *Ledger {
+	if options.Keys == 0 {
+		options.Keys = 96
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	l := &Ledger{t: t, client: client, wait: options.Wait, stop: stop}
 	for i := range options.Keys {
 		l.keys = append(l.keys, &entry{key: fmt.Sprintf("%s-%d", name, i)})
 	}

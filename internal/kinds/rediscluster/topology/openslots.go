@@ -61,16 +61,35 @@ func (c *cluster) describeOpen() string {
 	return strings.Join(all, ", ")
 }
 
-// openSlots repairs slots that a broken-off move left open, the lowest first. What is wrong with the
-// marks is put right at once; keys are moved only while the shards of both ends have a replica in step.
-// A slot that cannot be repaired yet is left alone: what mends its cause comes later in the order.
+// openSlots repairs slots that a broken-off move left open, the lowest first, and with it all others that
+// need the same. What is wrong with the marks is put right at once; keys are moved only while the
+// shards of both ends have a replica in step. A slot that cannot be repaired yet is left alone: what
+// mends its cause comes later in the order.
 func (c *cluster) openSlots() []Step {
+	var first []Step
 	for _, o := range c.open {
-		if steps := c.repair(o); steps != nil {
-			return steps
+		steps := c.repair(o)
+		switch {
+		case steps == nil:
+		case first == nil:
+			first = steps
+		case sameButSlots(first[0], steps[0]):
+			first[0].Slots = first[0].Slots.Union(steps[0].Slots)
 		}
 	}
-	return nil
+	if first == nil || first[0].Slots.Len() == 1 {
+		return first
+	}
+	if s := first[0]; s.Action == ActionMoveSlots {
+		return []Step{c.move(c.byID[s.Node.ID], c.byID[s.Target.ID], s.Slots, "finish moving")}
+	}
+	first[0].Message += fmt.Sprintf("; and so %d more slots", first[0].Slots.Len()-1)
+	return first
+}
+
+// sameButSlots reports whether two steps do the same to other slots.
+func sameButSlots(a, b Step) bool {
+	return a.Action == b.Action && a.Mode == b.Mode && a.ID == b.ID && a.Node == b.Node && a.Target == b.Target
 }
 
 // repair is the table of cases of one open slot. O is its owner, T the node that it moves to.

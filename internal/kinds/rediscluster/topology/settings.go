@@ -9,10 +9,30 @@ import (
 	"strings"
 )
 
-// settings changes settings of running nodes where they differ. One that a node does not report is
-// left alone: it would be set again in each pass.
+// Unset returns the names of settings that a reached node does not have yet, or does not know.
+func Unset(wanted map[string]string, nodes []Node) map[string]bool {
+	unset := map[string]bool{}
+	for _, n := range nodes {
+		for name, want := range wanted {
+			if has, reported := n.Settings[name]; n.Reached && (!reported || !sameSetting(has, want)) {
+				unset[name] = true
+			}
+		}
+	}
+	return unset
+}
+
+// settings changes settings of running nodes where they differ. One that a node does not report is one
+// that its redis does not know: it is named and left alone.
 func (c *cluster) settings() []Step {
 	var batch []Step
+	for _, n := range c.members {
+		for _, name := range sortedKeys(c.wanted.Settings) {
+			if _, reported := n.Settings[name]; !reported && c.refused == "" {
+				c.refused = fmt.Sprintf("spec.config: redis %s does not know the setting %q, which is therefore not used: take it out", n.Version, name)
+			}
+		}
+	}
 	for _, n := range c.members {
 		differ := map[string]string{}
 		for name, want := range c.wanted.Settings {

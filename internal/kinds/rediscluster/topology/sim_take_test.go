@@ -85,7 +85,11 @@ func (o *operator) single(s Step, n *server) error {
 	case ActionFailover:
 		return n.failover(s.Mode)
 	case ActionMarkSlot:
-		return n.markSlot(s.Slots[0].From, s.Mode, s.ID)
+		for slot := range s.Slots.All {
+			if err := n.markSlot(slot, s.Mode, s.ID); err != nil {
+				return err
+			}
+		}
 	case ActionConfigure:
 		maps.Copy(n.settings, s.Settings)
 	case ActionFunctions:

@@ -8,29 +8,29 @@ import (
 	"slices"
 )
 
-// spread makes replicas masters where that evens out how many masters each Kubernetes node has. Each
-// such failover takes one from a node with at least two more than the other, so they come to an end.
+// spread makes replicas masters where that evens out how many masters each zone has, and where zones have
+// as many, each Kubernetes node. Each such failover takes one from a zone with at least two more than the
+// other, or, without making zones less even, from a node with at least two more; so they come to an end.
 // While pods are being replaced it waits: a replica of the old revision could be of an older redis.
 func (c *cluster) spread() []Step {
 	if slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Outdated }) {
 		return nil
 	}
-	load := map[string]int{}
-	for _, s := range c.shards {
-		if s.master == nil || s.master.Host == "" {
-			return nil
-		}
-		load[s.master.Host]++
-	}
-	if c.calm() != "" || c.thin() != "" {
+	load, zones := c.mastersBy()
+	if load == nil || c.calm() != "" || c.thin() != "" {
 		return nil
 	}
 	var best *Node
-	gain := 1
+	most := 0
 	for _, s := range c.shards {
 		for _, r := range c.replicas(s.master.ID) {
-			if g := load[s.master.Host] - load[r.Host]; g > gain && r.Host != "" && c.inStep(r) && !r.Saving {
-				best, gain = r, g
+			zone, host := zones[s.master.Zone]-zones[r.Zone], load[s.master.Host]-load[r.Host]
+			if s.master.Zone == "" || r.Zone == "" || s.master.Zone == r.Zone {
+				zone = 1 // nothing changes for zones
+			}
+			evens := zone > 1 || zone == 1 && host > 1
+			if gain := zone*Slots + host; evens && gain > most && r.Host != "" && c.inStep(r) && !r.Saving {
+				best, most = r, gain
 			}
 		}
 	}
@@ -38,6 +38,23 @@ func (c *cluster) spread() []Step {
 		return nil
 	}
 	from := c.shards[best.Shard].master
+	where, masters := from.Host, load[from.Host]
+	if most >= 2*Slots-len(c.shards) {
+		where, masters = "zone "+from.Zone, zones[from.Zone]
+	}
 	return []Step{c.failover(best, "", 0, fmt.Sprintf("make %s on %s the master of shard %d: %s has %d masters",
-		best.Pod, best.Host, best.Shard, from.Host, load[from.Host]))}
+		best.Pod, best.Host, best.Shard, where, masters))}
+}
+
+// mastersBy counts masters by Kubernetes node and by zone; nil while a shard has none, or one that is nowhere.
+func (c *cluster) mastersBy() (load, zones map[string]int) {
+	load, zones = map[string]int{}, map[string]int{}
+	for _, s := range c.shards {
+		if s.master == nil || s.master.Host == "" {
+			return nil, nil
+		}
+		load[s.master.Host]++
+		zones[s.master.Zone]++
+	}
+	return load, zones
 }
