@@ -1,0 +1,364 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CRD enums reject null, so optional fields without a default use a pattern that lists their values.
+
+// EtcdCluster is an etcd cluster: members that vote, each with a volume of its
+// own. The operator forms it, heals it, replaces lost members, adds and removes
+// members one at a time, and upgrades it minor by minor.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:shortName=etcd,categories=all
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Voters that are well, of those wanted"
+// +kubebuilder:printcolumn:name="Leader",type=string,JSONPath=`.status.leader`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,description="The lowest version of etcd that a member runs"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,description="What the operator is doing, or what is wrong"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 44 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a letter followed by letters, digits and '-', 44 characters at most: it becomes a part of the names of Services and pods"
+type EtcdCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the cluster as it should be.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{replicas: 3, storage: 10Gi}`
+	// +optional
+	Spec EtcdClusterSpec `json:"spec"`
+
+	// status is the cluster as the operator last saw it.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{phase: Running, ready: 3/3, leader: my-etcd-cluster-0}`
+	// +optional
+	Status EtcdClusterStatus `json:"status,omitempty"`
+}
+
+// EtcdClusterList is a list of EtcdClusters.
+//
+// +kubebuilder:object:root=true
+type EtcdClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []EtcdCluster `json:"items"`
+}
+
+// EtcdClusterSpec says what an etcd cluster should be like. null means not given, everywhere.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.storageClassName) ? self.storageClassName : \"\") == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : \"\")",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
+// +kubebuilder:validation:XValidation:rule="(has(self.tls) && has(self.tls.mode) ? self.tls.mode : \"Off\") == (has(oldSelf.tls) && has(oldSelf.tls.mode) ? oldSelf.tls.mode : \"Off\") || has(self.replicas) && self.replicas == 0 && has(oldSelf.replicas) && oldSelf.replicas == 0",fieldPath=".tls",message="mode may be changed only while replicas is 0: members with different modes cannot talk to each other. Set replicas to 0, change the mode, and set replicas back"
+type EtcdClusterSpec struct {
+	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is
+	// kept. An even number tolerates no more losses than the odd one below it.
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9
+	// +kubebuilder:example=`5`
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// storage is the size of each member's volume. It can grow if the storage class can expand volumes; it may
+	// not shrink.
+	// +kubebuilder:default="10Gi"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="storage must be a quantity above zero, such as 10Gi"
+	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || !isQuantity(string(oldSelf)) || !quantity(string(self)).isLessThan(quantity(string(oldSelf)))",message="storage may not shrink: volumes cannot"
+	// +kubebuilder:example=`20Gi`
+	// +optional
+	Storage *resource.Quantity `json:"storage,omitempty"`
+
+	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`fast`
+	// +optional
+	// +nullable
+	StorageClassName string `json:"storageClassName,omitempty"`
+
+	// version of etcd, 3.4.0 or newer. It is the tag of the image, after a v, unless image has one. A newer minor
+	// version is reached one minor at a time; an older one is refused. Default: 3.6.16.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
+	// +kubebuilder:example=`3.6.16`
+	// +optional
+	// +nullable
+	Version string `json:"version,omitempty"`
+
+	// registry is put in the place of the host of the default image: REGISTRY/etcd-development/etcd.
+	// Default: gcr.io.
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:-]*$`
+	// +kubebuilder:example=`registry.example.com`
+	// +optional
+	// +nullable
+	Registry string `json:"registry,omitempty"`
+
+	// image of etcd. With a tag or a digest it must be of the version that version names; without, version is the
+	// tag. Default: gcr.io/etcd-development/etcd.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
+	// +kubebuilder:example=`registry.example.com/team/etcd`
+	// +optional
+	// +nullable
+	Image string `json:"image,omitempty"`
+
+	// imagePullSecrets are the credentials for pulling images.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:example=`[{name: registry}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// size is small, medium or large: the resources of each etcd container, unless resources gives them.
+	// Default: none, 100m to 1 CPU and 256Mi to 1Gi of memory.
+	// +kubebuilder:validation:Pattern=`^(small|medium|large)$`
+	// +kubebuilder:example=`medium`
+	// +optional
+	// +nullable
+	Size string `json:"size,omitempty"`
+
+	// resources are the requests and limits of the etcd container. Default: those of size.
+	// +kubebuilder:example=`{requests: {memory: 2Gi}, limits: {memory: 4Gi}}`
+	// +optional
+	// +nullable
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
+	// scheduled). Default: Soft.
+	// +kubebuilder:validation:Pattern=`^(Soft|Hard)$`
+	// +kubebuilder:example=`Hard`
+	// +optional
+	// +nullable
+	AntiAffinity string `json:"antiAffinity,omitempty"`
+
+	// affinity is where pods prefer or have to run. What antiAffinity stands for is added to it.
+	// +kubebuilder:example=`{nodeAffinity: {}}`
+	// +optional
+	// +nullable
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// nodeSelector is what a node must be labelled with to run the pods.
+	// +kubebuilder:example=`{disk: ssd}`
+	// +optional
+	// +nullable
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations are the taints of nodes that the pods tolerate.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:example=`[{key: dedicated, operator: Exists}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// topologySpreadConstraints spread the pods over zones. One without a labelSelector is for the cluster's pods.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:example=`[{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+
+	// podTemplate (PodTemplateSpec) is merged into the pod template last, for everything that has no field here.
+	// +kubebuilder:example=`{spec: {priorityClassName: high}}`
+	// +optional
+	// +nullable
+	PodTemplate *Object `json:"podTemplate,omitempty"`
+
+	// config are flags of etcd, without the dashes before their names. A change replaces the pods one by one.
+	// +kubebuilder:validation:MaxProperties=100
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z][a-z0-9-]*$'))",message="the name of a flag must consist of small letters, digits and '-', without dashes before it"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.matches('^(name|config-file|data-dir|wal-dir|listen-.*|advertise-.*|initial-.*|force-new-cluster.*|discovery.*|proxy.*|gateway.*|strict-reconfig-check|(experimental-)?max-learners|auto-compaction-.*|unsafe-.*|(experimental-)?peer-skip-client-san-verification|logger|version|help|enable-v2|v2-deprecation|.*cert-file|.*key-file|.*ca-file|.*client-cert-auth|auto-tls|peer-auto-tls|.*crl-file|.*cert-allowed-.*|self-signed-cert-validity|socket-.*|auth-token)$'))",message="a flag that the operator sets itself, such as data-dir, initial-cluster, listen-client-urls or cert-file, may not be given; auto-compaction is maintenance.compaction"
+	// +kubebuilder:example=`{quota-backend-bytes: "8589934592", heartbeat-interval: "100"}`
+	// +optional
+	// +nullable
+	Config map[string]Flag `json:"config,omitempty"`
+
+	// tls says how connections are encrypted, between members and from clients.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{mode: Auto}`
+	// +optional
+	TLS TLS `json:"tls,omitempty"`
+
+	// maintenance says when history is dropped and files are rewritten.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{compaction: {mode: periodic, retention: 1h}, defragThreshold: 45%}`
+	// +optional
+	Maintenance Maintenance `json:"maintenance,omitempty"`
+
+	// recovery is the consent to go on with the data of one member after a quorum was lost for good. Whatever the
+	// others had and this one had not is lost. Without it the operator waits for the members to come back.
+	// +kubebuilder:example=`{from: Best, token: "1"}`
+	// +optional
+	// +nullable
+	Recovery *Recovery `json:"recovery,omitempty"`
+
+	// replacement says when a member is given up and replaced by an empty one that gets its data from the others.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{after: 10m}`
+	// +optional
+	Replacement Replacement `json:"replacement,omitempty"`
+
+	// networkPolicy limits who may connect as a client. Only pods of the cluster itself may connect as members,
+	// whatever it says.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{enabled: true}`
+	// +optional
+	NetworkPolicy NetworkPolicy `json:"networkPolicy,omitempty"`
+
+	// paused stops the operator from changing anything, in Kubernetes or in etcd. It goes on observing, and
+	// writes the status.
+	// +kubebuilder:default=false
+	// +kubebuilder:example=`true`
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+}
+
+// Flag is the value of a flag of etcd: one line.
+//
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:Pattern=`^[^\r\n]*$`
+type Flag string
+
+// TLS says how connections are encrypted.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.mode) && self.mode == 'Secrets' ? (has(self.serverSecret) && has(self.peerSecret) && has(self.clientSecret)) : (!has(self.serverSecret) && !has(self.peerSecret) && !has(self.clientSecret))",message="serverSecret, peerSecret and clientSecret must be given when mode is 'Secrets', and may not be given otherwise"
+type TLS struct {
+	// mode is Off (connections are not encrypted, and whoever reaches etcd may read and write), Auto (the operator
+	// makes two certificate authorities, for clients and for members, and renews the certificates) or Secrets
+	// (certificates are in Secrets of yours).
+	// +kubebuilder:default=Off
+	// +kubebuilder:validation:Enum=Off;Auto;Secrets
+	// +kubebuilder:example=`Auto`
+	// +optional
+	Mode TLSMode `json:"mode,omitempty"`
+
+	// serverSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate that clients see, and the
+	// authority of theirs. It must be valid for the names that docs/etcd.md lists.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`my-etcd-server`
+	// +optional
+	// +nullable
+	ServerSecret string `json:"serverSecret,omitempty"`
+
+	// peerSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of members among each other.
+	// Its authority should sign nothing else: whoever has a certificate of it can act as a member.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`my-etcd-peer`
+	// +optional
+	// +nullable
+	PeerSecret string `json:"peerSecret,omitempty"`
+
+	// clientSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of the operator, and the
+	// authority of the server's.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`my-etcd-client`
+	// +optional
+	// +nullable
+	ClientSecret string `json:"clientSecret,omitempty"`
+}
+
+// TLSMode is where certificates come from.
+type TLSMode string
+
+// The modes of TLS.
+const (
+	TLSOff     TLSMode = "Off"
+	TLSAuto    TLSMode = "Auto"
+	TLSSecrets TLSMode = "Secrets"
+)
+
+// Maintenance says when history is dropped and files are rewritten.
+type Maintenance struct {
+	// compaction is when etcd drops the history of keys by itself. Default: never.
+	// +kubebuilder:example=`{mode: periodic, retention: 1h}`
+	// +optional
+	// +nullable
+	Compaction *Compaction `json:"compaction,omitempty"`
+
+	// defragThreshold is how much of a database file may be unused before it is rewritten, one member at a time,
+	// as a percentage. A member answers nothing meanwhile. 0% is never. Files below 100 MiB are left alone.
+	// +kubebuilder:default="45%"
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}%$`
+	// +kubebuilder:example=`60%`
+	// +optional
+	DefragThreshold string `json:"defragThreshold,omitempty"`
+}
+
+// Compaction is when etcd drops the history of keys by itself.
+//
+// +kubebuilder:validation:XValidation:rule="self.mode == 'revision' ? self.retention.matches('^[1-9][0-9]*$') : self.retention.matches('^[1-9][0-9]*[hms]?$')",fieldPath=".retention",message="must be a duration such as '1h' when mode is 'periodic', and a number of revisions such as '1000' when it is 'revision'"
+type Compaction struct {
+	// mode is periodic (history older than retention is dropped) or revision (all but the last retention
+	// revisions are dropped).
+	// +kubebuilder:validation:Enum=periodic;revision
+	// +kubebuilder:example=`periodic`
+	Mode string `json:"mode"`
+
+	// retention is what is kept: a duration (a number alone is hours), or a number of revisions.
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:example=`1h`
+	Retention string `json:"retention"`
+}
+
+// Recovery is the consent to go on with the data of one member.
+type Recovery struct {
+	// from is the pod whose data lives on, Best (the operator chooses the newest data of those that it can read)
+	// or Empty (no data is left: start again with an empty cluster).
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^(Best|Empty|[a-z]([-a-z0-9]*[a-z0-9])?)$`
+	// +kubebuilder:example=`Best`
+	From string `json:"from"`
+
+	// token is any text. The operator recovers once for each new one, and only while a quorum is lost.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
+	// +kubebuilder:example=`"1"`
+	Token string `json:"token"`
+}
+
+// Replacement says when a member is given up.
+type Replacement struct {
+	// after is how long a member may crash again and again before it is given up. Its volume is deleted then, and
+	// the member that replaces it gets its data from the others. 0s is never.
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:example=`10m`
+	// +optional
+	After string `json:"after,omitempty"`
+}
+
+// NetworkPolicy limits who may connect as a client.
+type NetworkPolicy struct {
+	// enabled lets only the cluster's own pods, the operator and allowFrom connect to clients' port and to the
+	// metrics. While it is false everybody may.
+	// +kubebuilder:default=false
+	// +kubebuilder:example=`true`
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+
+	// allowFrom lists further peers (NetworkPolicyPeer) that may connect, such as the namespaces of clients.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:example=`[{namespaceSelector: {matchLabels: {team: data}}}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	AllowFrom []Object `json:"allowFrom,omitempty"`
+}

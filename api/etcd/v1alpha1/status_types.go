@@ -1,0 +1,213 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Phase is one word for where an EtcdCluster stands.
+type Phase string
+
+// The phases of an EtcdCluster.
+const (
+	// PhasePending: nothing runs yet.
+	PhasePending Phase = "Pending"
+	// PhaseCreating: the first members are being started.
+	PhaseCreating Phase = "Creating"
+	// PhaseRunning: all wanted voters are well, at the wanted version.
+	PhaseRunning Phase = "Running"
+	// PhaseScaling: members are added or removed because another number is wanted.
+	PhaseScaling Phase = "Scaling"
+	// PhaseUpgrading: pods are replaced by those of another revision.
+	PhaseUpgrading Phase = "Upgrading"
+	// PhaseRecovering: a member is replaced, or the cluster goes on from one survivor.
+	PhaseRecovering Phase = "Recovering"
+	// PhaseDegraded: a quorum answers, and a member is not well.
+	PhaseDegraded Phase = "Degraded"
+	// PhaseQuorumLost: no quorum answers; reads and writes fail.
+	PhaseQuorumLost Phase = "QuorumLost"
+	// PhaseFailed: the operator cannot go on; the message says why and what a person can do.
+	PhaseFailed Phase = "Failed"
+	// PhaseParked: replicas is 0; the data is kept.
+	PhaseParked Phase = "Parked"
+	// PhasePaused: spec.paused stopped the operator before it made anything.
+	PhasePaused Phase = "Paused"
+)
+
+// The conditions of an EtcdCluster. Reconciling and Stalled follow kstatus
+// (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus): present only while true.
+const (
+	// ConditionReady is True when all wanted voters are well, at the wanted version, and nothing is left to be
+	// done.
+	ConditionReady = "Ready"
+	// ConditionAvailable is True when a quorum has just answered a read.
+	ConditionAvailable = "Available"
+	// ConditionProgressing is True while the operator brings the cluster to what the spec asks for.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded is True while something that should be well is not.
+	ConditionDegraded = "Degraded"
+	// ConditionReconciling is kstatus's name for work in progress.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
+	ConditionStalled = "Stalled"
+)
+
+// The reasons that conditions carry, besides those of every kind (InvalidSpec, ApplyFailed ...) and the verdicts.
+const (
+	ReasonAllVoting       = "AllVoting"
+	ReasonQuorumAnswers   = "QuorumAnswers"
+	ReasonNoQuorumAnswers = "NoQuorumAnswers"
+	ReasonHealthy         = "Healthy"
+	ReasonSettled         = "Settled"
+	ReasonParked          = "Parked"
+	ReasonPaused          = "Paused"
+	ReasonDeleting        = "Deleting"
+	ReasonPodsNotReady    = "PodsNotReady"
+	ReasonForming         = "Forming"
+	ReasonMembersNotWell  = "MembersNotWell"
+	ReasonWorking         = "Working"
+	// ReasonUnsupportedVersion: spec.version is older than the operator can run, or than what runs.
+	ReasonUnsupportedVersion = "UnsupportedVersion"
+	// ReasonAgentMissing: the operator does not know the image of its agent, without which no member starts.
+	ReasonAgentMissing = "AgentMissing"
+)
+
+// EtcdClusterStatus is the cluster as the operator last saw it.
+type EtcdClusterStatus struct {
+	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
+	// has not seen the resource.
+	// +kubebuilder:default=-1
+	// +kubebuilder:example=`3`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase sums up the cluster: Pending, Creating, Running, Scaling, Upgrading, Recovering, Degraded, QuorumLost,
+	// Failed, Parked or Paused.
+	// +kubebuilder:example=`Running`
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// reason is one word for why the phase is what it is.
+	// +kubebuilder:example=`AllVoting`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message says what the operator is doing, or what is wrong and what a person can do.
+	// +kubebuilder:example=`3 of 3 members vote, my-etcd-cluster-0 leads`
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// replicas is the number of pods that exist.
+	// +kubebuilder:example=`3`
+	// +optional
+	Replicas int32 `json:"replicas"`
+
+	// readyReplicas is the number of members that vote and answer.
+	// +kubebuilder:example=`3`
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+
+	// ready is readyReplicas of those wanted: 3/3.
+	// +kubebuilder:example=`3/3`
+	// +optional
+	Ready string `json:"ready,omitempty"`
+
+	// selector selects the pods, for the scale subresource.
+	// +kubebuilder:example=`app.kubernetes.io/instance=my-etcd-cluster`
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// clusterID is the id of the cluster, in hexadecimal. It never changes.
+	// +kubebuilder:example=`cdf818194e3a8c32`
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
+
+	// leader is the pod of the leader. Empty while there is none.
+	// +kubebuilder:example=`my-etcd-cluster-0`
+	// +optional
+	Leader string `json:"leader,omitempty"`
+
+	// version is the lowest version of etcd that a member runs.
+	// +kubebuilder:example=`3.6.16`
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// targetVersion is the version that the members are being brought to; it may be one on the way to that of the
+	// spec.
+	// +kubebuilder:example=`3.6.16`
+	// +optional
+	TargetVersion string `json:"targetVersion,omitempty"`
+
+	// endpoints are where clients connect, separated by commas.
+	// +kubebuilder:example=`http://my-etcd-cluster.default.svc:2379`
+	// +optional
+	Endpoints string `json:"endpoints,omitempty"`
+
+	// step is what is being done to the cluster at present, such as AddLearner. Empty while nothing is.
+	// +kubebuilder:example=`AddLearner`
+	// +optional
+	Step string `json:"step,omitempty"`
+
+	// verdict is what the answers of all members amount to: Parked, Fresh, Complete, Degraded, QuorumLost or
+	// SplitBrain.
+	// +kubebuilder:example=`Complete`
+	// +optional
+	Verdict string `json:"verdict,omitempty"`
+
+	// notes are what else a person should know, such as that an even number of members was asked for.
+	// +kubebuilder:example=`["2 members tolerate no more losses than 1"]`
+	// +listType=atomic
+	// +optional
+	Notes []string `json:"notes,omitempty"`
+
+	// conditions are Ready, Available, Progressing and Degraded, and while true Reconciling and Stalled.
+	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllVoting}]`
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// members are those on etcd's own list, and pods that are to become members.
+	// +kubebuilder:example=`[{name: my-etcd-cluster-0, id: 8e9e05c52164694d, ordinal: 0, state: Voter, version: 3.6.16}]`
+	// +listType=atomic
+	// +optional
+	Members []MemberStatus `json:"members,omitempty"`
+}
+
+// MemberStatus is one member as the operator last saw it.
+type MemberStatus struct {
+	// name of its pod. Of a member that none of the pods is, its own name.
+	// +kubebuilder:example=`my-etcd-cluster-0`
+	Name string `json:"name"`
+
+	// id of the member, in hexadecimal. Empty while it is none yet.
+	// +kubebuilder:example=`8e9e05c52164694d`
+	// +optional
+	ID string `json:"id,omitempty"`
+
+	// ordinal of its pod; -1 for a member that none of the pods is.
+	// +kubebuilder:example=`0`
+	// +optional
+	Ordinal int32 `json:"ordinal"`
+
+	// state is Voter (it votes, and answers), Learner (it is getting the data), Starting, Down (it votes and does
+	// not answer), Lost (its data is gone) or Unknown (none of the pods is this member).
+	// +kubebuilder:example=`Voter`
+	// +optional
+	State string `json:"state,omitempty"`
+
+	// version of etcd that it runs.
+	// +kubebuilder:example=`3.6.16`
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// dbSize is the size of its database file, rounded to MiB.
+	// +kubebuilder:example=`20Mi`
+	// +optional
+	DBSize string `json:"dbSize,omitempty"`
+
+	// message says why it is not well.
+	// +kubebuilder:example=`no answer within 2s`
+	// +optional
+	Message string `json:"message,omitempty"`
+}

@@ -1,0 +1,248 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// accepted are specs that the API server takes.
+var accepted = []string{
+	"{}",
+	"{replicas: 3, storage: 10Gi}",
+	"{replicas: 0}",
+	"{replicas: 9, storage: 1}",
+	"{version: 3.4.23, registry: registry.example.com:5000/mirror, storageClassName: fast}",
+	"{image: registry.example.com/team/etcd:v3.6.16, imagePullSecrets: [{name: a}]}",
+	"{size: large, resources: {limits: {memory: 4Gi}}, antiAffinity: Hard}",
+	"{config: {quota-backend-bytes: '8589934592', heartbeat-interval: '100', experimental-compaction-batch-limit: '10', log-level: debug, enable-grpc-gateway: 'false'}}",
+	"{tls: {mode: Auto}}",
+	"{tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}}",
+	"{tls: {mode: 'Off', serverSecret: null}}",
+	"{maintenance: {compaction: {mode: periodic, retention: 1h}, defragThreshold: 0%}}",
+	"{maintenance: {compaction: {mode: periodic, retention: '8'}}}",
+	"{maintenance: {compaction: {mode: revision, retention: '1000'}}}",
+	"{recovery: {from: Best, token: '1'}}",
+	"{recovery: {from: my-etcd-cluster-1, token: 2026-01-01.a}, replacement: {after: 1h30m}, paused: true}",
+	"{networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}]}}",
+	"{storageClassName: null, version: null, registry: null, image: null, size: null, resources: null, config: null, recovery: null, podTemplate: null, affinity: null}",
+	"{podTemplate: {spec: {priorityClassName: high}}}",
+}
+
+// refused are specs that it does not take, and what it says.
+var refused = map[string]string{
+	"{replicas: -1}":                                                "greater than or equal to 0",
+	"{replicas: 10}":                                                "less than or equal to 9",
+	"{storage: 0}":                                                  "storage must be a quantity above zero",
+	"{storage: big}":                                                "storage must be a quantity",
+	"{version: 3.6}":                                                "spec.version",
+	"{version: v3.6.16}":                                            "spec.version",
+	"{version: latest}":                                             "spec.version",
+	"{registry: 'a b'}":                                             "spec.registry",
+	"{size: custom}":                                                "spec.size",
+	"{antiAffinity: Never}":                                         "spec.antiAffinity",
+	"{config: {--quota-backend-bytes: '1'}}":                        "the name of a flag",
+	"{config: {Quota: '1'}}":                                        "the name of a flag",
+	"{config: {log-level: \"a\\nb\"}}":                              "spec.config.log-level",
+	"{config: {data-dir: /a}}":                                      "a flag that the operator sets itself",
+	"{config: {initial-cluster: a}}":                                "a flag that the operator sets itself",
+	"{config: {initial-cluster-state: new}}":                        "a flag that the operator sets itself",
+	"{config: {force-new-cluster: 'true'}}":                         "a flag that the operator sets itself",
+	"{config: {listen-client-urls: a}}":                             "a flag that the operator sets itself",
+	"{config: {peer-cert-file: a}}":                                 "a flag that the operator sets itself",
+	"{config: {trusted-ca-file: a}}":                                "a flag that the operator sets itself",
+	"{config: {client-cert-auth: 'false'}}":                         "a flag that the operator sets itself",
+	"{config: {peer-auto-tls: 'true'}}":                             "a flag that the operator sets itself",
+	"{config: {strict-reconfig-check: 'false'}}":                    "a flag that the operator sets itself",
+	"{config: {max-learners: '3'}}":                                 "a flag that the operator sets itself",
+	"{config: {auto-compaction-retention: '1'}}":                    "maintenance.compaction",
+	"{config: {unsafe-no-fsync: 'true'}}":                           "a flag that the operator sets itself",
+	"{config: {config-file: /a}}":                                   "a flag that the operator sets itself",
+	"{tls: {mode: Other}}":                                          "spec.tls.mode",
+	"{tls: {mode: Secrets, serverSecret: a}}":                       "must be given when mode is 'Secrets'",
+	"{tls: {serverSecret: a}}":                                      "may not be given otherwise",
+	"{tls: {mode: Auto, peerSecret: a}}":                            "may not be given otherwise",
+	"{maintenance: {defragThreshold: '45'}}":                        "defragThreshold",
+	"{maintenance: {compaction: {mode: hourly, retention: '1'}}}":   "mode",
+	"{maintenance: {compaction: {mode: revision, retention: 1h}}}":  "a number of revisions",
+	"{maintenance: {compaction: {mode: periodic, retention: 1 h}}}": "must be a duration",
+	"{maintenance: {compaction: {mode: periodic}}}":                 "retention",
+	"{recovery: {from: Best}}":                                      "token",
+	"{recovery: {from: '', token: '1'}}":                            "from",
+	"{recovery: {from: Worst, token: '1'}}":                         "from",
+	"{recovery: {from: Best, token: 'a b'}}":                        "token",
+	"{replacement: {after: soon}}":                                  "after",
+	"{replacement: {after: '5'}}":                                   "after",
+	"{nothing: 1}":                                                  "unknown field",
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	for _, spec := range accepted {
+		assert.NilError(t, api.Create(t.Context(), resourceOf(t, "a", spec), client.DryRunAll), "%s", spec)
+	}
+	for spec, message := range refused {
+		err := api.Create(t.Context(), resourceOf(t, "a", spec), client.DryRunAll)
+		assert.ErrorContains(t, err, message, "%s", spec)
+	}
+	for name, ok := range map[string]bool{"a": true, "a-1": true, "1a": false, "a.b": false, strings.Repeat("a", 44): true, strings.Repeat("a", 45): false} {
+		err := api.Create(t.Context(), resourceOf(t, name, "{}"), client.DryRunAll)
+		assert.Equal(t, err == nil, ok, "%s: %v", name, err)
+	}
+}
+
+// What the repository shows people is accepted as it is, and so is what users of the earlier operator have.
+func TestSamplesAreAccepted(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"config/samples/etcd/etcd.yaml", "config/samples/etcd/production.yaml", "internal/kinds/etcdcluster/testdata/sample.yaml"} {
+		data, err := os.ReadFile("../../../" + file)
+		assert.NilError(t, err)
+		object := &unstructured.Unstructured{}
+		assert.NilError(t, yaml.UnmarshalStrict(data, &object.Object))
+		object.SetNamespace("default")
+		object.SetUID("")
+		object.SetGeneration(0)
+		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), file)
+	}
+}
+
+// What says where data is cannot change, and members that run are never told to talk in two ways.
+func TestTransitions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ from, to, message string }{
+		"class":            {"{storageClassName: a}", "{storageClassName: b}", "a volume stays in its class"},
+		"class removed":    {"{storageClassName: a}", "{}", "a volume stays in its class"},
+		"class added":      {"{}", "{storageClassName: a}", "a volume stays in its class"},
+		"storage grows":    {"{storage: 1Gi}", "{storage: 2Gi}", ""},
+		"storage shrinks":  {"{storage: 2Gi}", "{storage: 1Gi}", "storage may not shrink"},
+		"the same storage": {"{storage: 1024Mi}", "{storage: 1Gi}", ""},
+		"tls":              {"{}", "{tls: {mode: Auto}}", "only while replicas is 0"},
+		"tls off":          {"{tls: {mode: Auto}}", "{}", "only while replicas is 0"},
+		"tls and parked":   {"{tls: {mode: Auto}}", "{replicas: 0}", "only while replicas is 0"},
+		"tls while parked": {"{replicas: 0}", "{replicas: 0, tls: {mode: Auto}}", ""},
+		"the same tls":     {"{tls: {mode: 'Off'}}", "{}", ""},
+		"secrets":          {"{tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}}", "{tls: {mode: Secrets, serverSecret: d, peerSecret: b, clientSecret: c}}", ""},
+		"all else":         {"{}", "{replicas: 5, version: 3.6.16, paused: true, config: {log-level: debug}, recovery: {from: Best, token: a}}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := resourceOf(t, strings.ReplaceAll(strings.ToLower(name), " ", "-"), c.from)
+			assert.NilError(t, api.Create(t.Context(), object))
+			object.Object["spec"] = resourceOf(t, "", c.to).Object["spec"]
+			err := api.Update(t.Context(), object)
+			if c.message == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, c.message)
+		})
+	}
+}
+
+// What the API server returns decodes, and a fresh resource is not taken for one that the operator has seen.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	assert.NilError(t, api.Create(t.Context(), resourceOf(t, "defaults", "{}")))
+	ec := &EtcdCluster{}
+	assert.NilError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, ec))
+	assert.Equal(t, ec.Status.ObservedGeneration, int64(-1))
+	assert.Equal(t, *ec.Spec.Replicas, int32(3))
+	assert.Equal(t, ec.Spec.Storage.String(), "10Gi")
+	assert.Equal(t, ec.Spec.TLS.Mode, TLSOff)
+	assert.Equal(t, ec.Spec.Replacement.After, "5m")
+	assert.Equal(t, ec.Spec.Maintenance.DefragThreshold, "45%")
+	ec.Status.Phase, ec.Status.ObservedGeneration = PhaseRunning, 1
+	assert.NilError(t, api.Status().Update(t.Context(), ec))
+	assert.Equal(t, ec.Status.ObservedGeneration, int64(1))
+	// A client that writes Go types writes no field that it was not given.
+	typed := &EtcdCluster{}
+	typed.Namespace, typed.Name = "default", "typed"
+	assert.NilError(t, api.Create(t.Context(), typed))
+	assert.Equal(t, *typed.Spec.Replicas, int32(3))
+}
+
+// The scale subresource changes replicas, within the rules; 0 parks the cluster.
+func TestScale(t *testing.T) {
+	t.Parallel()
+	ec := resourceOf(t, "scaled", "{}")
+	assert.NilError(t, api.Create(t.Context(), ec))
+	for _, replicas := range []string{"5", "0"} {
+		scale := resourceOf(t, "scaled", "{replicas: "+replicas+"}")
+		scale.SetAPIVersion("autoscaling/v1")
+		scale.SetKind("Scale")
+		assert.NilError(t, api.SubResource("scale").Update(t.Context(), ec, client.WithSubResourceBody(scale)))
+	}
+	got := &EtcdCluster{}
+	assert.NilError(t, api.Get(t.Context(), client.ObjectKeyFromObject(ec), got))
+	assert.Equal(t, *got.Spec.Replicas, int32(0))
+}
+
+func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	data, err := os.ReadFile(crdFile)
+	assert.NilError(t, err)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	assert.NilError(t, yaml.UnmarshalStrict(data, crd))
+	return crd
+}
+
+// A client-side kubectl apply keeps the whole CRD in an annotation of at most 256 KiB.
+func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(crdFile)
+	assert.NilError(t, err)
+	data, err = yaml.YAMLToJSON(data)
+	assert.NilError(t, err)
+	assert.Assert(t, len(data) < 256<<10/2, "%d bytes", len(data))
+}
+
+func TestNamesAndColumns(t *testing.T) {
+	t.Parallel()
+	crd := readCRD(t)
+	assert.DeepEqual(t, crd.Spec.Names.ShortNames, []string{"etcd"})
+	version := crd.Spec.Versions[0]
+	var columns []string
+	for _, c := range version.AdditionalPrinterColumns {
+		columns = append(columns, c.Name+" "+c.JSONPath)
+	}
+	assert.DeepEqual(t, columns, []string{
+		"Ready .status.ready", "Leader .status.leader", "Version .status.version", "Phase .status.phase", "Message .status.message",
+		"Age .metadata.creationTimestamp",
+	})
+	assert.Assert(t, version.Subresources.Status != nil)
+	assert.Equal(t, version.Subresources.Scale.SpecReplicasPath, ".spec.replicas")
+}
+
+// Every field of the spec and of the status is described.
+func TestEveryFieldIsDescribed(t *testing.T) {
+	t.Parallel()
+	for _, top := range []string{"spec", "status"} {
+		for name, property := range readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[top].Properties {
+			assert.Assert(t, strings.HasPrefix(property.Description, name+" "), "%s.%s: %s", top, name, property.Description)
+		}
+	}
+}
+
+// A deep copy shares nothing with what it was made of.
+func TestDeepCopy(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../../internal/kinds/etcdcluster/testdata/everything.yaml")
+	assert.NilError(t, err)
+	ec := &EtcdCluster{}
+	assert.NilError(t, yaml.UnmarshalStrict(data, ec))
+	list := (&EtcdClusterList{Items: []EtcdCluster{*ec}}).DeepCopyObject()
+	copied := &list.(*EtcdClusterList).Items[0]
+	assert.Assert(t, reflect.DeepEqual(copied, ec))
+	copied.Spec.Config["log-level"] = "changed"
+	assert.Assert(t, ec.Spec.Config["log-level"] != "changed")
+}

@@ -1,0 +1,236 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// fake is a server whose data is a file with its identity.
+type fake struct{ peers Peers }
+
+func (fake) Data(folder string) Data {
+	text, err := os.ReadFile(filepath.Join(folder, "identity"))
+	if err != nil {
+		return Data{}
+	}
+	cluster, id, _ := strings.Cut(string(text), "/")
+	return Data{Exists: true, Identity: Identity{cluster, id}}
+}
+
+func (f fake) Peers(context.Context) Peers { return f.peers }
+func (fake) PeerURL() string               { return peerURL }
+
+func (fake) Command(_ Decision, ticket Ticket, folder string) (string, []string, []string, error) {
+	return "server", []string{"server", ticket.Text, folder}, nil, nil
+}
+
+// agentIn returns the agent of a pod with a volume; started is what it starts.
+func agentIn(dir, uid, ticket string, started *string) *Agent {
+	notes := filepath.Join(dir, "notes-"+uid)
+	file := filepath.Join(notes, "ticket")
+	if err := errors.Join(os.MkdirAll(notes, 0o755), os.WriteFile(file, []byte(ticket), 0o600)); err != nil {
+		panic(err)
+	}
+	return &Agent{
+		Pod: pod, PodUID: uid, Volume: dir, Data: "data", Ticket: file, Notes: notes, Server: fake{running()}, Log: io.Discard,
+		exec: func(_ string, argv, _ []string) error {
+			*started = argv[1]
+			return nil
+		},
+	}
+}
+
+// TestMain is an agent that is killed, when the environment says so.
+func TestMain(m *testing.M) {
+	crash := os.Getenv("MEMBER_TEST_CRASH")
+	if crash == "" {
+		os.Exit(m.Run())
+	}
+	last, err := strconv.Atoi(crash)
+	points := 0
+	at = func(string) {
+		if points++; points == last {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+	var started string
+	if err == nil {
+		err = agentIn(os.Getenv("MEMBER_TEST_DIR"), "uid", os.Getenv("MEMBER_TEST_TICKET"), &started).Run(context.Background())
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Print(started)
+	os.Exit(0)
+}
+
+// The agent is killed between any two writes of a start. The pod's next start decides rightly: the ticket was not used and
+// is, or it was and nothing starts; what was there before is there still; and the next pod starts with its own ticket.
+func TestKilledAtEachPoint(t *testing.T) {
+	t.Parallel()
+	const marked = `{"format":1,"pod":"data/etcd-1","cluster":"c","member":`
+	for name, c := range map[string]struct {
+		files  map[string]string
+		ticket string
+		data   bool // it starts with the data that is there
+	}{
+		"seed":                      {nil, "seed", false},
+		"join":                      {nil, "join:b", false},
+		"join in place of a loss":   {map[string]string{MarkFile: marked + `"a"}`}, "join:b", false},
+		"join in place of one gone": {map[string]string{MarkFile: marked + `"f"}`, "data/identity": "c/f"}, "join:b", false},
+		"force":                     {map[string]string{MarkFile: marked + `"a"}`, "data/identity": "c/a"}, "force:1", true},
+		"as it is":                  {map[string]string{MarkFile: `{"format":1,"pod":"data/etcd-1","ticket":"join:b"}`, "data/identity": "c/b"}, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			points := 1
+			for ; !killedAt(t, points, c.files, c.ticket, c.data); points++ {
+				if points > 50 {
+					t.Fatal("it does not come to an end")
+				}
+			}
+			if c.ticket != "" && points < 8 {
+				t.Errorf("%d points were tried", points-1)
+			}
+			t.Logf("killed at %d points", points-1)
+		})
+	}
+}
+
+// killedAt kills an agent at one point, and looks at what the next ones do. It returns true when there is no such point.
+func killedAt(t *testing.T, point int, files map[string]string, ticket string, data bool) bool {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), "MEMBER_TEST_CRASH="+strconv.Itoa(point), "MEMBER_TEST_DIR="+dir, "MEMBER_TEST_TICKET="+ticket)
+	out, err := child.CombinedOutput()
+	if err == nil {
+		return true
+	}
+	if !bytes.Equal(out, nil) || child.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the agent ended with %v: %s", err, out)
+	}
+	var started string
+	again := agentIn(dir, "uid", ticket, &started)
+	s, err := again.look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch d := Decide(s); {
+	case d.Start != "" && s.used():
+		t.Errorf("point %d: the ticket is used twice: %+v", point, d)
+	case d.Reason == "" && d.Start == "" && !data:
+		t.Errorf("point %d: it starts without a ticket: %+v", point, d)
+	case d.Reason != "" && d.Reason != TicketUsed && d.Reason != Removed:
+		t.Errorf("point %d: it waits for %s: %s", point, d.Reason, d.Message)
+	}
+	if text, want := identities(t, dir), files["data/identity"]; text != want {
+		t.Errorf("point %d: the data was %q and is %q", point, want, text)
+	}
+	if data {
+		return false
+	}
+	if err := agentIn(dir, "next", ticket, &started).Run(t.Context()); err != nil || started != ticket {
+		t.Errorf("point %d: the next pod starts with %q (%v)", point, started, err)
+	}
+	return false
+}
+
+// identities returns what the data in the volume says, set aside or not.
+func identities(t *testing.T, dir string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "data*", "identity"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range found {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// The agent waits and says so, and starts as soon as it has a ticket.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var started string
+	a := agentIn(dir, "uid", "", &started)
+	var log bytes.Buffer
+	a.Log = &log
+	done := make(chan error, 1)
+	go func() { done <- a.Run(t.Context()) }()
+	if err := os.WriteFile(a.Ticket, []byte("seed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil || started != "seed" {
+		t.Fatalf("it started with %q: %v", started, err)
+	}
+	mark, err := ReadMark(dir)
+	if err != nil || mark.Ticket != "seed" || mark.PodUID != "uid" || mark.Pod != pod {
+		t.Errorf("the mark is %+v (%v)", mark, err)
+	}
+	// The server has made its data: the mark is completed beside it, and the token of a recovery ends it once.
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "data"), 0o755), os.WriteFile(filepath.Join(dir, "data", "identity"), []byte("c/a"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if forced, err := a.watchOnce(); forced || err != nil {
+		t.Errorf("%v %v", forced, err)
+	}
+	if mark, err = ReadMark(dir); err != nil || mark.Cluster != "c" || mark.Member != "a" {
+		t.Errorf("the mark is %+v (%v)", mark, err)
+	}
+	if err := os.WriteFile(a.Ticket, []byte("force:1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if forced, err := a.watchOnce(); !forced || err != nil {
+		t.Errorf("a ticket to go on alone is not seen (%v)", err)
+	}
+	if err := a.Run(t.Context()); err != nil || started != "force:1" {
+		t.Errorf("it started with %q: %v", started, err)
+	}
+	if forced, err := a.watchOnce(); forced || err != nil {
+		t.Errorf("a ticket to go on alone is used twice (%v)", err)
+	}
+}
+
+// A mark of a newer agent is not read as if it were known, and nothing starts on it.
+func TestMarkOfTheFuture(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, text := range []string{`{"format":2,"pod":"data/etcd-1"}`, "{", "{}"} {
+		if err := os.WriteFile(filepath.Join(dir, MarkFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var started string
+		s, err := agentIn(dir, "uid", "seed", &started).look(t.Context())
+		if d := Decide(s); err != nil || d.Reason != DataForeign {
+			t.Errorf("%s: %+v (%v)", text, d, err)
+		}
+	}
+}

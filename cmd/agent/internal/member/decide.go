@@ -1,0 +1,296 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Identity is which member of which cluster some data is of; ids are hexadecimal.
+type Identity struct{ Cluster, Member string }
+
+// Data is what the server's own files say.
+type Data struct {
+	// Exists reports whether the server would start with the data that is there instead of making new data.
+	Exists bool
+	// Leftovers reports whether there are files though no data: a first start that broke off, or data of which a part is
+	// gone.
+	Leftovers bool
+	// Identity is that of the data. Empty without data.
+	Identity Identity
+	// Problem is why the data does not say whose it is; empty when it does.
+	Problem string
+}
+
+// Listed is one member on the list of those that run.
+type Listed struct {
+	ID       string
+	Name     string // empty while it has never been started
+	PeerURLs []string
+	Learner  bool
+}
+
+// Peers are the members that run and what they say.
+type Peers struct {
+	// Answers are the lists of all that answered, in any order.
+	Answers []Answer
+}
+
+// Answer is what one member says: its cluster, and who belongs to it.
+type Answer struct {
+	From    string // its address
+	Cluster string
+	Members []Listed
+}
+
+// Situation is all that a decision depends on.
+type Situation struct {
+	Pod    string // NAMESPACE/NAME
+	PodUID string
+	Mark   *Mark // nil for none
+	// MarkProblem is why the mark cannot be read; empty when it can.
+	MarkProblem string
+	Data        Data
+	Ticket      Ticket
+	Used        []string // texts of tickets that this pod has used
+	Peers       Peers
+	// PeerURL is the address at which other members find this one.
+	PeerURL string
+}
+
+// Volume is one word for what a volume is.
+type Volume string
+
+// The kinds of volumes.
+const (
+	// Empty: nothing was ever completed on it.
+	Empty Volume = "Empty"
+	// Own: data of this pod.
+	Own Volume = "Own"
+	// Lost: the mark names data that is not there any more.
+	Lost Volume = "Lost"
+	// Foreign: data without a mark that can be read, or of another pod or member than its mark says.
+	Foreign Volume = "Foreign"
+)
+
+// Reason is one word for what the agent waits for.
+type Reason string
+
+// The reasons to wait.
+const (
+	// NeedsTicket: the volume has no data, and no ticket was given.
+	NeedsTicket Reason = "NeedsTicket"
+	// TicketUsed: the ticket was used, and another one is needed.
+	TicketUsed Reason = "TicketUsed"
+	// TicketRefused: the ticket does not fit to what is there.
+	TicketRefused Reason = "TicketRefused"
+	// NoPeers: no member that runs has confirmed the ticket.
+	NoPeers Reason = "NoPeers"
+	// DataLost: the data that the mark names is gone.
+	DataLost Reason = "DataLost"
+	// DataForeign: the data is not this pod's.
+	DataForeign Reason = "DataForeign"
+	// Removed: the members that run have removed the member that the data is of.
+	Removed Reason = "Removed"
+)
+
+// Decision is what to do: start, or wait for a Reason.
+type Decision struct {
+	Volume Volume
+	// Reason is why the server does not start; empty when it does.
+	Reason Reason
+	// Message says the same for people, and what they can do.
+	Message string
+	// Start is the verb of the ticket that the start uses; empty for a start as it is.
+	Start Verb
+	// SetAside reports whether what is there is moved aside before the start.
+	SetAside bool
+	// Members are the cluster that is joined, this member included, with Start Join.
+	Members []Listed
+}
+
+// Decide says whether the server starts. It is pure.
+func Decide(s Situation) Decision {
+	d := Decision{Volume: volumeOf(s)}
+	switch d.Volume {
+	case Foreign:
+		return d.foreign(s)
+	case Own:
+		return d.own(s)
+	case Lost:
+		return d.withoutData(s, DataLost, fmt.Sprintf("the volume had data of member %s, which is gone: it does not start empty under that id", s.Mark.Member))
+	default:
+		return d.withoutData(s, NeedsTicket, "the volume is empty: waiting for the operator's leave to form a cluster or to join it")
+	}
+}
+
+func (d Decision) wait(reason Reason, format string, args ...any) Decision {
+	d.Reason, d.Message = reason, fmt.Sprintf(format, args...)
+	return d
+}
+
+func volumeOf(s Situation) Volume {
+	switch {
+	case s.MarkProblem != "" || s.Mark != nil && s.Mark.Pod != s.Pod:
+		return Foreign
+	case s.Data.Exists && s.Data.Problem != "" && s.Mark.started():
+		return Own // by its mark
+	case s.Data.Exists && !belongs(s.Mark, s.Data.Identity):
+		return Foreign
+	case s.Data.Exists:
+		return Own
+	case s.Mark.started():
+		return Lost
+	case s.Data.Leftovers && s.Mark == nil:
+		return Foreign
+	}
+	return Empty
+}
+
+// belongs reports whether data is what the mark says. A mark without ids was written before the start that made the data:
+// a join says which member that is, and a seed makes its own.
+func belongs(m *Mark, of Identity) bool {
+	if m == nil || of.Member == "" {
+		return false
+	}
+	if m.started() {
+		return m.Cluster == of.Cluster && m.Member == of.Member
+	}
+	ticket, err := ParseTicket(m.Ticket)
+	return err == nil && (ticket.Verb == Seed || ticket.Verb == Join && ticket.Argument == of.Member)
+}
+
+func (d Decision) foreign(s Situation) Decision {
+	whose := "without a mark of the operator's"
+	switch {
+	case s.MarkProblem != "":
+		whose = "that is not known: " + s.MarkProblem
+	case s.Data.Problem != "":
+		whose = "that is not known: " + s.Data.Problem
+	case s.Mark != nil && s.Mark.Pod != s.Pod:
+		whose = "of pod " + s.Mark.Pod
+	case s.Mark.started():
+		whose = fmt.Sprintf("of member %s, but its mark says member %s", s.Data.Identity.Member, s.Mark.Member)
+	case s.Mark != nil:
+		whose = fmt.Sprintf("of member %s, but the volume was prepared for the ticket %s", s.Data.Identity.Member, s.Mark.Ticket)
+	}
+	return d.wait(DataForeign, "the volume has data %s: nothing starts on it. Put the right volume under the claim, or delete the claim and the pod", whose)
+}
+
+// own decides about data of this pod.
+func (d Decision) own(s Situation) Decision {
+	id := s.identity()
+	member, known := s.Peers.find(id)
+	removed := known && member == nil
+	if s.Ticket.Text == "" || s.used() || s.Ticket.Verb == Seed || s.Ticket.Verb == Join && s.Ticket.Argument == id.Member {
+		if removed {
+			return d.wait(Removed, "the data is of member %s, which is no member any more: waiting for the operator's leave to join as another one", id.Member)
+		}
+		return d
+	}
+	if s.Ticket.Verb == Force {
+		d.Start = Force
+		return d
+	}
+	if !removed {
+		return d.wait(TicketRefused, "the ticket %s is for another member than %s, whose data is here and which no running member has confirmed to be removed", s.Ticket.Text, id.Member)
+	}
+	d.SetAside = true
+	return d.join(s)
+}
+
+// withoutData decides about a volume that has none. Reason and message say what it waits for without a ticket.
+func (d Decision) withoutData(s Situation, reason Reason, message string) Decision {
+	switch {
+	case s.Ticket.Text == "":
+		return d.wait(reason, "%s", message)
+	case s.used():
+		return d.wait(TicketUsed, "%s; the ticket %s was used for a start that did not come to its end", message, s.Ticket.Text)
+	case s.Ticket.Verb == Force:
+		return d.wait(TicketRefused, "%s; the ticket %s needs data", message, s.Ticket.Text)
+	case d.Volume == Lost && s.Ticket.Verb == Seed:
+		return d.wait(TicketRefused, "%s; the ticket %s is for a volume that never had data: delete the claim and the pod for an empty one", message, s.Ticket.Text)
+	case d.Volume == Lost && s.Ticket.Argument == s.Mark.Member:
+		return d.wait(TicketRefused, "%s; the ticket %s names that id", message, s.Ticket.Text)
+	}
+	d.SetAside = s.Data.Leftovers
+	if s.Ticket.Verb == Seed {
+		d.Start = Seed
+		return d
+	}
+	return d.join(s)
+}
+
+// join decides about a ticket to join. All members that know the id must say that it is a learner that has never been
+// started: one that was may have voted since.
+func (d Decision) join(s Situation) Decision {
+	id := s.Ticket.Argument
+	refuse := func(why string) Decision {
+		d.SetAside = false
+		return d.wait(TicketRefused, "the ticket %s is refused: %s", s.Ticket.Text, why)
+	}
+	var members []Listed
+	for _, answer := range s.Peers.Answers {
+		if answer.Cluster != s.Peers.Answers[0].Cluster {
+			return refuse(fmt.Sprintf("the members that run are of two clusters, %s and %s", s.Peers.Answers[0].Cluster, answer.Cluster))
+		}
+		i := slices.IndexFunc(answer.Members, func(m Listed) bool { return m.ID == id })
+		if i < 0 {
+			continue
+		}
+		switch m := answer.Members[i]; {
+		case m.Name != "":
+			return refuse(fmt.Sprintf("member %s has been started before, as %s", id, m.Name))
+		case !m.Learner:
+			return refuse(fmt.Sprintf("member %s is no learner", id))
+		case !slices.Contains(m.PeerURLs, s.PeerURL):
+			return refuse(fmt.Sprintf("member %s has the address %v, and this pod has %s", id, m.PeerURLs, s.PeerURL))
+		}
+		members = answer.Members
+	}
+	if members == nil {
+		d.SetAside = false
+		return d.wait(NoPeers, "the ticket %s waits for a running member that knows the id %s (%d answered)", s.Ticket.Text, id, len(s.Peers.Answers))
+	}
+	d.Start, d.Members = Join, members
+	return d
+}
+
+// identity is whose the data is: by the server's files, or else by the mark.
+func (s Situation) identity() Identity {
+	if s.Data.Identity.Member == "" && s.Mark != nil {
+		return Identity{Cluster: s.Mark.Cluster, Member: s.Mark.Member}
+	}
+	return s.Data.Identity
+}
+
+// used reports whether the ticket was used in this pod, or the token of force on this volume.
+func (s Situation) used() bool {
+	if slices.Contains(s.Used, s.Ticket.Text) {
+		return true
+	}
+	if s.Mark == nil {
+		return false
+	}
+	return s.Mark.Ticket == s.Ticket.Text && s.Mark.PodUID == s.PodUID || s.Ticket.Verb == Force && s.Mark.Token == s.Ticket.Argument
+}
+
+// find returns a member as those say that run and are of its cluster, and whether there are any. nil with true: all of them
+// agree that it is no member.
+func (p Peers) find(id Identity) (*Listed, bool) {
+	known := false
+	for _, answer := range p.Answers {
+		if answer.Cluster != id.Cluster {
+			continue
+		}
+		known = true
+		for i := range answer.Members {
+			if answer.Members[i].ID == id.Member {
+				return &answer.Members[i], true
+			}
+		}
+	}
+	return nil, known
+}

@@ -1,0 +1,126 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"strings"
+	"testing"
+)
+
+const (
+	pod     = "data/etcd-1"
+	peerURL = "http://etcd-1.etcd-headless.data.svc:2380"
+)
+
+// running are members that run: etcd-0 (id a) and a learner that has never been started (id b).
+func running(change ...func(*Listed)) Peers {
+	learner := Listed{ID: "b", PeerURLs: []string{peerURL}, Learner: true}
+	for _, f := range change {
+		f(&learner)
+	}
+	return Peers{Answers: []Answer{{From: "etcd-0", Cluster: "c", Members: []Listed{
+		{ID: "a", Name: "etcd-0", PeerURLs: []string{"http://etcd-0.etcd-headless.data.svc:2380"}}, learner,
+	}}}}
+}
+
+func both(a, b Peers) Peers { return Peers{Answers: append(a.Answers, b.Answers...)} }
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	prepared := func(ticket string) *Mark { return &Mark{Format: 1, Pod: pod, Ticket: ticket, PodUID: "old"} }
+	whole := &Mark{Format: 1, Pod: pod, Cluster: "c", Member: "a"}
+	of := func(member string) Data { return Data{Exists: true, Identity: Identity{"c", member}} }
+	for name, c := range map[string]struct {
+		s      Situation
+		ticket string
+		volume Volume
+		reason Reason // empty: it starts
+		start  Verb
+		aside  bool
+		says   string
+	}{
+		"new":                          {Situation{}, "", Empty, NeedsTicket, "", false, "empty"},
+		"new, ticket taken back":       {Situation{}, "none", Empty, NeedsTicket, "", false, ""},
+		"new, seed":                    {Situation{}, "seed", Empty, "", Seed, false, ""},
+		"new, seed with a token":       {Situation{}, "seed:x", Empty, "", Seed, false, ""},
+		"new, seed used":               {Situation{Used: []string{"seed"}}, "seed", Empty, TicketUsed, "", false, ""},
+		"seed used in this pod":        {Situation{Mark: &Mark{Pod: pod, Ticket: "seed", PodUID: "uid"}}, "seed", Empty, TicketUsed, "", false, ""},
+		"seed used in an earlier pod":  {Situation{Mark: prepared("seed")}, "seed", Empty, "", Seed, false, ""},
+		"new, force":                   {Situation{}, "force:1", Empty, TicketRefused, "", false, "needs data"},
+		"new, join":                    {Situation{Peers: running()}, "join:b", Empty, "", Join, false, ""},
+		"join, nobody runs":            {Situation{}, "join:b", Empty, NoPeers, "", false, "0 answered"},
+		"join, nobody knows it":        {Situation{Peers: running()}, "join:f", Empty, NoPeers, "", false, "1 answered"},
+		"join a voter":                 {Situation{Peers: running(func(m *Listed) { m.Learner = false })}, "join:b", Empty, TicketRefused, "", false, "no learner"},
+		"join one that was started":    {Situation{Peers: running(func(m *Listed) { m.Name = "etcd-1" })}, "join:b", Empty, TicketRefused, "", false, "started before"},
+		"join at another address":      {Situation{Peers: running(func(m *Listed) { m.PeerURLs = []string{"http://other:2380"} })}, "join:b", Empty, TicketRefused, "", false, "address"},
+		"join, one says it is a voter": {Situation{Peers: both(running(), running(func(m *Listed) { m.Learner = false }))}, "join:b", Empty, TicketRefused, "", false, "no learner"},
+		"join, two clusters": {Situation{Peers: both(running(), Peers{Answers: []Answer{{Cluster: "d"}}})}, "join:b", Empty, TicketRefused, "", false,
+			"two clusters"},
+		"join, first start broke off": {Situation{Mark: prepared("join:f"), Data: Data{Leftovers: true}, Peers: running()}, "join:b", Empty, "", Join, true, ""},
+		"join used":                   {Situation{Used: []string{"join:b"}, Peers: running()}, "join:b", Empty, TicketUsed, "", false, ""},
+		"data":                        {Situation{Mark: whole, Data: of("a")}, "", Own, "", "", false, ""},
+		"data and a used ticket":      {Situation{Mark: whole, Data: of("a"), Used: []string{"seed"}}, "seed", Own, "", "", false, ""},
+		"data and a ticket to seed":   {Situation{Mark: whole, Data: of("a")}, "seed", Own, "", "", false, ""},
+		"data of a seed":              {Situation{Mark: prepared("seed"), Data: of("f")}, "", Own, "", "", false, ""},
+		"data of a join":              {Situation{Mark: prepared("join:b"), Data: of("b")}, "", Own, "", "", false, ""},
+		"data of another than joined": {Situation{Mark: prepared("join:b"), Data: of("f")}, "", Foreign, DataForeign, "", false, "prepared for the ticket join:b"},
+		"data without a mark":         {Situation{Data: of("a")}, "", Foreign, DataForeign, "", false, "without a mark"},
+		"data without a mark, seed":   {Situation{Data: of("a")}, "seed", Foreign, DataForeign, "", false, ""},
+		"leftovers without a mark":    {Situation{Data: Data{Leftovers: true}}, "seed", Foreign, DataForeign, "", false, ""},
+		"another pod's":               {Situation{Mark: &Mark{Pod: "data/etcd-2", Cluster: "c", Member: "a"}, Data: of("a")}, "", Foreign, DataForeign, "", false, "of pod data/etcd-2"},
+		"another member's":            {Situation{Mark: whole, Data: of("f")}, "", Foreign, DataForeign, "", false, "its mark says member a"},
+		"another cluster's":           {Situation{Mark: whole, Data: Data{Exists: true, Identity: Identity{"x", "a"}}}, "", Foreign, DataForeign, "", false, ""},
+		"the mark is unreadable":      {Situation{MarkProblem: "bad", Data: of("a")}, "", Foreign, DataForeign, "", false, "bad"},
+		"the data is unreadable":      {Situation{Mark: whole, Data: Data{Exists: true, Problem: "bad"}}, "", Own, "", "", false, ""},
+		"unreadable, never completed": {Situation{Mark: prepared("seed"), Data: Data{Exists: true, Problem: "bad"}}, "", Foreign, DataForeign, "", false, "bad"},
+		"the data is gone":            {Situation{Mark: whole}, "", Lost, DataLost, "", false, "member a"},
+		"gone, seed":                  {Situation{Mark: whole}, "seed", Lost, TicketRefused, "", false, "never had data"},
+		"gone, join as the same":      {Situation{Mark: &Mark{Pod: pod, Cluster: "c", Member: "b"}, Peers: running()}, "join:b", Lost, TicketRefused, "", false, "names that id"},
+		"gone, join as another":       {Situation{Mark: whole, Peers: running()}, "join:b", Lost, "", Join, false, ""},
+		"gone, leftovers, join":       {Situation{Mark: whole, Data: Data{Leftovers: true}, Peers: running()}, "join:b", Lost, "", Join, true, ""},
+		"removed":                     {Situation{Mark: &Mark{Pod: pod, Cluster: "c", Member: "f"}, Data: of("f"), Peers: running()}, "", Own, Removed, "", false, "no member any more"},
+		"removed, join as another":    {Situation{Mark: &Mark{Pod: pod, Cluster: "c", Member: "f"}, Data: of("f"), Peers: running()}, "join:b", Own, "", Join, true, ""},
+		"removed, the other is voter": {Situation{Mark: &Mark{Pod: pod, Cluster: "c", Member: "f"}, Data: of("f"), Peers: running(func(m *Listed) { m.Learner = false })},
+			"join:b", Own, TicketRefused, "", false, ""},
+		"a member, join as another": {Situation{Mark: whole, Data: of("a"), Peers: running()}, "join:b", Own, TicketRefused, "", false, "another member"},
+		"unknown whether, join":     {Situation{Mark: whole, Data: of("a")}, "join:b", Own, TicketRefused, "", false, "no running member has confirmed"},
+		"others of another cluster": {Situation{Mark: &Mark{Pod: pod, Cluster: "x", Member: "f"}, Data: Data{Exists: true, Identity: Identity{"x", "f"}}, Peers: running()}, "", Own, "", "", false, ""},
+		"force":                     {Situation{Mark: whole, Data: of("a")}, "force:1", Own, "", Force, false, ""},
+		"force again":               {Situation{Mark: &Mark{Pod: pod, Cluster: "c", Member: "a", Token: "1"}, Data: of("a")}, "force:1", Own, "", "", false, ""},
+		"force with another token":  {Situation{Mark: &Mark{Pod: pod, Cluster: "c", Member: "a", Token: "1"}, Data: of("a")}, "force:2", Own, "", Force, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ticket, err := ParseTicket(c.ticket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.s.Pod, c.s.PodUID, c.s.PeerURL, c.s.Ticket = pod, "uid", peerURL, ticket
+			d := Decide(c.s)
+			if d.Volume != c.volume || d.Reason != c.reason || d.Start != c.start || d.SetAside != c.aside || !strings.Contains(d.Message, c.says) {
+				t.Errorf("got %+v", d)
+			}
+			if d.Start != "" && d.Start != Force && c.s.Data.Exists && !d.SetAside {
+				t.Error("it starts empty over data")
+			}
+		})
+	}
+}
+
+func TestTickets(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Ticket{
+		"": {}, " \n": {}, "none": {}, "seed": {Text: "seed", Verb: Seed}, "seed:a": {"seed:a", Seed, "a"},
+		"join:8e9e05c52164694d\n": {"join:8e9e05c52164694d", Join, "8e9e05c52164694d"}, "force:a:b": {"force:a:b", Force, "a:b"},
+	} {
+		if got, err := ParseTicket(text); err != nil || got != want {
+			t.Errorf("%q is %+v (%v)", text, got, err)
+		}
+	}
+	for _, text := range []string{"join", "join:", "force:", "other:1", "Seed", "seed:a\nb"} {
+		if got, err := ParseTicket(text); err == nil {
+			t.Errorf("%q is %+v", text, got)
+		}
+	}
+}

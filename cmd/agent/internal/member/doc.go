@@ -1,0 +1,54 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package member decides whether a member of a replicated database may start on
+// the volume of its pod, and as which member. It runs as the first process of
+// the server's container and then becomes the server (exec). A second process
+// stays beside the server: it completes the mark, and ends the server when a
+// ticket asks for another start (see Agent.Watch).
+//
+// Why: a server with an empty volume, started under the name of a member that
+// voted before, may vote again without what it had acknowledged. Kubernetes
+// makes empty volumes and starts pods whether the operator runs or not, so the
+// last word is here.
+//
+// # What the agent looks at
+//
+//   - The mark, a file beside the data (see Mark): of which pod, cluster and
+//     member the data is.
+//   - The data itself: the server's own files name cluster and member, too.
+//   - The ticket, an annotation on the pod that the operator writes and the
+//     downward API shows (see Ticket).
+//   - The members that run: they are asked who belongs to the cluster.
+//
+// # What it does
+//
+//	data with the mark of this pod       start as it is
+//	the same, but the members that run   wait for a ticket with another id
+//	have removed it
+//	nothing, or a start that broke off   wait for a ticket: seed or join
+//	a mark whose data is gone            wait for join with another id
+//	data of somebody else, or without    wait; a person has to decide
+//	a mark
+//	a mark of this pod, unreadable data  start as it is: the server says what is wrong
+//
+// # Tickets
+//
+// A ticket is for one start of one pod: its text is noted in an emptyDir of the
+// pod and, with the pod's UID, in the mark before the server starts, and a text
+// that is in either is used. Who wants another start deletes the pod, or writes
+// another text.
+//
+//	seed            make a new cluster, on an empty volume only. The cluster's id depends on
+//	seed:TOKEN      TOKEN, or else on the pod's UID
+//	join:ID         join as the member with that id (hexadecimal), which must be on the list of
+//	                the members that run, as a learner that has never been started
+//	force:TOKEN     with data: become the only member. Once for each TOKEN and volume
+//	none            no ticket
+//
+// # Report
+//
+// While the agent waits it answers GET /state on the port of the metrics with a
+// Report, as JSON. It answers /livez with 200, and /readyz and /health with 503,
+// so that the pod is alive and not ready. Each new report is a line of the log.
+package member

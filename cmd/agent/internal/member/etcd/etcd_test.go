@@ -1,0 +1,200 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/member"
+)
+
+func serverOf(t *testing.T, change func(*Server)) *Server {
+	t.Helper()
+	given := Server{Pod: "etcd-1", UID: "uid", Namespace: "data", IP: "10.0.0.1", Domain: "etcd-headless.data.svc", Pods: 9, Program: "etcd"}
+	change(&given)
+	s, err := New(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// program writes a program that says it is a version of etcd.
+func program(t *testing.T, version string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "etcd")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\necho 'etcd Version: "+version+"'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	joined := []member.Listed{
+		{ID: "a", Name: "etcd-0", PeerURLs: []string{"http://etcd-0:2380"}}, {ID: "b", PeerURLs: []string{"http://etcd-1:2380"}, Learner: true},
+	}
+	for name, c := range map[string]struct {
+		version string
+		change  func(*Server)
+		start   member.Verb
+		ticket  string
+		has     []string
+		hasNot  []string
+	}{
+		"as it is": {"3.6.16", func(*Server) {}, "", "", []string{
+			"--name=etcd-1", "--listen-client-urls=http://10.0.0.1:2379,http://127.0.0.1:2379", "--listen-metrics-urls=http://10.0.0.1:2381,http://127.0.0.1:2381",
+			"--initial-advertise-peer-urls=http://etcd-1.etcd-headless.data.svc:2380", "--advertise-client-urls=http://etcd-1.etcd-headless.data.svc:2379",
+			"--initial-cluster-state=existing",
+		}, []string{"--initial-cluster=", "--force-new-cluster", "tls", "cert", "--logger"}},
+		"seed": {"3.6.16", func(*Server) {}, member.Seed, "seed", []string{
+			"--initial-cluster-state=new", "--initial-cluster=etcd-1=http://etcd-1.etcd-headless.data.svc:2380", "--initial-cluster-token=data/etcd/uid",
+		}, nil},
+		"seed with a token": {"3.6.16", func(*Server) {}, member.Seed, "seed:x", []string{"--initial-cluster-token=data/etcd/x"}, nil},
+		"join": {"3.6.16", func(*Server) {}, member.Join, "join:b", []string{
+			"--initial-cluster-state=existing", "--initial-cluster=etcd-0=http://etcd-0:2380,etcd-1=http://etcd-1:2380",
+		}, nil},
+		"force":       {"3.6.16", func(*Server) {}, member.Force, "force:1", []string{"--force-new-cluster"}, []string{"--initial-cluster-state"}},
+		"flags":       {"3.6.16", func(s *Server) { s.Flags = []string{"--log-level=debug"} }, "", "", []string{"--log-level=debug"}, nil},
+		"IPv6":        {"3.6.16", func(s *Server) { s.IP = "fd00::1" }, "", "", []string{"--listen-peer-urls=http://[fd00::1]:2380,http://127.0.0.1:2380"}, nil},
+		"loopback":    {"3.6.16", func(s *Server) { s.IP = "127.1.0.2" }, "", "", []string{"--listen-peer-urls=http://127.1.0.2:2380"}, nil},
+		"encrypted":   {"3.6.16", encrypt, "", "", []string{"--client-cert-auth", "--peer-client-cert-auth", "--cert-file=/tls/server/tls.crt", "--peer-trusted-ca-file=/tls/peer/ca.crt", "--peer-skip-client-san-verification"}, []string{"=http://etcd", "--experimental-peer"}},
+		"encrypted 5": {"3.5.35", encrypt, "", "", []string{"--experimental-peer-skip-client-san-verification"}, []string{"--peer-skip"}},
+		"encrypted 4": {"3.4.23", encrypt, "", "", []string{"--logger=zap"}, []string{"skip-client-san"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serverOf(t, func(s *Server) { s.Program = program(t, c.version); c.change(s) })
+			ticket, err := member.ParseTicket(c.ticket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, argv, env, err := s.Command(member.Decision{Start: c.start, Members: joined}, ticket, filepath.Join(t.TempDir(), "etcd"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range c.has {
+				if !slices.Contains(argv, want) {
+					t.Errorf("%s is missing in %v", want, argv)
+				}
+			}
+			for _, unwanted := range c.hasNot {
+				if strings.Contains(strings.Join(argv[1:], " "), " "+unwanted) {
+					t.Errorf("%s is in %v", unwanted, argv)
+				}
+			}
+			if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "ETCD_") }) {
+				t.Errorf("variables for etcd are passed on: %v", env)
+			}
+		})
+	}
+}
+
+func encrypt(s *Server) { s.ServerTLS, s.PeerTLS = "/tls/server", "/tls/peer" }
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	good := Server{Pod: "etcd-1", Namespace: "data", IP: "10.0.0.1", Domain: "d", Pods: 9}
+	for _, change := range []func(*Server){
+		func(s *Server) { s.Pod = "etcd" }, func(s *Server) { s.Pod = "etcd-x" }, func(s *Server) { s.IP = "" }, func(s *Server) { s.Domain = "" },
+		func(s *Server) { s.Namespace = "" }, func(s *Server) { s.Pods = 0 },
+	} {
+		s := good
+		change(&s)
+		if _, err := New(s); err == nil {
+			t.Errorf("%+v is taken", s)
+		}
+	}
+}
+
+// What a real etcd writes says whose data it is, in every file of its log; what is damaged or no log at all does not.
+func TestDataOfARealServer(t *testing.T) {
+	t.Parallel()
+	tools := os.Getenv("TOOLS")
+	if tools == "" {
+		tools = "../../../../../bin/tools"
+	}
+	program, err := filepath.Abs(filepath.Join(tools, "etcd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serverOf(t, func(s *Server) {
+		s.Pod, s.IP, s.Program = "etcd-0", "127.83.61.2", program
+		s.Flags = []string{"--log-level=error"}
+	})
+	folder := filepath.Join(t.TempDir(), "etcd")
+	if data := s.Data(folder); data != (member.Data{}) {
+		t.Errorf("without a folder there is %+v", data)
+	}
+	program, argv, env, err := s.Command(member.Decision{Start: member.Seed}, member.Ticket{Text: "seed", Verb: member.Seed}, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	process := exec.CommandContext(ctx, program, argv[1:]...)
+	process.Env = env
+	if err := process.Start(); err != nil {
+		t.Fatalf("start etcd (TOOLS must name its folder): %v", err)
+	}
+	client, err := s.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer *member.Answer
+	for ctx.Err() == nil && (answer == nil || len(answer.Members) == 0 || answer.Members[0].Name == "") {
+		answer, err = ask(ctx, client, "http://127.83.61.2:2380")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := s.Data(folder)
+	if want := (member.Identity{Cluster: answer.Cluster, Member: answer.Members[0].ID}); !data.Exists || data.Identity != want {
+		t.Errorf("the data says %+v, and etcd %+v", data, want)
+	}
+	if err := process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = process.Wait() // it was killed
+	logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("%v %v", logs, err)
+	}
+	for _, size := range []int64{0, 7, 20, 40} {
+		if err := os.Truncate(logs[0], size); err != nil {
+			t.Fatal(err)
+		}
+		if data := s.Data(folder); !data.Exists || data.Problem == "" {
+			t.Errorf("of %d bytes there is %+v", size, data)
+		}
+	}
+	if err := os.Remove(logs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if data := s.Data(folder); data.Exists || !data.Leftovers {
+		t.Errorf("without a log there is %+v", data)
+	}
+}
+
+// Whatever is in a file, reading it comes to an end.
+func FuzzReadIdentity(f *testing.F) {
+	f.Add([]byte{4, 0, 0, 0, 0, 0, 0, 0x84, 8, 4, 16, 0, 0, 0, 0, 0})
+	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := filepath.Join(t.TempDir(), "0.wal")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if id, err := readIdentity(file); err == nil && (id.Cluster == "" || id.Member == "") {
+			t.Errorf("%x is %+v", data, id)
+		}
+	})
+}

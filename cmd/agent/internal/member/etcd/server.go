@@ -1,0 +1,196 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcd is etcd as package member starts it.
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/member"
+)
+
+// The ports: of clients, of other members, and of metrics, probes and the agent's state.
+const (
+	clientPort  = "2379"
+	peerPort    = "2380"
+	metricsPort = "2381"
+)
+
+// Server is the etcd of one pod.
+type Server struct {
+	// Pod is the pod's name, Set that of its StatefulSet, Namespace that of both.
+	Pod, Set, Namespace string
+	// UID and IP are the pod's UID and address.
+	UID, IP string
+	// Domain is what follows the names of pods in DNS, such as my-etcd-headless.default.svc.
+	Domain string
+	// Pods is how many pods the set may ever have: these are asked.
+	Pods int
+	// ServerTLS and PeerTLS are folders with tls.crt, tls.key and ca.crt; empty for connections without TLS.
+	ServerTLS, PeerTLS string
+	// Program is etcd's name or path.
+	Program string
+	// Flags are further flags for etcd.
+	Flags []string
+}
+
+// New returns the etcd of a pod with the name of a StatefulSet's pod.
+func New(s Server) (*Server, error) {
+	i := strings.LastIndex(s.Pod, "-")
+	if i < 1 {
+		return nil, fmt.Errorf("pod %q is no pod of a StatefulSet: its name must end in a number", s.Pod)
+	}
+	if _, err := strconv.Atoi(s.Pod[i+1:]); err != nil {
+		return nil, fmt.Errorf("pod %q is no pod of a StatefulSet: its name must end in a number", s.Pod)
+	}
+	if net.ParseIP(s.IP) == nil {
+		return nil, fmt.Errorf("%q is not the address of a pod", s.IP)
+	}
+	if s.Namespace == "" || s.Domain == "" || s.Pods < 1 {
+		return nil, errors.New("the namespace, the domain and the number of pods must be given")
+	}
+	s.Set = s.Pod[:i]
+	return &s, nil
+}
+
+// PeerURL is the address at which other members find this one.
+func (s *Server) PeerURL() string { return s.peerURL(s.Pod) }
+
+func (s *Server) peerURL(pod string) string {
+	return scheme(s.PeerTLS) + "://" + pod + "." + s.Domain + ":" + peerPort
+}
+
+// StateAddress is where the agent tells its state while etcd, which uses the same port, does not run.
+func (s *Server) StateAddress() string { return net.JoinHostPort(s.IP, metricsPort) }
+
+func scheme(folder string) string {
+	if folder == "" {
+		return "http"
+	}
+	return "https"
+}
+
+// listen returns the URLs to listen at: the pod's address, and for people in the pod the loopback one.
+func (s *Server) listen(scheme, port string) string {
+	urls := scheme + "://" + net.JoinHostPort(s.IP, port)
+	if !net.ParseIP(s.IP).IsLoopback() {
+		urls += "," + scheme + "://127.0.0.1:" + port
+	}
+	return urls
+}
+
+// Command returns how etcd is started.
+func (s *Server) Command(d member.Decision, ticket member.Ticket, folder string) (program string, argv, env []string, err error) {
+	if program, err = exec.LookPath(s.Program); err != nil {
+		return "", nil, nil, fmt.Errorf("find %s in the image: %w", s.Program, err)
+	}
+	version := askVersion(program)
+	argv = []string{
+		program, "--name=" + s.Pod, "--data-dir=" + folder,
+		"--listen-peer-urls=" + s.listen(scheme(s.PeerTLS), peerPort),
+		"--listen-client-urls=" + s.listen(scheme(s.ServerTLS), clientPort),
+		"--listen-metrics-urls=" + s.listen("http", metricsPort),
+		"--initial-advertise-peer-urls=" + s.PeerURL(),
+		"--advertise-client-urls=" + scheme(s.ServerTLS) + "://" + s.Pod + "." + s.Domain + ":" + clientPort,
+	}
+	argv = append(argv, s.bootstrap(d, ticket)...)
+	argv = append(argv, s.tls(version)...)
+	if version.major == 3 && version.minor == 4 {
+		argv = append(argv, "--logger=zap") // the only one from 3.5 on
+	}
+	argv = append(argv, s.Flags...)
+	// etcd takes variables for flags, and refuses to start with one that a flag contradicts.
+	env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "ETCD_") })
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", nil, nil, fmt.Errorf("make the folder of the data: %w", err)
+	}
+	return program, argv, env, nil
+}
+
+// bootstrap says which cluster this is a member of. With data, etcd knows.
+func (s *Server) bootstrap(d member.Decision, ticket member.Ticket) []string {
+	switch d.Start {
+	case member.Seed:
+		token := ticket.Argument
+		if token == "" {
+			token = s.UID
+		}
+		return []string{
+			"--initial-cluster-state=new", "--initial-cluster=" + s.Pod + "=" + s.PeerURL(),
+			"--initial-cluster-token=" + s.Namespace + "/" + s.Set + "/" + token,
+		}
+	case member.Join:
+		var members []string
+		for i, m := range d.Members {
+			name := m.Name
+			if m.ID == ticket.Argument {
+				name = s.Pod
+			} else if name == "" { // never started: etcd needs some name, and looks at the address
+				name = fmt.Sprintf("unstarted-%d", i)
+			}
+			for _, url := range m.PeerURLs {
+				members = append(members, name+"="+url)
+			}
+		}
+		return []string{"--initial-cluster-state=existing", "--initial-cluster=" + strings.Join(members, ",")}
+	case member.Force:
+		return []string{"--force-new-cluster"}
+	default:
+		return []string{"--initial-cluster-state=existing"}
+	}
+}
+
+// tls returns the flags for certificates. Addresses of pods change, so a certificate of a member has names; who calls is
+// known by the authority of the members, and not by an address that a name stands for.
+func (s *Server) tls(v version) []string {
+	var flags []string
+	if s.ServerTLS != "" {
+		flags = append(flags, "--client-cert-auth", "--cert-file="+filepath.Join(s.ServerTLS, "tls.crt"),
+			"--key-file="+filepath.Join(s.ServerTLS, "tls.key"), "--trusted-ca-file="+filepath.Join(s.ServerTLS, "ca.crt"))
+	}
+	if s.PeerTLS != "" {
+		flags = append(flags, "--peer-client-cert-auth", "--peer-cert-file="+filepath.Join(s.PeerTLS, "tls.crt"),
+			"--peer-key-file="+filepath.Join(s.PeerTLS, "tls.key"), "--peer-trusted-ca-file="+filepath.Join(s.PeerTLS, "ca.crt"))
+		switch {
+		case v.atLeast(3, 6):
+			flags = append(flags, "--peer-skip-client-san-verification")
+		case v.atLeast(3, 5):
+			flags = append(flags, "--experimental-peer-skip-client-san-verification")
+		}
+	}
+	return flags
+}
+
+// version is that of etcd; zero when it is not known.
+type version struct{ major, minor int }
+
+func (v version) atLeast(major, minor int) bool {
+	return v.major > major || v.major == major && v.minor >= minor
+}
+
+var versionLine = regexp.MustCompile(`etcd Version: (\d+)\.(\d+)\.`)
+
+// askVersion asks the image's etcd. One that does not say is taken for a new one.
+func askVersion(program string) version {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, program, "--version").Output()
+	if found := versionLine.FindSubmatch(text); err == nil && found != nil {
+		major, _ := strconv.Atoi(string(found[1]))
+		minor, _ := strconv.Atoi(string(found[2]))
+		return version{major, minor}
+	}
+	return version{3, 6}
+}

@@ -1,0 +1,102 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// MarkFile is the name of the mark's file at the root of the volume.
+const MarkFile = "d3os-member.json"
+
+// markFormat is the newest format of a Mark that this agent knows.
+const markFormat = 1
+
+// Mark is what the agent writes on the volume: whose data it is.
+type Mark struct {
+	// Format is the version of this structure, markFormat.
+	Format int `json:"format"`
+	// Pod is the pod that the volume belongs to, as NAMESPACE/NAME.
+	Pod string `json:"pod"`
+	// Cluster and Member are the ids of the data, in hexadecimal. They are empty until the first start after the one
+	// that made the data: the server makes the ids.
+	Cluster string `json:"cluster,omitempty"`
+	Member  string `json:"member,omitempty"`
+	// Ticket is the text of the last ticket that a start on this volume used, and PodUID the UID of the pod that had it.
+	Ticket string `json:"ticket,omitempty"`
+	PodUID string `json:"podUID,omitempty"`
+	// Token is that of the last ticket force.
+	Token string `json:"token,omitempty"`
+}
+
+// started reports whether the mark names data that has been there.
+func (m *Mark) started() bool { return m != nil && m.Member != "" }
+
+// ReadMark reads the mark of a volume; nil when there is none.
+func ReadMark(volume string) (*Mark, error) {
+	text, err := os.ReadFile(filepath.Join(volume, MarkFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the mark of the volume: %w", err)
+	}
+	mark := &Mark{}
+	if err := json.Unmarshal(text, mark); err != nil {
+		return nil, fmt.Errorf("read the mark of the volume in %s: %w", MarkFile, err)
+	}
+	if mark.Format < 1 || mark.Format > markFormat {
+		return nil, fmt.Errorf("the mark of the volume has format %d, which this version does not know: run the version of the operator that wrote it, or a newer one", mark.Format)
+	}
+	return mark, nil
+}
+
+// Write puts the mark on a volume. After a crash the volume has the old mark or the new one, whole.
+func (m Mark) Write(volume string) error {
+	m.Format = markFormat
+	text, err := json.Marshal(m)
+	if err == nil {
+		err = writeDurably(filepath.Join(volume, MarkFile), text)
+	}
+	if err != nil {
+		return fmt.Errorf("write the mark of the volume: %w", err)
+	}
+	return nil
+}
+
+// writeDurably replaces a file as a whole, on the disk when it returns.
+func writeDurably(file string, text []byte) error {
+	fresh := file + ".new"
+	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	at("before the rename")
+	if err := os.Rename(fresh, file); err != nil {
+		return err
+	}
+	at("after the rename")
+	return syncFolder(filepath.Dir(file))
+}
+
+// syncFolder makes what was created and renamed in a folder durable.
+func syncFolder(folder string) error {
+	f, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,130 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Report is what the agent tells while the server does not run. Its JSON is read by the operator.
+type Report struct {
+	// Volume is Empty (no data), Data (of Member of Cluster, as far as they are known) or Foreign (data that nobody
+	// knows to be this pod's).
+	Volume string `json:"volume"`
+	// Cluster and Member are the ids of the data, in hexadecimal: those in the server's files, else those in the mark,
+	// which may outlive its data.
+	Cluster string `json:"cluster,omitempty"`
+	Member  string `json:"member,omitempty"`
+	// Used is the last ticket that was used in this pod.
+	Used string `json:"used,omitempty"`
+	// Token is that of the last ticket force on this volume.
+	Token string `json:"token,omitempty"`
+	// Reason is one word for what the agent waits for, and Waiting says it to people. Both are empty while it starts the
+	// server.
+	Reason  Reason `json:"reason,omitempty"`
+	Waiting string `json:"waiting,omitempty"`
+	// Ticket is the text of the pod's ticket as the agent sees it.
+	Ticket string `json:"ticket,omitempty"`
+	// PeerURL is the address at which other members find this one.
+	PeerURL string `json:"peerURL"`
+}
+
+func reportOf(s Situation, d Decision) Report {
+	r := Report{
+		Volume: map[Volume]string{Empty: "Empty", Lost: "Empty", Own: "Data", Foreign: "Foreign"}[d.Volume],
+		Reason: d.Reason, Waiting: d.Message, Ticket: s.Ticket.Text, PeerURL: s.PeerURL,
+	}
+	id := s.identity()
+	r.Cluster, r.Member = id.Cluster, id.Member
+	if s.Mark != nil {
+		r.Token = s.Mark.Token
+	}
+	if n := len(s.Used); n > 0 {
+		r.Used = s.Used[n-1]
+	}
+	return r
+}
+
+// reporter logs each new report, and serves the latest one.
+type reporter struct {
+	address string
+	log     io.Writer
+
+	mu     sync.Mutex
+	latest Report
+	server *http.Server
+	failed string // why it is not served
+}
+
+func newReporter(address string, log io.Writer) *reporter {
+	return &reporter{address: address, log: log}
+}
+
+// say reports what was found.
+func (r *reporter) say(s Report) {
+	r.mu.Lock()
+	fresh := s != r.latest
+	r.latest = s
+	r.mu.Unlock()
+	if fresh && s.Reason != "" {
+		_, _ = fmt.Fprintf(r.log, "waiting: %s: %s\n", s.Reason, s.Waiting)
+	}
+	if s.Reason != "" {
+		r.serve()
+	}
+}
+
+// serve begins to serve the report. The address may be taken for a moment, by a server that ends.
+func (r *reporter) serve() {
+	if r.server != nil || r.address == "" {
+		return
+	}
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", r.address)
+	if err != nil {
+		if err.Error() != r.failed {
+			r.failed = err.Error()
+			_, _ = fmt.Fprintln(r.log, "the state is not served:", err)
+		}
+		return
+	}
+	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second}
+	go func(server *http.Server) {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			_, _ = fmt.Fprintln(r.log, "the state is not served:", err)
+		}
+	}(r.server)
+}
+
+func (r *reporter) close() {
+	if r.server != nil {
+		_ = r.server.Close() // the port is free then, whatever it returns
+		r.server = nil
+	}
+}
+
+// ServeHTTP answers the operator and the kubelet.
+func (r *reporter) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	r.mu.Lock()
+	latest := r.latest
+	r.mu.Unlock()
+	switch request.URL.Path {
+	case "/state":
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(latest) // who asked has gone
+	case "/livez":
+		_, _ = io.WriteString(w, "ok\n")
+	case "/readyz", "/health":
+		http.Error(w, string(latest.Reason)+": "+latest.Waiting, http.StatusServiceUnavailable)
+	default:
+		http.NotFound(w, request)
+	}
+}

@@ -1,0 +1,221 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Server is the database that the agent starts.
+type Server interface {
+	// Data reads the server's own files in a folder, which may not exist.
+	Data(folder string) Data
+	// Peers asks the other members who belongs to the cluster. Who does not answer in time is left out.
+	Peers(ctx context.Context) Peers
+	// PeerURL is the address at which other members find this one.
+	PeerURL() string
+	// Command returns the program that is started, with its arguments and environment.
+	Command(decision Decision, ticket Ticket, folder string) (program string, argv, env []string, err error)
+}
+
+// Agent starts a server when it may.
+type Agent struct {
+	// Pod is the pod's NAMESPACE/NAME, and PodUID its UID.
+	Pod, PodUID string
+	// Volume is where the volume is mounted, and Data the folder of the server's data in it.
+	Volume, Data string
+	// Ticket is the file in which the downward API shows the ticket.
+	Ticket string
+	// Notes is a folder that lives as long as the pod.
+	Notes string
+	// StateAddress is where the Report is served while the server does not run; empty for nowhere.
+	StateAddress string
+	Server       Server
+	Log          io.Writer
+	// Watcher returns the command of a process that calls Watch, given the server's process; nil for none.
+	Watcher func(server int) *exec.Cmd
+
+	exec func(program string, argv, env []string) error
+}
+
+// How often the agent looks: at the ticket's file, and at everything.
+const (
+	ticketPoll = 100 * time.Millisecond
+	fullPoll   = time.Second
+)
+
+// Run starts the server in place of this program as soon as it may. It returns when the context ends, or with an error when
+// the server cannot be started.
+func (a *Agent) Run(ctx context.Context) error {
+	report := newReporter(a.StateAddress, a.Log)
+	defer report.close()
+	ticker := time.NewTicker(ticketPoll)
+	defer ticker.Stop()
+	for {
+		s, err := a.look(ctx)
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		d := Decide(s)
+		report.say(reportOf(s, d)) //nolint:contextcheck // it is served until the server starts, and ends with it
+		if d.Reason == "" {
+			report.close()
+			return a.start(s, d)
+		}
+		if !a.awaitChange(ctx, ticker.C, s.Ticket.Text) {
+			return nil
+		}
+	}
+}
+
+// awaitChange waits until it is time to look again. It returns false when the context ends.
+func (a *Agent) awaitChange(ctx context.Context, tick <-chan time.Time, ticket string) bool {
+	for range fullPoll / ticketPoll {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick:
+		}
+		if now, err := a.ticket(); err == nil && now.Text != ticket {
+			return true
+		}
+	}
+	return true
+}
+
+// ticket reads the pod's ticket. Before the downward API has made the file there is none.
+func (a *Agent) ticket() (Ticket, error) {
+	text, err := os.ReadFile(a.Ticket)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return Ticket{}, fmt.Errorf("read the ticket: %w", err)
+	}
+	return ParseTicket(string(text))
+}
+
+// look finds out everything that a decision depends on.
+func (a *Agent) look(ctx context.Context) (Situation, error) {
+	s := Situation{Pod: a.Pod, PodUID: a.PodUID, PeerURL: a.Server.PeerURL(), Data: a.Server.Data(filepath.Join(a.Volume, a.Data))}
+	var err error
+	if s.Mark, err = ReadMark(a.Volume); err != nil {
+		s.MarkProblem = err.Error()
+	}
+	if s.Used, err = ReadUsed(a.Notes); err != nil {
+		return s, err
+	}
+	if s.Ticket, err = a.ticket(); err != nil {
+		_, _ = fmt.Fprintln(a.Log, "no ticket is taken from", a.Ticket+":", err) // an unknown one is as good as none
+	}
+	if asksPeers(s) {
+		s.Peers = a.Server.Peers(ctx)
+	}
+	return s, nil
+}
+
+// asksPeers reports whether a decision depends on what running members say.
+func asksPeers(s Situation) bool {
+	return s.Data.Exists || s.Ticket.Verb == Join && !s.used()
+}
+
+// start prepares the volume and becomes the server. Between any two of its steps the machine may fail: then the ticket is
+// used, and the volume is what it was, or an empty one that says which start was begun.
+func (a *Agent) start(s Situation, d Decision) error {
+	folder := filepath.Join(a.Volume, a.Data)
+	if d.Start != "" {
+		if err := NoteUsed(a.Notes, s.Ticket.Text); err != nil {
+			return err
+		}
+	}
+	at("noted")
+	if err := a.mark(s, d, folder); err != nil {
+		return err
+	}
+	at("marked")
+	program, argv, env, err := a.Server.Command(d, s.Ticket, folder)
+	if err != nil {
+		return fmt.Errorf("prepare the start of the server: %w", err)
+	}
+	_, _ = fmt.Fprintln(a.Log, "starting:", program, argv[1:])
+	if a.Watcher != nil {
+		if err := a.Watcher(os.Getpid()).Start(); err != nil {
+			return fmt.Errorf("start the watcher of the server: %w", err)
+		}
+	}
+	run := a.exec
+	if run == nil {
+		run = syscall.Exec
+	}
+	if err := run(program, argv, env); err != nil {
+		return fmt.Errorf("start %s: %w", program, err)
+	}
+	return nil
+}
+
+// mark writes whose data will be on the volume, and makes room for it.
+func (a *Agent) mark(s Situation, d Decision, folder string) error {
+	next := Mark{Pod: a.Pod}
+	if s.Mark != nil {
+		next.Ticket, next.PodUID, next.Token = s.Mark.Ticket, s.Mark.PodUID, s.Mark.Token
+	}
+	if d.Start != "" {
+		next.Ticket, next.PodUID = s.Ticket.Text, s.PodUID
+	}
+	if d.Start == Force {
+		next.Token = s.Ticket.Argument
+	}
+	if d.Start == "" || d.Start == Force {
+		next.Cluster, next.Member = s.identity().Cluster, s.identity().Member
+	}
+	if d.SetAside {
+		if err := setAside(folder, s); err != nil {
+			return err
+		}
+	}
+	at("set aside")
+	if s.Mark != nil && withFormat(next) == *s.Mark {
+		return nil
+	}
+	return next.Write(a.Volume)
+}
+
+func withFormat(m Mark) Mark {
+	m.Format = markFormat
+	return m
+}
+
+// setAside renames the folder of the data, for a person to look at. Nothing is deleted.
+func setAside(folder string, s Situation) error {
+	whose := s.identity().Member
+	if whose == "" {
+		whose = "unfinished"
+	}
+	var to string
+	for i := 0; ; i++ {
+		to = fmt.Sprintf("%s.set-aside-%s-%d", folder, whose, i)
+		if _, err := os.Lstat(to); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	at("before setting aside")
+	if err := os.Rename(folder, to); err != nil {
+		return fmt.Errorf("set the data in %s aside: %w", folder, err)
+	}
+	if err := syncFolder(filepath.Dir(folder)); err != nil {
+		return fmt.Errorf("set the data in %s aside: %w", folder, err)
+	}
+	return nil
+}
+
+// at is called between the steps of a start. Tests end the process there.
+var at = func(string) {}

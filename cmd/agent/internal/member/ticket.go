@@ -1,0 +1,77 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Verb is what a ticket allows.
+type Verb string
+
+// The verbs of tickets; the package's documentation says what each allows.
+const (
+	Seed  Verb = "seed"
+	Join  Verb = "join"
+	Force Verb = "force"
+)
+
+// none takes a ticket back.
+const none = "none"
+
+// Ticket is the operator's leave to start in one way, once.
+type Ticket struct {
+	// Text is the whole ticket; empty for none.
+	Text string
+	Verb Verb
+	// Argument is the token of seed, which may be empty, and of force, and the member's id of join.
+	Argument string
+}
+
+// ParseTicket reads a ticket. An empty text is no ticket, and no error.
+func ParseTicket(text string) (Ticket, error) {
+	text = strings.TrimSpace(text)
+	if text == "" || text == none {
+		return Ticket{}, nil
+	}
+	verb, argument, _ := strings.Cut(text, ":")
+	ticket := Ticket{Text: text, Verb: Verb(verb), Argument: argument}
+	if !slices.Contains([]Verb{Seed, Join, Force}, ticket.Verb) || argument == "" && ticket.Verb != Seed || strings.ContainsAny(text, "\n\r") {
+		return Ticket{}, fmt.Errorf("the ticket %q is none that this version knows: it must be seed, join:ID or force:TOKEN", text)
+	}
+	return ticket, nil
+}
+
+// usedFile is the name of the note, in a folder that lives as long as the pod.
+const usedFile = "used-tickets"
+
+// ReadUsed returns the texts of the tickets that were used in this pod.
+func ReadUsed(folder string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(folder, usedFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read which tickets were used: %w", err)
+	}
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' }), nil
+}
+
+// NoteUsed notes that a ticket is used, before the server starts with it.
+func NoteUsed(folder, ticket string) error {
+	used, err := ReadUsed(folder)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(used, ticket) {
+		return nil
+	}
+	if err := writeDurably(filepath.Join(folder, usedFile), []byte(strings.Join(append(used, ticket), "\n")+"\n")); err != nil {
+		return fmt.Errorf("note that the ticket %s is used: %w", ticket, err)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// watchPoll is how often the watcher looks.
+const watchPoll = 500 * time.Millisecond
+
+// Watch stays beside the server that this program has become, as a process of its own, until the server ends. It completes
+// the mark when the server has made its data, and ends the server when a ticket asks for a start that needs one: only the
+// start of the container can act on a ticket to go on alone.
+func (a *Agent) Watch(ctx context.Context, server int) error {
+	ticker := time.NewTicker(watchPoll)
+	defer ticker.Stop()
+	var said string
+	for os.Getppid() == server {
+		forced, err := a.watchOnce()
+		if forced {
+			if err := syscall.Kill(server, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("end the server: %w", err)
+			}
+			return nil
+		}
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			_, _ = fmt.Fprintln(a.Log, "beside the server:", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// watchOnce completes the mark, and reports whether the server has to start again.
+func (a *Agent) watchOnce() (bool, error) {
+	mark, err := ReadMark(a.Volume)
+	if err != nil || mark == nil || mark.Pod != a.Pod {
+		return false, err
+	}
+	if !mark.started() {
+		data := a.Server.Data(filepath.Join(a.Volume, a.Data))
+		if !data.Exists || !belongs(mark, data.Identity) {
+			return false, nil
+		}
+		mark.Cluster, mark.Member = data.Identity.Cluster, data.Identity.Member
+		if err := mark.Write(a.Volume); err != nil {
+			return false, err
+		}
+		_, _ = fmt.Fprintf(a.Log, "the volume has the data of member %s of cluster %s\n", mark.Member, mark.Cluster)
+	}
+	ticket, err := a.ticket()
+	if err != nil || ticket.Verb != Force {
+		return false, err
+	}
+	used, err := ReadUsed(a.Notes)
+	if err != nil || (Situation{Mark: mark, Ticket: ticket, Used: used, PodUID: a.PodUID}).used() {
+		return false, err
+	}
+	_, _ = fmt.Fprintf(a.Log, "the ticket %s asks for a new start: ending the server\n", ticket.Text)
+	return true, nil
+}

@@ -1,0 +1,83 @@
+{{- define "etcdcluster" }}
+{{- $v := .Values }}
+{{- $c := dict "root" . "name" .Release.Name "component" "etcd" "image" $v.image "user" 1000 "readOnly" true
+      "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "cpu" "1000m" "memory" "1Gi")) }}
+{{- include "common.init" $c }}
+{{- include "etcdcluster.identity" $c }}
+{{- include "etcdcluster.container" $c }}
+{{- include "etcdcluster.record" $c }}
+{{- include "etcdcluster.services" $c }}
+{{- include "etcdcluster.networkPolicy" $c }}
+{{- include "etcdcluster.set" $c }}
+{{- include "etcdcluster.disruptionBudget" $c }}
+{{- end }}
+
+{{- /* What is ours: the labels of every object, and those that select the pods. */}}
+{{- define "etcdcluster.identity" }}
+{{- $owner := .root.Values.ownerLabels }}
+{{- range $field := list "selector" "identity" "labels" }}
+{{- $labels := get $ $field | fromJson }}
+{{- $_ := unset $labels "app.kubernetes.io/part-of" }}
+{{- include "common.override" (dict "to" $labels "from" $owner) }}
+{{- $_ := set $ $field (toJson $labels) }}
+{{- end }}
+{{- end }}
+
+{{- /*
+The agent is the first process of the container. It becomes etcd when the volume has this pod's data, or when a ticket, an
+annotation on the pod, allows it to start without. So an empty volume never votes.
+*/}}
+{{- define "etcdcluster.container" }}
+{{- $v := .root.Values }}
+{{- $env := dict }}
+{{- range $name, $path := dict "POD_IP" "status.podIP" "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" "POD_UID" "metadata.uid" }}
+{{- $_ := set $env $name (dict "fieldRef" (dict "fieldPath" $path)) }}
+{{- end }}
+{{- $_ := set . "env" $env }}
+{{- $_ := set . "containerPorts" (list (dict "name" "client" "containerPort" 2379 "protocol" "TCP")
+      (dict "name" "peer" "containerPort" 2380 "protocol" "TCP") (dict "name" "metrics" "containerPort" 2381 "protocol" "TCP")) }}
+{{- $command := list "/d3os-agent/agent" "member" "etcd" "--volume=/data" "--ticket=/d3os-ticket/ticket" "--notes=/d3os-notes" "--report=/dev/termination-log"
+      (printf "--domain=%s-headless.%s.svc" .name .root.Release.Namespace) }}
+{{- $data := dict "name" "data" "mountPath" "/data" }}
+{{- $mounts := list $data (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
+      (dict "name" "d3os-notes" "mountPath" "/d3os-notes") (dict "name" "d3os-ticket" "mountPath" "/d3os-ticket" "readOnly" true) }}
+{{- $ticket := dict "path" "ticket" "fieldRef" (dict "fieldPath" "metadata.annotations['d3os-product.com.d3os/ticket']") }}
+{{- $volumes := list (dict "name" "d3os-agent" "emptyDir" dict) (dict "name" "d3os-notes" "emptyDir" dict)
+      (dict "name" "d3os-ticket" "downwardAPI" (dict "items" (list $ticket))) }}
+{{- range $role, $secret := dict "server" $v.tls.serverSecret "peer" $v.tls.peerSecret }}
+{{- with $secret }}
+{{- $command = append $command (printf "--%s-tls=/tls/%s" $role $role) }}
+{{- $mounts = append $mounts (dict "name" (print "tls-" $role) "mountPath" (print "/tls/" $role) "readOnly" true) }}
+{{- $items := list }}
+{{- range $file := list "ca.crt" "tls.crt" "tls.key" }}{{ $items = append $items (dict "key" $file "path" $file) }}{{ end }}
+{{- $volumes = append $volumes (dict "name" (print "tls-" $role) "secret" (dict "secretName" . "items" $items)) }}
+{{- end }}
+{{- end }}
+{{- $command = append $command "--" }}
+{{- range $flag, $value := $v.flags }}{{ $command = append $command (printf "--%s=%s" $flag $value) }}{{ end }}
+{{- $_ := set . "command" $command }}
+{{- $_ := set . "mounts" $mounts }}
+{{- $_ := set . "volumes" $volumes }}
+{{- /* Versions before 3.4.29 and 3.5.11 have one path for health, which is no reason to restart. */}}
+{{- $live := dict "httpGet" (dict "path" "/livez" "port" 2381) }}
+{{- $ready := dict "httpGet" (dict "path" "/readyz" "port" 2381) }}
+{{- if $v.legacyHealth }}
+{{- $live = dict "tcpSocket" (dict "port" 2381) }}
+{{- $ready = dict "httpGet" (dict "path" "/health" "port" 2381) }}
+{{- end }}
+{{- $_ := set . "handlers" (dict "startup" $live "readiness" $ready "liveness" $live) }}
+{{- $_ := set . "initContainers" (list (dict "name" "d3os-agent" "image" (required "agentImage must be given" $v.agentImage) "imagePullPolicy" "IfNotPresent"
+      "command" (list "/agent" "install" "/d3os-agent/agent")
+      "resources" (dict "requests" (dict "cpu" "10m" "memory" "16Mi") "limits" (dict "cpu" "500m" "memory" "64Mi"))
+      "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))) }}
+{{- end }}
+
+{{- /* What has been decided about the cluster is written here by the operator, in the annotation etcd.database.coreos.com/record. */}}
+{{- define "etcdcluster.record" }}
+---
+apiVersion: v1
+kind: ConfigMap
+{{- include "common.metadata" (dict "root" .root "name" (print .name "-membership") "labels" .labels) }}
+data:
+  about: "The operator's record of this etcd cluster: how many members it has at present, and of which version."
+{{- end }}

@@ -1,0 +1,49 @@
+{{- /* One Service for clients, with the members that are ready, and one for the names of all pods. */}}
+{{- define "etcdcluster.services" }}
+{{- $client := dict "name" "client" "port" 2379 "targetPort" 2379 "protocol" "TCP" }}
+---
+apiVersion: v1
+kind: Service
+{{- include "common.metadata" . }}
+spec:
+  type: ClusterIP
+  selector: {{ .selector }}
+  ports:
+    - {{ toJson $client }}
+---
+apiVersion: v1
+kind: Service
+{{- include "common.metadata" (dict "root" .root "name" (print .name "-headless") "labels" .labels) }}
+spec:
+  type: ClusterIP
+  clusterIP: None
+  {{- /* Members have to find each other before any of them is ready. */}}
+  publishNotReadyAddresses: true
+  selector: {{ .selector }}
+  ports:
+    - {{ toJson $client }}
+    - {"name": "peer", "port": 2380, "targetPort": 2380, "protocol": "TCP"}
+    - {"name": "metrics", "port": 2381, "targetPort": 2381, "protocol": "TCP"}
+{{- end }}
+
+{{- /* Whoever reaches the port of members without TLS can act as one. So only the cluster's own pods may, always. */}}
+{{- define "etcdcluster.networkPolicy" }}
+{{- $v := .root.Values }}
+{{- $own := dict "podSelector" (dict "matchLabels" (fromJson .selector)) }}
+{{- $operator := dict "namespaceSelector" dict "podSelector" (dict "matchLabels" $v.operatorLabels) }}
+{{- $clients := dict "ports" (list (dict "port" 2379 "protocol" "TCP") (dict "port" 2381 "protocol" "TCP")) }}
+{{- if $v.networkPolicy.enabled }}
+{{- $_ := set $clients "from" (concat (list $own $operator) $v.networkPolicy.allowFrom) }}
+{{- end }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+{{- include "common.metadata" . }}
+spec:
+  podSelector:
+    matchLabels: {{ .selector }}
+  policyTypes: [Ingress]
+  ingress:
+    - {{ dict "ports" (list (dict "port" 2380 "protocol" "TCP")) "from" (list $own) | toJson }}
+    - {{ toJson $clients }}
+{{- end }}

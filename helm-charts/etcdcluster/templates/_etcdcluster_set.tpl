@@ -1,0 +1,64 @@
+{{- define "etcdcluster.set" }}
+{{- $c := . }}
+{{- $v := .root.Values }}
+{{- $affinity := deepCopy $v.affinity }}
+{{- include "etcdcluster.antiAffinity" (dict "affinity" $affinity "kind" $v.antiAffinity "selector" (fromJson .selector)) }}
+{{- $values := dict }}
+{{- include "common.override" (dict "to" $values "from" $v) }}
+{{- $_ := set $values "affinity" $affinity }}
+{{- $pod := dict }}
+{{- include "common.override" (dict "to" $pod "from" $c) }}
+{{- $_ := set $pod "root" (dict "Values" $values "Release" $c.root.Release) }}
+{{- $_ := set $pod "name" "etcd" }}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+{{- include "common.metadata" $c }}
+spec:
+  replicas: {{ int $v.replicas }}
+  revisionHistoryLimit: 5
+  serviceName: {{ print $c.name "-headless" | quote }}
+  podManagementPolicy: Parallel
+  {{- /* Who replaces a pod has to know what its member is: the operator does. */}}
+  updateStrategy: {"type": "OnDelete"}
+  persistentVolumeClaimRetentionPolicy: {"whenDeleted": "Retain", "whenScaled": "Retain"}
+  {{- $claim := dict "accessModes" (list "ReadWriteOnce") "resources" (dict "requests" (dict "storage" $v.storage.size)) }}
+  {{- with $v.storage.storageClassName }}{{ $_ := set $claim "storageClassName" . }}{{ end }}
+  {{- /* A template of claims cannot change: it has no labels of the user's. */}}
+  volumeClaimTemplates: {{ list (dict "apiVersion" "v1" "kind" "PersistentVolumeClaim" "metadata" (dict "name" "data" "labels" (fromJson $c.identity)) "spec" $claim) | toJson }}
+  selector:
+    matchLabels: {{ $c.selector }}
+  template:
+{{ include "common.pod" $pod | indent 4 }}
+{{- end }}
+
+{{- /* A quorum stays: of all members that there are or that are wanted. One member has no quorum to protect. */}}
+{{- define "etcdcluster.disruptionBudget" }}
+{{- $members := max (int .root.Values.replicas) (int .root.Values.members) }}
+{{- if gt $members 1 }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+{{- include "common.metadata" . }}
+spec:
+  minAvailable: {{ add (div $members 2) 1 }}
+  {{- /* A node can be drained of a pod that is not ready: it is no vote that the cluster could lose. */}}
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels: {{ .selector }}
+{{- end }}
+{{- end }}
+
+{{- /* Adds to an affinity that the members run on different nodes. */}}
+{{- define "etcdcluster.antiAffinity" }}
+{{- $anti := get .affinity "podAntiAffinity" | default dict }}
+{{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" .selector) }}
+{{- $field := "preferredDuringSchedulingIgnoredDuringExecution" }}
+{{- if eq .kind "Hard" }}
+{{- $field = "requiredDuringSchedulingIgnoredDuringExecution" }}
+{{- else }}
+{{- $term = dict "weight" 100 "podAffinityTerm" $term }}
+{{- end }}
+{{- $_ := set $anti $field (append (get $anti $field | default list) $term) }}
+{{- $_ := set .affinity "podAntiAffinity" $anti }}
+{{- end }}

@@ -1,0 +1,102 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdcluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// readAgain is how often a Secret of the user's is read: it is not in the operator's cache, and its certificate may be
+// renewed.
+const readAgain = 5 * time.Minute
+
+// accounts know how the members of clusters are reached. The operator's own Secrets are in its cache.
+type accounts struct {
+	client client.Client
+	live   client.Reader
+	now    func() time.Time
+
+	mu    sync.Mutex
+	known map[string]account // by namespace/name of the cluster
+}
+
+type account struct {
+	secret string
+	access server.Access
+	at     time.Time
+}
+
+func newAccounts(c client.Client, live client.Reader) *accounts {
+	return &accounts{client: c, live: live, now: time.Now, known: map[string]account{}}
+}
+
+// access returns how the members of a cluster are reached. While a Secret of the operator's does not exist yet, nobody
+// answers.
+func (a *accounts) access(ctx context.Context, ec *etcdv1.EtcdCluster) (server.Access, error) {
+	name := clientSecret(ec)
+	if name == "" {
+		return server.Access{}, nil
+	}
+	if ec.Spec.TLS.Mode == etcdv1.TLSAuto {
+		return readAccess(ctx, a.client, ec, name, true)
+	}
+	key := ec.Namespace + "/" + ec.Name
+	a.mu.Lock()
+	known, ok := a.known[key]
+	a.mu.Unlock()
+	if ok && known.secret == name && a.now().Sub(known.at) < readAgain {
+		return known.access, nil
+	}
+	access, err := readAccess(ctx, a.live, ec, name, false)
+	if err != nil {
+		return access, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known[key] = account{name, access, a.now()}
+	return access, nil
+}
+
+func (a *accounts) forget(namespace, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.known, namespace+"/"+name)
+}
+
+// readAccess makes a client's configuration of a Secret with tls.crt, tls.key and ca.crt.
+func readAccess(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCluster, name string, optional bool) (server.Access, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: serverName(ec), RootCAs: x509.NewCertPool()}
+	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := from.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: name}, secret)
+	if optional && apierrors.IsNotFound(err) {
+		return server.Access{TLS: config}, nil // it trusts nobody
+	}
+	if err != nil {
+		return server.Access{}, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	pair := pairIn(secret, keyCert, keyKey)
+	certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err == nil && !config.RootCAs.AppendCertsFromPEM(dataIn(secret, keyCA)) {
+		err = errors.New("ca.crt has no certificate")
+	}
+	if err != nil {
+		return server.Access{}, fmt.Errorf("read Secret %s, which must have tls.crt, tls.key and ca.crt: %w", name, err)
+	}
+	config.Certificates = []tls.Certificate{certificate}
+	return server.Access{TLS: config}, nil
+}

@@ -1,0 +1,172 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package certs makes certificates for etcd clusters: authorities, and what
+// they sign. It knows no Kubernetes and no clock.
+package certs
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+)
+
+const (
+	// AuthorityLife is how long the certificate of an authority is valid.
+	AuthorityLife = 10 * 365 * 24 * time.Hour
+	// LeafLife is how long the certificate of a server or client is valid.
+	LeafLife = 90 * 24 * time.Hour
+	// early is how much before now a certificate begins to be valid: clocks differ.
+	early = 5 * time.Minute
+)
+
+// Pair is a certificate and its key, as PEM.
+type Pair struct{ Cert, Key []byte }
+
+// Leaf is what a certificate is for.
+type Leaf struct {
+	// Name is the common name of the subject.
+	Name string
+	// Hosts are the names and addresses of a server. None: the certificate is a client's alone.
+	Hosts []string
+	// Client reports whether the holder also connects to others.
+	Client bool
+}
+
+// NewAuthority makes an authority that signs itself.
+func NewAuthority(name string, now time.Time) (Pair, error) {
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-early), NotAfter: now.Add(AuthorityLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	return sign(template, nil, nil)
+}
+
+// Issue signs a certificate for a leaf.
+func (p Pair) Issue(leaf Leaf, now time.Time) (Pair, error) {
+	authority, key, err := p.parse()
+	if err != nil {
+		return Pair{}, fmt.Errorf("read the certificate authority: %w", err)
+	}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: leaf.Name}, NotBefore: now.Add(-early), NotAfter: now.Add(LeafLife),
+		KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	if len(leaf.Hosts) > 0 {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	if leaf.Client {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	}
+	for _, host := range leaf.Hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	return sign(template, authority, key)
+}
+
+// sign makes one certificate; without an authority it signs itself.
+func sign(template, authority *x509.Certificate, signer *ecdsa.PrivateKey) (Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, fmt.Errorf("make a key: %w", err)
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return Pair{}, fmt.Errorf("make a serial number: %w", err)
+	}
+	if authority == nil {
+		authority, signer = template, key
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, authority, key.Public(), signer)
+	if err != nil {
+		return Pair{}, fmt.Errorf("sign the certificate of %s: %w", template.Subject.CommonName, err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("write the key of %s: %w", template.Subject.CommonName, err)
+	}
+	return Pair{
+		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+	}, nil
+}
+
+// Check returns why a certificate is not what a leaf needs, or nil. One of which two thirds of its life are over is not.
+func (p Pair) Check(leaf Leaf, authority Pair, now time.Time) error {
+	cert, key, err := p.parse()
+	if err != nil {
+		return err
+	}
+	issuer, _, err := authority.parse()
+	if err != nil {
+		return fmt.Errorf("read the certificate authority: %w", err)
+	}
+	var hosts []string
+	hosts = append(hosts, cert.DNSNames...)
+	for _, ip := range cert.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	wanted := slices.Clone(leaf.Hosts)
+	slices.Sort(hosts)
+	slices.Sort(wanted)
+	switch {
+	case cert.CheckSignatureFrom(issuer) != nil:
+		return errors.New("another authority signed it")
+	case !key.PublicKey.Equal(cert.PublicKey):
+		return errors.New("the key is not the certificate's")
+	case cert.Subject.CommonName != leaf.Name || !slices.Equal(hosts, wanted):
+		return errors.New("it is for other names")
+	case !now.Before(Renew(cert.NotBefore, cert.NotAfter)):
+		return fmt.Errorf("it is valid until %s, and due to be renewed", cert.NotAfter.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Renew returns when a certificate is to be renewed: after two thirds of its life.
+func Renew(from, until time.Time) time.Time { return from.Add(until.Sub(from) / 3 * 2) }
+
+// Valid reports whether certificate and key can be read and belong together.
+func (p Pair) Valid() bool {
+	cert, key, err := p.parse()
+	return err == nil && key.PublicKey.Equal(cert.PublicKey)
+}
+
+// Equal reports whether two pairs are the same.
+func (p Pair) Equal(o Pair) bool { return bytes.Equal(p.Cert, o.Cert) && bytes.Equal(p.Key, o.Key) }
+
+func (p Pair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode(p.Cert)
+	if block == nil {
+		return nil, nil, errors.New("there is no certificate")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the certificate: %w", err)
+	}
+	block, _ = pem.Decode(p.Key)
+	if block == nil {
+		return nil, nil, errors.New("there is no key")
+	}
+	secret, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the key: %w", err)
+	}
+	key, ok := secret.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, nil, errors.New("the key is of another kind than the operator makes")
+	}
+	return cert, key, nil
+}

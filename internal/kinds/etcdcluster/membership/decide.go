@@ -1,0 +1,192 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// How long until the next look.
+const (
+	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will in a moment
+	afterRefusal = 500 * time.Millisecond // it is one that etcd refuses for some seconds after the one before
+	whileWaiting = time.Second            // something is under way
+	whileStuck   = 10 * time.Second       // a person must act, or the world change
+	atRest       = 30 * time.Second
+)
+
+// Decide says what comes next. It has an answer for every view, if only to wait or to say that a person must act, and
+// gives the same one for the same view. Settled, and no steps, is its answer when nothing is left to be done.
+//
+// The first rule that has something to do decides, in an order in which nothing later can harm what an earlier one has
+// yet to mend: who is lost leaves before anybody comes, what was begun is finished, members are the right ones, and only
+// then healthy pods are replaced.
+func Decide(want Want, view View) Decision {
+	c := newCluster(want, view)
+	verdict := c.verdict()
+	var steps []Step
+	for _, rule := range c.rules(verdict) {
+		if steps = rule(); len(steps) > 0 {
+			break
+		}
+	}
+	model := c.model(verdict)
+	if len(steps) == 0 && (len(c.waits) > 0 || c.stuck || verdict == QuorumLost || verdict == Degraded || verdict == SplitBrain) {
+		if c.phase == "" {
+			c.phase = PhaseDegraded
+		}
+		steps = c.wait(c.phase, "%s", c.reason(verdict))
+	}
+	model.Settled = len(steps) == 0
+	model.Phase = c.finalPhase(verdict, model.Settled)
+	model.Reason = ""
+	if !model.Settled && steps[0].Action == ActionWait {
+		model.Reason = steps[0].Message
+	} else if verdict != Complete && verdict != Fresh && verdict != Parked {
+		model.Reason = c.reason(verdict)
+	}
+	model.Notes = c.notes
+	return Decision{Model: model, Steps: steps, LookAgain: c.lookAgain(steps)}
+}
+
+func (c *cluster) verdict() Verdict {
+	switch {
+	case len(c.ids) > 1:
+		return SplitBrain
+	case c.want.Replicas == 0:
+		return Parked
+	case c.fresh():
+		return Fresh
+	case !c.proven:
+		return QuorumLost
+	case c.complete():
+		return Complete
+	default:
+		return Degraded
+	}
+}
+
+// complete reports whether all members are well, and all of them are ours.
+func (c *cluster) complete() bool {
+	for _, s := range c.members {
+		if s.Learner || s.ordinal < 0 || !c.healthy(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// fresh reports whether nothing shows that there ever was a cluster.
+func (c *cluster) fresh() bool {
+	if c.id != 0 {
+		return false
+	}
+	for _, p := range c.pods {
+		if p.Answer != nil || p.Report != nil && p.Report.Volume != VolumeEmpty {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *cluster) rules(verdict Verdict) []func() []Step {
+	type rules = []func() []Step
+	switch verdict {
+	case SplitBrain:
+		return nil
+	case Parked:
+		return nil
+	case Fresh:
+		return rules{c.unblock, c.form}
+	case QuorumLost:
+		return rules{c.unblock, c.remember, c.recover}
+	default: // Complete or Degraded
+	}
+	return rules{
+		c.remember, c.formed, c.unblock, c.mark, c.removeLost, c.learner, c.strangers, c.clear, c.disarmGone,
+		c.space, c.refill, c.shrink, c.roll, c.upgrade, c.grow, c.defrag,
+	}
+}
+
+func (c *cluster) lookAgain(steps []Step) time.Duration {
+	switch {
+	case len(steps) == 0:
+		return atRest
+	case steps[0].Action == ActionAddLearner:
+		return afterRefusal
+	case steps[0].Action != ActionWait:
+		return afterEffect
+	case c.stuck:
+		return whileStuck
+	default:
+		return whileWaiting
+	}
+}
+
+func (c *cluster) finalPhase(verdict Verdict, settled bool) string {
+	switch {
+	case verdict == SplitBrain:
+		return PhaseFailed
+	case verdict == Parked:
+		return PhaseParked
+	case verdict == Fresh && len(c.pods) == 0:
+		return PhasePending
+	case verdict == Fresh:
+		return PhaseCreating
+	case verdict == QuorumLost && c.Record.Survivor != "":
+		return PhaseRecovering
+	case verdict == QuorumLost && c.Record.Cluster == 0:
+		return PhaseCreating
+	case verdict == QuorumLost:
+		return PhaseQuorumLost
+	case settled:
+		return PhaseRunning
+	case c.phase != "":
+		return c.phase
+	default:
+		return PhaseDegraded
+	}
+}
+
+// reason says what a verdict rests on.
+func (c *cluster) reason(verdict Verdict) string {
+	switch verdict {
+	case SplitBrain:
+		var ids []string
+		for _, id := range c.ids {
+			ids = append(ids, id.String())
+		}
+		return fmt.Sprintf("there is data of %d clusters (%s): nothing is changed until the pods and claims of all but one are gone",
+			len(ids), strings.Join(ids, ", "))
+	case QuorumLost:
+		return strings.Join(append([]string{c.whyLost()}, c.waits...), "; ")
+	case Parked, Fresh, Complete, Degraded:
+	}
+	if len(c.waits) > 0 {
+		return strings.Join(c.waits, "; ")
+	}
+	for _, s := range c.members {
+		switch {
+		case s.ordinal < 0:
+			return fmt.Sprintf("member %s (%s) is none of this cluster's pods: remove it with etcdctl if nobody needs it", s.ID, s.Name)
+		case s.Learner || !c.healthy(s):
+			return fmt.Sprintf("%s: %s", s.name(), s.pod.trouble())
+		}
+	}
+	return strings.Join(c.notes, "; ")
+}
+
+// PhaseAfter returns the phase to show after another one: a cluster that has not been Running yet is Creating, while
+// its first members are added one by one.
+func PhaseAfter(previous string, m Model) string {
+	switch m.Phase {
+	case PhaseScaling, PhaseDegraded, PhaseRecovering:
+		if previous == "" || previous == PhasePending || previous == PhaseCreating {
+			return PhaseCreating
+		}
+	}
+	return m.Phase
+}

@@ -1,0 +1,278 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"os"
+	"testing"
+)
+
+// exploration walks through every state of a world that can be reached, and looks for harm and for states from which the
+// operator does not find back. States are remembered by their hashes, 64 bits each.
+type exploration struct {
+	t       *testing.T
+	seed    maphash.Seed
+	seen    map[uint64]bool
+	good    map[uint64]bool
+	parent  []int32 // by number of a state
+	how     []string
+	queue   []numbered
+	held    []mStep // those that are kept in states, by their number
+	most    int
+	longest int
+	decide  func(Want, View) Decision
+	harm    []string // what was found, and the story that leads to it; the last one says what it is
+}
+
+type numbered struct {
+	world
+	number int32
+}
+
+func newWorld(replicas int, left budget) world { return world{replicas: replicas, left: left} }
+
+func explore(t *testing.T, first world, most int, decide func(Want, View) Decision) *exploration {
+	t.Helper()
+	e := &exploration{t: t, decide: decide, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, good: map[uint64]bool{}, held: []mStep{{}}, most: most}
+	e.add(first, 0, "begins")
+	for len(e.queue) > 0 && len(e.how) < most && len(e.harm) == 0 {
+		w := e.queue[0]
+		e.queue = e.queue[1:]
+		e.settles(w)
+		e.operator(w)
+		for i, move := range w.progress() {
+			next := w.world
+			changed, err := move(&next)
+			if err != nil {
+				e.fail(w, fmt.Sprintf("move %d: %v", i, err))
+			}
+			if changed {
+				e.add(next, w.number, []string{"pod comes or goes: ", "agent: ", "joins: "}[i%3]+names[i/3])
+			}
+		}
+		for _, next := range w.faults() {
+			e.add(next, w.number, "outside: "+difference(w.world, next))
+		}
+	}
+	if len(e.queue) > 0 && len(e.harm) == 0 {
+		t.Logf("not all states were seen: %d wait", len(e.queue))
+	}
+	return e
+}
+
+func (e *exploration) add(w world, from int32, how string) {
+	hash := maphash.Comparable(e.seed, w)
+	if e.seen[hash] {
+		return
+	}
+	e.seen[hash] = true
+	e.parent = append(e.parent, from)
+	e.how = append(e.how, how)
+	e.queue = append(e.queue, numbered{w, int32(len(e.how) - 1)})
+}
+
+// operator is a pass of the operator: it takes its step, or another one holds it back for a while and takes it later.
+// An operator that dies before its step leaves the state as it is, and after it the next one looks again: there is
+// nothing else to model.
+func (e *exploration) operator(w numbered) {
+	decision := e.decide(w.want(), w.view())
+	if len(decision.Steps) > 0 {
+		step := pack(decision.Steps[0])
+		if m := w.member(uint8(step.member)); step.action == ActionRemove && m != nil && !m.learner && int(m.place) < w.replicas && w.intact(m) {
+			e.fail(w, fmt.Sprintf("member %d is removed, has its data and could come back", m.id))
+		}
+		next := w.world
+		err := next.take(step)
+		if err != nil && !errors.Is(err, errRefused) {
+			e.fail(w, fmt.Sprintf("%s %s: %v", step.action, decision.Steps[0].Message, err))
+		}
+		if err == nil {
+			e.add(next, w.number, decision.Steps[0].Message)
+		}
+		if w.left.stale > 0 && w.held == 0 && step.action != ActionWait {
+			next := w.world
+			next.left.stale--
+			next.held = e.keep(step)
+			e.add(next, w.number, "held back: "+decision.Steps[0].Message)
+		}
+	}
+	if w.held != 0 {
+		next := w.world
+		next.held = 0
+		err := next.take(e.held[w.held])
+		if err != nil && !errors.Is(err, errRefused) {
+			e.fail(w, fmt.Sprintf("late: %s: %v", e.held[w.held].action, err))
+		}
+		if err == nil {
+			e.add(next, w.number, "late: "+string(e.held[w.held].action))
+		}
+	}
+}
+
+func (e *exploration) keep(step mStep) uint16 {
+	for i, known := range e.held {
+		if known == step {
+			return uint16(i)
+		}
+	}
+	e.held = append(e.held, step)
+	return uint16(len(e.held) - 1)
+}
+
+// settles runs a world without faults until all is well, which has to come about where a quorum has its data. Where it does
+// not, nothing of etcd must change.
+func (e *exploration) settles(begin numbered) {
+	w := begin.world
+	w.held = 0
+	w.left = budget{}
+	all, _, intact := w.voters()
+	possible := all == 0 || intact >= quorum(all)
+	if !possible && w.token {
+		return // the recovery is explored on its own
+	}
+	members := w.members
+	var path []uint64
+	for step := range 400 {
+		hash := maphash.Comparable(e.seed, w)
+		if e.good[hash] {
+			break
+		}
+		path = append(path, hash)
+		e.longest = max(e.longest, step)
+		changed := false
+		for _, move := range w.progress() {
+			did, err := move(&w)
+			if err != nil {
+				e.fail(begin, "later: "+err.Error())
+				return
+			}
+			changed = changed || did
+		}
+		decision := e.decide(w.want(), w.view())
+		if len(decision.Steps) > 0 {
+			before := w
+			if err := w.take(pack(decision.Steps[0])); err != nil && !errors.Is(err, errRefused) {
+				e.fail(begin, "later: "+err.Error())
+				return
+			}
+			changed = changed || w != before
+		}
+		if !changed {
+			if possible {
+				e.wellOr(begin, w, decision)
+			} else if w.members != members && begin.recorded {
+				e.fail(begin, "the quorum is lost, and members were changed")
+			}
+			break
+		}
+		if step == 399 {
+			e.fail(begin, "it goes on for ever, now with: "+decision.Model.Reason)
+			return
+		}
+	}
+	for _, hash := range path {
+		e.good[hash] = true
+	}
+}
+
+func (e *exploration) wellOr(begin numbered, w world, decision Decision) {
+	all, run, _ := w.voters()
+	if w.replicas == 0 {
+		for i := range w.pods {
+			if w.pods[i].phase != none {
+				e.fail(begin, "it is parked, and pods run")
+			}
+		}
+		return
+	}
+	if !decision.Model.Settled || all != w.replicas || run != w.replicas {
+		e.fail(begin, fmt.Sprintf("it comes to rest with %d of %d voters, and %d are wanted: %s, %s; %s", run, all, w.replicas,
+			decision.Model.Verdict, decision.Model.Reason, describe(w)))
+	}
+}
+
+func (e *exploration) fail(at numbered, why string) {
+	if len(e.harm) > 0 {
+		return
+	}
+	for number := at.number; number > 0; number = e.parent[number] {
+		e.harm = append([]string{e.how[number]}, e.harm...)
+	}
+	e.harm = append(e.harm, describe(at.world), why)
+}
+
+func describe(w world) string {
+	return fmt.Sprintf("members %v leader %d pods %+v volumes %+v record %+v wanted %d", w.members, w.leader, w.pods, w.volumes, w.record, w.replicas)
+}
+
+func difference(a, b world) string {
+	switch {
+	case a.replicas != b.replicas:
+		return fmt.Sprintf("%d replicas are wanted", b.replicas)
+	case a.revision != b.revision:
+		return "another revision"
+	case a.token != b.token:
+		return "consent"
+	}
+	for i := range a.pods {
+		switch {
+		case a.volumes[i].uid != b.volumes[i].uid:
+			return fmt.Sprintf("claim and pod %d are gone", i)
+		case a.volumes[i].data != b.volumes[i].data:
+			return fmt.Sprintf("volume %d is wiped", i)
+		case a.volumes[i].bad != b.volumes[i].bad:
+			return fmt.Sprintf("volume %d is broken", i)
+		case a.pods[i].uid != b.pods[i].uid:
+			return fmt.Sprintf("pod %d is deleted", i)
+		case a.pods[i].phase != b.pods[i].phase:
+			return fmt.Sprintf("container %d is killed", i)
+		}
+	}
+	return "something"
+}
+
+// Every story of a few faults, changes and late steps, from nothing to the end. Together they are what the bounds allow; in
+// full, they are deeper.
+func TestExplore(t *testing.T) {
+	t.Parallel()
+	type begin struct {
+		name string
+		w    world
+	}
+	begins := []begin{
+		{"one member, faults", newWorld(1, budget{faults: 2, changes: 1})},
+		{"one member, two operators", newWorld(1, budget{faults: 1, stale: 2})},
+		{"three members, a fault", newWorld(3, budget{faults: 1})},
+		{"three members, changes", newWorld(3, budget{changes: 2})},
+		{"three members, a late step", newWorld(3, budget{stale: 1, changes: 1})},
+	}
+	most := 100_000
+	if os.Getenv("ETCD_MODEL") == "full" {
+		most = 12_000_000
+		begins = append(begins, []begin{
+			{"three members, two faults", newWorld(3, budget{faults: 2})},
+			{"three members, two faults and a change", newWorld(3, budget{faults: 2, changes: 1})},
+			{"three members, a fault and a late step", newWorld(3, budget{faults: 1, stale: 1})},
+			{"three members, everything", newWorld(3, budget{faults: 1, stale: 1, changes: 1})},
+		}...)
+	}
+	for _, begin := range begins {
+		t.Run(begin.name, func(t *testing.T) {
+			if most < 1_000_000 {
+				t.Parallel()
+			}
+			e := explore(t, begin.w, most, Decide)
+			for _, line := range e.harm {
+				t.Log(line)
+			}
+			if len(e.harm) > 0 {
+				t.Error("the operator did harm, or did not find back")
+			}
+			t.Logf("%d states, at most %d passes until all was well", len(e.how), e.longest)
+		})
+	}
+}

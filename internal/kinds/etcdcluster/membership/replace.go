@@ -1,0 +1,211 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+// broken says why a voter has to be replaced, or nothing.
+func (c *cluster) broken(s *seat) string {
+	if c.corrupt(s.ID) {
+		return "its data is not the same as that of the others"
+	}
+	is, why := c.fateOf(s)
+	switch {
+	case is == lost:
+		return why
+	case is == alive || s.pod == nil || s.pod.Terminating:
+		return ""
+	}
+	if after := c.want.ReplaceAfter; after > 0 && s.pod.Crashing && s.pod.NotReadyFor >= after {
+		return "it has not started for " + after.String() + ": " + s.pod.trouble()
+	}
+	return ""
+}
+
+// removeLost takes voters out of the cluster whose data is gone, while the others have a quorum. It must come before
+// anybody is added: etcd counts the dead when it decides whether a quorum is connected.
+func (c *cluster) removeLost() []Step {
+	for _, s := range c.voters {
+		if s.ordinal < 0 || c.healthy(s) {
+			continue
+		}
+		if is, why := c.fateOf(s); is == swapped {
+			c.stuck = true
+			c.blocked("%s is left alone: %s. Give each pod its own volume again", s.name(), why)
+			continue
+		}
+		why := c.broken(s)
+		if why == "" {
+			continue
+		}
+		others := c.healthyBut(s)
+		if len(others) < quorum(len(c.voters)) {
+			c.blocked("%s is not replaced (%s): %d of the %d other voters answer, and a quorum is %d",
+				s.name(), why, len(others), len(c.voters)-1, quorum(len(c.voters)))
+			continue
+		}
+		if c.leader == s {
+			return c.moveLeader(PhaseRecovering, s, "it is to be replaced")
+		}
+		return c.do(PhaseRecovering, c.remove(s, others), "remove %s from the cluster: %s", s.name(), why)
+	}
+	return nil
+}
+
+func (c *cluster) remove(s *seat, healthy []*seat) Step {
+	return Step{Action: ActionRemove, Member: s.ID, Via: c.via(s), Expect: c.list, Healthy: places(healthy), Ordinal: s.ordinal}
+}
+
+// learner finishes what was begun: a member that was added gets its ticket, and the vote once it has the data. One that
+// went wrong is removed, which costs nothing: it never had a vote.
+func (c *cluster) learner() []Step {
+	for _, s := range c.learners {
+		if s.ordinal < 0 {
+			continue // strangers tells of it
+		}
+		if s.ordinal >= c.want.Replicas {
+			return c.do(PhaseScaling, c.remove(s, nil), "remove the learner %s: it is not wanted any more", s.name())
+		}
+		phase := PhaseScaling
+		if len(c.voters) > 0 && c.rejoins(s) {
+			phase = PhaseRecovering
+		}
+		if s.answer != nil {
+			return c.promote(phase, s)
+		}
+		return c.startLearner(phase, s)
+	}
+	return nil
+}
+
+// promote lets a learner vote that answers and has the data.
+func (c *cluster) promote(phase string, s *seat) []Step {
+	switch {
+	case s.Name == "":
+		return c.wait(phase, "%s joins the cluster", s.name())
+	case c.behind[s]:
+		return c.wait(phase, "%s gets the data", s.name())
+	default:
+		return c.do(phase, Step{Action: ActionPromote, Member: s.ID, Via: c.via(s), Expect: c.list, Healthy: []Place{s.place()}, Ordinal: s.ordinal},
+			"let %s vote: it has the data", s.name())
+	}
+}
+
+// startLearner gets a learner started that does not answer.
+func (c *cluster) startLearner(phase string, s *seat) []Step {
+	p := s.pod
+	switch {
+	case p == nil || p.Terminating:
+		return c.wait(phase, "%s was added to the cluster and starts: %s", s.name(), p.trouble())
+	case p.Report == nil && c.want.ReplaceAfter > 0 && p.Crashing && p.NotReadyFor >= c.want.ReplaceAfter:
+		return c.do(phase, c.remove(s, nil), "remove the learner %s: %s", p.Name, p.trouble())
+	case p.Report == nil:
+		return c.wait(phase, "%s starts: %s", p.Name, p.trouble())
+	case p.Report.Volume == VolumeForeign:
+		c.stuck = true
+		return c.wait(PhaseFailed, "%s cannot join: its volume has data that is not this operator's. Empty it, or delete its claim and the pod", p.Name)
+	case p.Report.Volume == VolumeData && (p.Report.Member == s.ID || p.Report.Member == 0):
+		return c.wait(phase, "%s starts", p.Name)
+	case s.Name != "" || p.Report.Used == JoinTicket(s.ID):
+		return c.do(phase, c.remove(s, nil), "remove the learner %s: it was started, and its volume does not have its data any more", p.Name)
+	case p.Report.Volume == VolumeData:
+		return c.clearVolume(phase, s.ordinal)
+	default:
+		return c.letJoin(phase, s)
+	}
+}
+
+// letJoin gives a learner its ticket, which waits with an empty volume. Before anything is on that, its claim says whose
+// it is to be: should the learner never answer, this shows that its data is nobody's.
+func (c *cluster) letJoin(phase string, s *seat) []Step {
+	p := s.pod
+	switch {
+	case s.claim == nil || s.claim.Terminating:
+		return c.wait(phase, "%s is to start with a new claim", p.Name)
+	case s.claim.Member != s.ID:
+		mark := Mark{Cluster: c.id, Member: s.ID, Version: c.Record.Version}
+		return c.do(phase, Step{Action: ActionMarkClaim, Ordinal: s.ordinal, ClaimUID: s.claim.UID, Mark: mark, Pod: p.place()},
+			"note on claim %s that it is for member %s", s.claim.Name, s.ID)
+	case p.Ticket != JoinTicket(s.ID):
+		return c.do(phase, Step{Action: ActionTicket, Pod: p.place(), Ticket: JoinTicket(s.ID), Member: s.ID, Via: c.via(s), Expect: c.list},
+			"let %s start as member %s", p.Name, s.ID)
+	default:
+		return c.wait(phase, "%s starts as member %s", p.Name, s.ID)
+	}
+}
+
+// rejoins reports whether a learner takes a place that had a member before: those above it are members.
+func (c *cluster) rejoins(s *seat) bool {
+	for _, other := range c.voters {
+		if other.ordinal > s.ordinal {
+			return true
+		}
+	}
+	return false
+}
+
+// strangers tells of members that are none of the pods. They are left alone: somebody added them.
+func (c *cluster) strangers() []Step {
+	for _, s := range c.members {
+		if s.ordinal < 0 {
+			c.stuck = true
+			c.blocked("member %s (%s) is none of this cluster's pods: remove it with etcdctl if nobody needs it", s.ID, s.Name)
+		}
+	}
+	return nil
+}
+
+// clear empties places of members that were removed, so that a new member can start there: first the claim, then the pod,
+// or the pod would wait for its claim for ever.
+func (c *cluster) clear() []Step {
+	for ordinal := range MaxReplicas {
+		planned, _ := Planned(c.want, c.Record)
+		if c.at[ordinal] != nil || ordinal >= c.want.Replicas && (ordinal < planned || c.pods[ordinal] != nil) {
+			continue // in use, or its pod goes first
+		}
+		if steps := c.clearVolume(PhaseRecovering, ordinal); len(steps) > 0 {
+			return steps
+		}
+	}
+	return nil
+}
+
+// clearVolume deletes the claim of an ordinal, and then its pod, when what is on it is the data of a member of this
+// cluster that was removed from it.
+func (c *cluster) clearVolume(phase string, ordinal int) []Step {
+	p, claim := c.pods[ordinal], c.claims[ordinal]
+	if p != nil && p.Terminating || claim == nil {
+		return nil
+	}
+	if claim.Terminating {
+		if p == nil || c.at[ordinal] != nil {
+			return nil
+		}
+		return c.do(phase, Step{Action: ActionDeletePod, Pod: p.place(), Ordinal: ordinal}, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)
+	}
+	if p != nil && p.Report != nil && p.Report.Volume == VolumeForeign {
+		c.stuck = true
+		return c.blocked("%s is not used: its volume has data that is not this operator's. Empty it, or delete its claim and the pod", p.Name)
+	}
+	owner := c.ownerOf(p, claim)
+	if owner == 0 || c.member(owner) != nil {
+		return nil
+	}
+	return c.do(phase, Step{Action: ActionDeleteClaim, Ordinal: ordinal, ClaimUID: claim.UID, Member: owner, Via: c.via(nil), Expect: c.list},
+		"delete claim %s: its data is that of member %s, which was removed from the cluster", claim.Name, owner)
+}
+
+// ownerOf returns the member whose data is on a volume, by the word of who looks at it, or else by the claim; 0 for none.
+func (c *cluster) ownerOf(p *Pod, claim *Claim) ID {
+	switch {
+	case p != nil && p.Report != nil && p.Report.Volume == VolumeEmpty:
+		return 0
+	case p != nil && p.Report != nil && p.Report.Cluster == c.id:
+		return p.Report.Member
+	case p != nil && p.Answer != nil:
+		return p.Answer.Member
+	case claim.Cluster == c.id:
+		return claim.Member
+	default:
+		return 0
+	}
+}

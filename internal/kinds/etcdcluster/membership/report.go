@@ -1,0 +1,52 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+// model says what people want to know of a cluster.
+func (c *cluster) model(verdict Verdict) Model {
+	m := Model{Verdict: verdict, Cluster: c.id, Target: c.Record.Version, Voters: len(c.voters), Quorum: quorum(len(c.voters))}
+	if m.Target == "" {
+		m.Target = c.want.Version
+	}
+	if len(c.voters) == 0 {
+		m.Quorum = 0
+	}
+	for _, s := range c.members {
+		m.Members = append(m.Members, c.stateOf(s))
+		if s.answer != nil && (m.Version == "" || newer(m.Version, s.answer.Version)) {
+			m.Version = s.answer.Version
+		}
+	}
+	m.Healthy = len(c.healthyBut(nil))
+	if c.leader != nil {
+		m.Leader = c.leader.name()
+	}
+	if c.want.Replicas > 0 && c.want.Replicas%2 == 0 {
+		c.note("%d members survive the loss of no more than %d do: an odd number is better", c.want.Replicas, c.want.Replicas-1)
+	}
+	return m
+}
+
+func (c *cluster) stateOf(s *seat) MemberState {
+	state := MemberState{Name: s.name(), ID: s.ID, Ordinal: s.ordinal}
+	if s.answer != nil {
+		state.Version, state.Size = s.answer.Version, s.answer.Size
+	}
+	is, why := c.fateOf(s)
+	switch {
+	case s.ordinal < 0:
+		state.State, state.Message = StateUnknown, "it is none of this cluster's pods"
+	case s.Learner && s.answer != nil:
+		state.State = StateLearner
+	case s.Learner:
+		state.State, state.Message = StateStarting, s.pod.trouble()
+	case c.healthy(s):
+		state.State = StateVoter
+	case is == lost:
+		state.State, state.Message = StateLost, why
+	default:
+		state.State, state.Message = StateDown, s.pod.trouble()
+	}
+	return state
+}

@@ -1,0 +1,77 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+// roll replaces one pod of an old revision, while every voter is well: followers first, and the leader when another one
+// leads. A voter that does not answer goes before, because nothing is lost by it.
+func (c *cluster) roll() []Step {
+	if c.Lagging {
+		return nil
+	}
+	var outdated []*seat
+	for _, s := range c.voters {
+		if s.ordinal < 0 || s.pod == nil || !s.pod.Outdated || s.pod.Terminating {
+			continue
+		}
+		outdated = append(outdated, s)
+		others := c.healthyBut(s)
+		if !c.healthy(s) && len(others) >= quorum(len(c.voters)) {
+			return c.do(PhaseUpgrading, c.deletePod(s, others), "replace pod %s by one of the latest revision: it does not answer", s.pod.Name)
+		}
+	}
+	if len(outdated) == 0 {
+		return nil
+	}
+	if !c.allWell() || len(c.learners) > 0 {
+		return c.blocked("no further pod is replaced now: not all members are well")
+	}
+	for _, s := range outdated {
+		if s != c.leader {
+			return c.do(PhaseUpgrading, c.deletePod(s, c.healthyBut(s)), "replace pod %s by one of the latest revision", s.pod.Name)
+		}
+	}
+	leader := outdated[0]
+	if len(c.voters) > 1 {
+		return c.moveLeader(PhaseUpgrading, leader, "its pod is to be replaced")
+	}
+	return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s by one of the latest revision: the cluster has no other member and does not answer meanwhile", leader.pod.Name)
+}
+
+func (c *cluster) deletePod(s *seat, others []*seat) Step {
+	return Step{Action: ActionDeletePod, Pod: s.place(), Healthy: places(others), Ordinal: s.ordinal}
+}
+
+// upgrade records the next version, when every member runs the present one.
+func (c *cluster) upgrade() []Step {
+	if c.want.Version == "" || c.Record.Version == c.want.Version {
+		return nil
+	}
+	lowest := ""
+	for _, s := range c.voters {
+		if s.answer != nil && (lowest == "" || newer(lowest, s.answer.Version)) {
+			lowest = s.answer.Version
+		}
+	}
+	if lowest == "" {
+		return nil
+	}
+	if minor(lowest) == minor(c.want.Version) {
+		// Another patch, or back to what still runs: a version that does not start must not keep its correction out.
+		return c.record(PhaseUpgrading, func(r *Record) { r.Version = c.want.Version }, "bring etcd to %s", c.want.Version)
+	}
+	next, why := NextVersion(lowest, c.want.Version, c.want.Path)
+	if why != "" {
+		c.stuck = true
+		return c.blocked("etcd stays at %s: %s", c.Record.Version, why)
+	}
+	for _, s := range c.members {
+		if s.Learner || s.pod == nil || s.pod.Outdated || c.Lagging || !c.healthy(s) || s.answer.Version != lowest {
+			return c.blocked("etcd goes to %s when all members are well and run %s", next, c.Record.Version)
+		}
+	}
+	if next == c.Record.Version {
+		return c.blocked("all pods are of the latest revision, and run etcd %s instead of %s: does the image have that version?", lowest, next)
+	}
+	return c.record(PhaseUpgrading, func(r *Record) { r.Version = next }, "bring etcd from %s to %s", lowest, next)
+}

@@ -1,0 +1,75 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import "time"
+
+// Action is what a step does.
+type Action string
+
+// The actions of steps. Each has one effect; what it did is seen in the next view.
+const (
+	ActionWait        Action = "Wait"        // for the running system; Message says for what
+	ActionRecord      Action = "Record"      // write Record; the plan follows it: pods are added or removed, or get another version
+	ActionMarkClaim   Action = "MarkClaim"   // annotate the claim of Ordinal with Mark
+	ActionTicket      Action = "Ticket"      // annotate Pod with Ticket
+	ActionAddLearner  Action = "AddLearner"  // add a learner at PeerURL, by Via
+	ActionPromote     Action = "Promote"     // let the learner Member vote, by Via
+	ActionRemove      Action = "Remove"      // remove Member, by Via
+	ActionMoveLeader  Action = "MoveLeader"  // from Via to Member
+	ActionDeletePod   Action = "DeletePod"   // so that its StatefulSet makes it anew
+	ActionDeleteClaim Action = "DeleteClaim" // of an ordinal whose data is no member's
+	ActionCompact     Action = "Compact"     // drop the history before Revision, by Via
+	ActionDefrag      Action = "Defrag"      // rewrite the database file of Via
+	ActionDisarm      Action = "Disarm"      // end Alarm, by Via
+)
+
+// Place is a pod with the etcd in it. A step is refused when the pod's UID or address, or the member or cluster that
+// answers there, is no longer this one. Member and Cluster are 0 where no etcd runs.
+type Place struct {
+	Pod, UID, IP    string
+	Member, Cluster ID
+}
+
+// Step is one effect, as data. Package server takes those on members, the kind those on objects.
+type Step struct {
+	Action Action
+	// Message tells people what is done to what, and why.
+	Message string
+
+	Ordinal int
+	Pod     Place // whom it is about: of Ticket and DeletePod
+	Via     Place // the member that is asked
+	Member  ID    // whom it is about, in the list of members
+	PeerURL string
+	// Expect is the list of members that was decided about. A step that changes it is refused when the list is
+	// another one by now.
+	Expect []Member
+	// Healthy are members that have to answer, immediately before the effect.
+	Healthy []Place
+
+	Ticket   string
+	ClaimUID string
+	Mark     Mark
+	// Record is what is to be written, and Was what was observed: who writes it refuses when there is something else by now.
+	Record   *Record
+	Was      Record
+	Revision int64
+	Alarm    Alarm
+}
+
+// Mark is what a claim says of its volume's data.
+type Mark struct {
+	Cluster, Member ID
+	Version         string
+}
+
+// Decision is what Decide says.
+type Decision struct {
+	Model Model
+	// Steps in their order. The first is taken, then everything is looked at again.
+	Steps []Step
+	// LookAgain is when to look again if nothing happens at the API server.
+	LookAgain time.Duration
+}

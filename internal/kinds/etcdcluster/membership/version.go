@@ -1,0 +1,93 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// leastBefore is the patch that every member has to run before the first one gets the next minor.
+var leastBefore = map[string]string{"3.6": "3.5.32", "3.7": "3.6.11"}
+
+// NextVersion returns the version of etcd that comes after one on the way to another: the last patch of the next minor,
+// or of the present one where the next asks for it. path has the last patches of minors. Why says why there is no way.
+func NextVersion(from, to string, path []string) (next, why string) {
+	a, okA := parse(from)
+	b, okB := parse(to)
+	switch {
+	case !okA || !okB:
+		return "", fmt.Sprintf("%q or %q is no version such as 3.6.16", from, to)
+	case a[0] != b[0]:
+		return "", fmt.Sprintf("there is no way from %s to %s", from, to)
+	case a[1] == b[1]:
+		return to, ""
+	case a[1] > b[1]:
+		return "", fmt.Sprintf("it cannot go back from %s to %s: restore a backup into a new cluster instead", from, to)
+	}
+	up := fmt.Sprintf("%d.%d", a[0], a[1]+1)
+	if least, ok := leastBefore[up]; ok && newer(least, from) {
+		patch := lastPatch(minor(from), path)
+		if patch == "" || newer(least, patch) {
+			return "", fmt.Sprintf("%s has to be %s or newer before %s, and no such version is known", from, least, up)
+		}
+		return patch, ""
+	}
+	if up == minor(to) {
+		return to, ""
+	}
+	patch := lastPatch(up, path)
+	if patch == "" {
+		return "", fmt.Sprintf("no version of etcd %s is known on the way from %s to %s", up, from, to)
+	}
+	return patch, ""
+}
+
+func lastPatch(of string, path []string) string {
+	last := ""
+	for _, version := range path {
+		if minor(version) == of && (last == "" || newer(version, last)) {
+			last = version
+		}
+	}
+	return last
+}
+
+// minor returns the first two numbers of a version.
+func minor(version string) string {
+	v, ok := parse(version)
+	if !ok {
+		return version
+	}
+	return fmt.Sprintf("%d.%d", v[0], v[1])
+}
+
+// newer reports whether one version comes after another. One that cannot be read comes before all others.
+func newer(a, b string) bool {
+	x, _ := parse(a)
+	y, _ := parse(b)
+	for i := range x {
+		if x[i] != y[i] {
+			return x[i] > y[i]
+		}
+	}
+	return false
+}
+
+func parse(version string) (v [3]int, ok bool) {
+	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "-")
+	parts := strings.Split(version, ".")
+	if len(parts) != 3 {
+		return v, false
+	}
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 {
+			return [3]int{}, false
+		}
+		v[i] = n
+	}
+	return v, true
+}

@@ -1,0 +1,233 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// MaxReplicas is how many members a cluster may have.
+const MaxReplicas = 9
+
+// ID is the id of a member or of a cluster, as etcd makes them. It is written in hexadecimal, as etcdctl does.
+type ID uint64
+
+// String returns the id in hexadecimal.
+func (id ID) String() string { return strconv.FormatUint(uint64(id), 16) }
+
+// MarshalText returns the id in hexadecimal; 0, which is none, as nothing.
+func (id ID) MarshalText() ([]byte, error) {
+	if id == 0 {
+		return nil, nil
+	}
+	return []byte(id.String()), nil
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (id *ID) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*id = 0
+		return nil
+	}
+	n, err := strconv.ParseUint(string(text), 16, 64)
+	if err != nil {
+		return fmt.Errorf("read the id %q of a member or cluster: %w", text, err)
+	}
+	*id = ID(n)
+	return nil
+}
+
+// Want is what the resource asks for.
+type Want struct {
+	Replicas int // voters, 0 to MaxReplicas; 0 parks the cluster
+	// Version is that of etcd, such as 3.6.16. Several minors are walked one at a time.
+	Version string
+	// Path are the last patches of the minors that lead to other ones, such as 3.5.35, in any order.
+	Path []string
+	// PeerURLs are the addresses at which members reach each other, by ordinal, for all ordinals up to MaxReplicas.
+	PeerURLs []string
+	// ReplaceAfter is how long a member may crash before its volume is given up. 0 is never.
+	ReplaceAfter time.Duration
+	Recovery     Recovery
+	Maintenance  Maintenance
+}
+
+// Recovery is the consent to go on with the data of one member after a quorum was lost.
+type Recovery struct {
+	// From is the name of the pod whose data is to live on, RecoverBest, or RecoverEmpty.
+	From string
+	// Token makes it happen once. Empty: no consent.
+	Token string
+}
+
+// The values of Recovery.From that are no names of pods.
+const (
+	RecoverBest  = "Best"  // the surviving member with the newest data
+	RecoverEmpty = "Empty" // nothing survives: begin again with an empty cluster
+)
+
+// Maintenance is what is done to the databases of members.
+type Maintenance struct {
+	// Compact reports whether the operator may drop the history of keys when the space is used up.
+	Compact bool
+	// DefragPercent is how much of a database file may be unused before it is rewritten. 0 is never.
+	DefragPercent int
+	// DefragAtLeast is the size of a database file in bytes below which it is not worth it.
+	DefragAtLeast int64
+}
+
+// View is everything that was seen of a cluster in one pass.
+type View struct {
+	Record Record
+	Pods   []Pod   // those that exist, by ordinal
+	Claims []Claim // those that exist, by ordinal
+	// Lagging reports whether Kubernetes has not looked at the latest StatefulSet yet, so that nobody knows
+	// which pods are outdated.
+	Lagging bool
+}
+
+// Record is what is decided once and then planned by: an annotation on an object that the plan makes and that
+// lives as long as the resource. The claims outlive it.
+type Record struct {
+	// Cluster is the id of the cluster, from the moment that it was first seen. 0: none was formed yet.
+	Cluster ID `json:"cluster,omitempty"`
+	// Replicas is how many pods the StatefulSet has while the cluster is not parked.
+	Replicas int `json:"replicas,omitempty"`
+	// Version is that of etcd in the pods' template.
+	Version string `json:"version,omitempty"`
+	// Token is that of the last recovery that was begun.
+	Token string `json:"token,omitempty"`
+	// Survivor is the pod that the recovery goes on with, until it is done.
+	Survivor string `json:"survivor,omitempty"`
+}
+
+// Planned returns what the StatefulSet of a cluster is planned with: how many pods, and which version of etcd. Both
+// change in steps, which Decide records.
+func Planned(want Want, record Record) (replicas int, version string) {
+	version = record.Version
+	if version == "" {
+		version = want.Version
+	}
+	if want.Replicas == 0 {
+		return 0, version
+	}
+	return max(1, record.Replicas), version
+}
+
+// Pod is a pod of the cluster: what Kubernetes says of it, and what runs in it says.
+type Pod struct {
+	Name    string
+	Ordinal int
+	UID     string
+	IP      string // empty while it has none
+
+	Running     bool // its etcd container runs, be it the agent or etcd
+	Ready       bool
+	Terminating bool
+	Outdated    bool // its revision is not the one that the StatefulSet wants
+
+	// Crashing reports whether its container ends again and again; NotReadyFor is since when it is not ready.
+	Crashing    bool
+	NotReadyFor time.Duration
+	// Problem says in a few words why the pod does not come up, or does not answer. Empty if it does.
+	Problem string
+
+	Ticket string // the annotation on the pod
+
+	Report *Report // what the agent says; nil when it does not answer, which it does not while etcd runs
+	Answer *Answer // what etcd says; nil when it does not answer
+}
+
+// Claim is the volume claim of an ordinal.
+type Claim struct {
+	Name        string
+	Ordinal     int
+	UID         string
+	Terminating bool
+	Cluster     ID // of which cluster its data is; 0 is unknown
+	Member      ID // and of which member
+	Version     string
+}
+
+// Volume is what an agent found on its volume.
+type Volume string
+
+// The states of a volume.
+const (
+	VolumeEmpty Volume = "Empty" // no data at all
+	VolumeData  Volume = "Data"  // data with a mark: of Report.Member of Report.Cluster, as far as it knows them
+	// VolumeForeign is data without the agent's mark. Nobody knows whose it is, so it is never touched.
+	VolumeForeign Volume = "Foreign"
+)
+
+// Report is what the agent in a pod says while it has not started etcd: the JSON that it answers.
+type Report struct {
+	Volume  Volume `json:"volume"`
+	Cluster ID     `json:"cluster,omitempty"` // of the mark; 0 where a seed could not know it yet
+	Member  ID     `json:"member,omitempty"`  // of the mark
+	// Used is the last ticket that was used in this pod, also when the volume was lost afterwards.
+	Used string `json:"used,omitempty"`
+	// Token is that of the last recovery of this volume.
+	Token string `json:"token,omitempty"`
+	// Waiting says what it waits for.
+	Waiting string `json:"waiting,omitempty"`
+}
+
+// Answer is what etcd in a pod says.
+type Answer struct {
+	Cluster ID
+	Member  ID
+	Leader  ID // 0: it knows none
+	Learner bool
+	Version string // of the server, such as 3.6.16
+
+	// Linear reports whether it answered a linearizable read: then a quorum agrees with it, and Members is the
+	// list of the cluster and no memory of the past. Never for a learner.
+	Linear  bool
+	Members []Member // as it knows them; empty for a learner
+	Alarms  []Alarm
+
+	Term, Index, Applied uint64
+	Revision             int64
+	Size, Used           int64 // bytes of the database file, and of these in use
+	Quota                int64 // bytes; 0 is unknown
+	// Compacted reports whether the history before Revision has been dropped. It is asked for while there is an alarm.
+	Compacted bool
+}
+
+// Member is a line of the list of members.
+type Member struct {
+	ID       ID
+	Name     string // empty until it was started
+	PeerURLs []string
+	Learner  bool
+}
+
+// The alarms of etcd.
+const (
+	AlarmNoSpace = "NOSPACE"
+	AlarmCorrupt = "CORRUPT"
+)
+
+// Alarm is an alarm that a member raised.
+type Alarm struct {
+	Member ID
+	Kind   string
+}
+
+// The tickets, as the annotation on a pod says them.
+const (
+	TicketSeed  = "seed"   // form a new cluster
+	TicketNone  = "none"   // takes a ticket back
+	ticketJoin  = "join:"  // and the id of a member that was added and has never been started
+	ticketForce = "force:" // and the token of a recovery
+)
+
+// JoinTicket is the ticket of a member that was added.
+func JoinTicket(id ID) string { return ticketJoin + id.String() }
+
+// ForceTicket is the ticket of the survivor of a recovery.
+func ForceTicket(token string) string { return ticketForce + token }

@@ -1,0 +1,214 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdcluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// container is the name of etcd's container in each pod.
+const container = "etcd"
+
+// steady is how long a container has to run until its earlier ends are history.
+const steady = time.Minute
+
+// World is what is observed of a cluster: plain data.
+type World struct {
+	View membership.View
+	// Problems are by pod: why it does not come up, in Kubernetes' words.
+	Problems map[string]string
+
+	access   server.Access
+	recordAt version
+}
+
+// version is which state of an object was observed.
+type version struct {
+	UID     types.UID
+	Version string
+}
+
+// see reads from the cache what Kubernetes knows of a cluster.
+func (k *Kind) see(ctx context.Context, ec *etcdv1.EtcdCluster, pods kinds.Pods, w *World) error {
+	if err := k.seeRecord(ctx, ec, w); err != nil {
+		return err
+	}
+	set, err := k.seeSet(ctx, ec)
+	if err != nil {
+		return err
+	}
+	live, err := pods(ctx, part)
+	if err != nil {
+		return err
+	}
+	if set != nil {
+		w.View.Lagging = set.Generation != set.Status.ObservedGeneration
+		for _, pod := range live {
+			k.seePod(ec, set, pod, w)
+		}
+	}
+	slices.SortFunc(w.View.Pods, func(a, b membership.Pod) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	return k.seeClaims(ctx, ec, w)
+}
+
+func (k *Kind) seeRecord(ctx context.Context, ec *etcdv1.EtcdCluster, w *World) error {
+	kept := object.Empty(object.ConfigMapKind)
+	err := k.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: recordName(ec.Name)}, kept)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the record of the cluster: %w", err)
+	}
+	if !kinds.OwnerOf(k, ec).Controls(kept) {
+		return nil
+	}
+	w.recordAt = version{kept.GetUID(), kept.GetResourceVersion()}
+	w.View.Record, err = readRecord(kept)
+	return err
+}
+
+// seeSet returns the StatefulSet that the resource controls and that stays, or nil.
+func (k *Kind) seeSet(ctx context.Context, ec *etcdv1.EtcdCluster) (*appsv1.StatefulSet, error) {
+	o := object.Empty(object.StatefulSetKind)
+	err := k.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: ec.Name}, o)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read StatefulSet %s: %w", ec.Name, err)
+	}
+	if !kinds.OwnerOf(k, ec).Controls(o) || o.GetDeletionTimestamp() != nil {
+		return nil, nil
+	}
+	set := &appsv1.StatefulSet{}
+	set.Name, set.UID, set.Generation = o.GetName(), o.GetUID(), o.GetGeneration()
+	set.Status.ObservedGeneration, _, _ = unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	set.Status.UpdateRevision, _, _ = unstructured.NestedString(o.Object, "status", "updateRevision")
+	return set, nil
+}
+
+// seePod adds a pod if it is the StatefulSet's, and has the name that this gives to its pods: labels alone are no proof.
+func (k *Kind) seePod(ec *etcdv1.EtcdCluster, set *appsv1.StatefulSet, pod *corev1.Pod, w *World) {
+	n, ok := ordinalIn(pod.Name, ec.Name+"-")
+	if !ok || !metav1.IsControlledBy(pod, set) {
+		return
+	}
+	now := k.now()
+	seen := membership.Pod{
+		Name: pod.Name, Ordinal: n, UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil,
+		Outdated: set.Generation == set.Status.ObservedGeneration && set.Status.UpdateRevision != "" &&
+			pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision,
+		Ticket: pod.Annotations[object.AnnotationTicket], Problem: health.PodProblem(pod),
+	}
+	if seen.Problem != "" {
+		w.Problems[pod.Name] = seen.Problem
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == container {
+			seen.Running, seen.Crashing = c.State.Running != nil, crashing(&c, now)
+		}
+	}
+	seen.NotReadyFor = now.Sub(pod.CreationTimestamp.Time)
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			seen.Ready, seen.NotReadyFor = c.Status == corev1.ConditionTrue, now.Sub(c.LastTransitionTime.Time)
+		}
+	}
+	if seen.Ready {
+		seen.NotReadyFor = 0
+	}
+	w.View.Pods = append(w.View.Pods, seen)
+}
+
+// crashing reports whether a container ends again and again: it has ended, or has begun again a moment ago after several
+// ends. One that has been running for a while is not, whatever happened to it before.
+func crashing(c *corev1.ContainerStatus, now time.Time) bool {
+	switch {
+	case c.RestartCount < 2:
+		return false
+	case c.State.Running == nil:
+		return true
+	}
+	return c.LastTerminationState.Terminated != nil && now.Sub(c.State.Running.StartedAt.Time) < steady
+}
+
+// seeClaims adds the claims of the cluster's pods, those that an earlier resource of the same name left as well.
+func (k *Kind) seeClaims(ctx context.Context, ec *etcdv1.EtcdCluster, w *World) error {
+	owner := kinds.OwnerOf(k, ec)
+	list := object.EmptyList(object.ClaimKind)
+	if err := k.client.List(ctx, list, client.InNamespace(ec.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()}); err != nil {
+		return fmt.Errorf("list the claims of %s: %w", ec.Name, err)
+	}
+	for i := range list.Items {
+		claim, ok, err := readClaim(ec.Name, &list.Items[i])
+		if err != nil {
+			return err
+		}
+		if ok {
+			w.View.Claims = append(w.View.Claims, claim)
+		}
+	}
+	slices.SortFunc(w.View.Claims, func(a, b membership.Claim) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	return nil
+}
+
+// The annotations on claims: whose data the volume has.
+const (
+	annotationCluster = "etcd.database.coreos.com/cluster-id"
+	annotationMember  = "etcd.database.coreos.com/member-id"
+	annotationVersion = "etcd.database.coreos.com/version"
+)
+
+func claimName(cluster string, ordinal int) string { return "data-" + podName(cluster, ordinal) }
+
+// readClaim reads what a claim says. ok is false for a claim that no pod of the cluster uses.
+func readClaim(cluster string, o *unstructured.Unstructured) (claim membership.Claim, ok bool, err error) {
+	n, ok := ordinalIn(o.GetName(), "data-"+cluster+"-")
+	if !ok {
+		return claim, false, nil
+	}
+	claim = membership.Claim{Name: o.GetName(), Ordinal: n, UID: string(o.GetUID()), Terminating: o.GetDeletionTimestamp() != nil}
+	annotations := o.GetAnnotations()
+	claim.Version = annotations[annotationVersion]
+	err = claim.Cluster.UnmarshalText([]byte(annotations[annotationCluster]))
+	if err == nil {
+		err = claim.Member.UnmarshalText([]byte(annotations[annotationMember]))
+	}
+	if err != nil {
+		return claim, false, fmt.Errorf("read the annotations of claim %s: %w", claim.Name, err)
+	}
+	return claim, true, nil
+}
+
+// ordinalIn returns the number at the end of a name that begins with a prefix.
+func ordinalIn(name, prefix string) (n int, ok bool) {
+	rest, found := strings.CutPrefix(name, prefix)
+	if !found {
+		return 0, false
+	}
+	n, err := strconv.Atoi(rest)
+	return n, err == nil && n >= 0 && strconv.Itoa(n) == rest
+}

@@ -1,0 +1,302 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdcluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/certs"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+var today = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func testPlanner(t *testing.T) *planner {
+	t.Helper()
+	renderer, err := render.New("v1.36.0")
+	assert.NilError(t, err)
+	return newPlanner(renderer, Images{Agent: "example/operator:v1"}, func() time.Time { return today })
+}
+
+func read(t *testing.T, name string) *etcdv1.EtcdCluster {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+	assert.NilError(t, err)
+	ec := &etcdv1.EtcdCluster{}
+	assert.NilError(t, yaml.UnmarshalStrict(data, ec))
+	if ec.Namespace == "" {
+		ec.Namespace, ec.UID, ec.Generation = "default", "1", 1
+	}
+	return ec
+}
+
+func ownerOf(ec *etcdv1.EtcdCluster) object.Owner {
+	return object.Owner{
+		GroupVersionKind: etcdv1.GroupVersion.WithKind(etcdv1.Kind), Namespace: ec.Namespace, Name: ec.Name, UID: ec.UID,
+	}
+}
+
+// there are live objects, as "Kind/name".
+type there map[string]*unstructured.Unstructured
+
+func (l there) inputs() kinds.Inputs {
+	return kinds.Inputs{Lookup: func(kind, name string) (*unstructured.Unstructured, error) { return l[kind+"/"+name], nil }}
+}
+
+func (l there) record(t *testing.T, cluster string, record membership.Record) there {
+	t.Helper()
+	data, err := json.Marshal(record)
+	assert.NilError(t, err)
+	o := object.Empty(object.ConfigMapKind)
+	o.SetName(recordName(cluster))
+	o.SetAnnotations(map[string]string{annotationRecord: string(data)})
+	l["ConfigMap/"+o.GetName()] = o
+	return l
+}
+
+func (l there) set(cluster string, pods int64, image string) there {
+	o := object.Empty(object.StatefulSetKind)
+	o.SetName(cluster)
+	containers := []any{map[string]any{"name": "etcd", "image": image}}
+	o.Object["spec"] = map[string]any{"replicas": pods, "template": map[string]any{"spec": map[string]any{"containers": containers}}}
+	l["StatefulSet/"+cluster] = o
+	return l
+}
+
+func planOf(t *testing.T, ec *etcdv1.EtcdCluster, live there) *engine.Plan {
+	t.Helper()
+	plan, err := testPlanner(t).plan(ec, ownerOf(ec), live.inputs())
+	assert.NilError(t, err)
+	return plan
+}
+
+// What a resource becomes is in testdata/*.golden (go test . -update).
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.yaml")
+	assert.NilError(t, err)
+	assert.Assert(t, len(files) >= 3)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ec := read(t, name)
+			plan := planOf(t, ec, there{}.record(t, ec.Name, membership.Record{Replicas: replicasOf(&ec.Spec)}))
+			var text bytes.Buffer
+			for _, o := range plan.Parts[0].Objects {
+				data, err := yaml.Marshal(o.Object)
+				assert.NilError(t, err)
+				text.WriteString("---\n")
+				text.Write(data)
+			}
+			golden.Assert(t, text.String(), name+".golden")
+		})
+	}
+}
+
+// How many pods there are, and of which etcd, is decided in steps; what lives is never taken away because the record is gone.
+func TestThePlanFollowsTheRecord(t *testing.T) {
+	t.Parallel()
+	const image = "gcr.io/etcd-development/etcd:v"
+	for name, c := range map[string]struct {
+		replicas int32
+		live     there
+		pods     int64
+		image    string
+		budget   bool
+	}{
+		"new":                        {3, there{}, 1, image + "3.6.16", true},
+		"two pods so far":            {3, there{}.record(t, "store", membership.Record{Replicas: 2}), 2, image + "3.6.16", true},
+		"more than wanted":           {3, there{}.record(t, "store", membership.Record{Replicas: 5}), 5, image + "3.6.16", true},
+		"an older version":           {3, there{}.record(t, "store", membership.Record{Replicas: 3, Version: "3.5.35"}), 3, image + "3.5.35", true},
+		"parked":                     {0, there{}.record(t, "store", membership.Record{Replicas: 3}), 0, image + "3.6.16", false},
+		"one":                        {1, there{}.record(t, "store", membership.Record{Replicas: 1}), 1, image + "3.6.16", false},
+		"the record is lost":         {5, there{}.set("store", 4, "other:v1"), 4, "other:v1", true},
+		"the record is lost, parked": {0, there{}.set("store", 4, "other:v1"), 0, "other:v1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ec := read(t, "minimal")
+			ec.Spec.Replicas = &c.replicas
+			budget := false
+			for _, o := range planOf(t, ec, c.live).Parts[0].Objects {
+				budget = budget || o.GetKind() == "PodDisruptionBudget"
+				if o.GetKind() == object.StatefulSetKind.Kind {
+					pods, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+					assert.Equal(t, pods, c.pods)
+					assert.Equal(t, liveImage(o), c.image)
+				}
+			}
+			assert.Equal(t, budget, c.budget)
+		})
+	}
+}
+
+// A new version of the operator restarts no member: its agent comes with the next change of the pods.
+func TestANewAgentRestartsNothing(t *testing.T) {
+	t.Parallel()
+	ec := read(t, "minimal")
+	set := func(p *planner, live there) *unstructured.Unstructured {
+		plan, err := p.plan(ec, ownerOf(ec), live.inputs())
+		assert.NilError(t, err)
+		for _, o := range plan.Parts[0].Objects {
+			if o.GetKind() == object.StatefulSetKind.Kind {
+				return o
+			}
+		}
+		return nil
+	}
+	old := set(testPlanner(t), there{})
+	upgraded := testPlanner(t)
+	upgraded.images.Agent = "example/operator:v2"
+	assert.Equal(t, object.Digest(set(upgraded, there{"StatefulSet/store": old})), object.Digest(old))
+	assert.Equal(t, podsOf(set(upgraded, there{})).Agent, "example/operator:v2")
+	ec.Spec.Config = map[string]etcdv1.Flag{"log-level": "debug"}
+	ec.Generation++
+	assert.Equal(t, podsOf(set(upgraded, there{"StatefulSet/store": old})).Agent, "example/operator:v2")
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spec, reason, message string
+	}{
+		"old version":   {"version: 3.3.27", etcdv1.ReasonUnsupportedVersion, "spec.version: etcd 3.3.27 is not supported: use 3.4.0 or newer"},
+		"unknown major": {"version: 4.0.0", etcdv1.ReasonUnsupportedVersion, "not supported"},
+		"unknown field": {"podTemplate: {spec: {hostnames: a}}", kinds.ReasonInvalidSpec, "spec.podTemplate.spec.hostnames: unknown field"},
+		"own label":     {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", kinds.ReasonInvalidSpec, "label app.kubernetes.io/instance is the operator's own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ec := read(t, "minimal")
+			assert.NilError(t, yaml.Unmarshal([]byte(c.spec), &ec.Spec))
+			_, err := testPlanner(t).plan(ec, ownerOf(ec), there{}.inputs())
+			var mistake *kinds.Mistake
+			assert.Assert(t, errors.As(err, &mistake), "%v", err)
+			assert.Equal(t, mistake.Reason, c.reason)
+			assert.ErrorContains(t, err, c.message)
+		})
+	}
+	ec := read(t, "minimal")
+	p := testPlanner(t)
+	p.images.Agent = ""
+	_, err := p.plan(ec, ownerOf(ec), there{}.inputs())
+	assert.ErrorContains(t, err, "RELATED_IMAGE_AGENT")
+	live := there{}.record(t, "store", membership.Record{})
+	live["ConfigMap/store-membership"].SetAnnotations(map[string]string{annotationRecord: "{"})
+	_, err = testPlanner(t).plan(ec, ownerOf(ec), live.inputs())
+	assert.ErrorContains(t, err, "ConfigMap store-membership: remove the annotation")
+}
+
+func TestImages(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]string{
+		"{}":                                    "gcr.io/etcd-development/etcd:v3.6.16",
+		"{registry: 'registry:5000/m/'}":        "registry:5000/m/etcd-development/etcd:v3.6.16",
+		"{image: 'registry:5000/etcd'}":         "registry:5000/etcd:v3.6.16",
+		"{image: 'registry:5000/etcd:own'}":     "registry:5000/etcd:own",
+		"{image: 'etcd@sha256:0', registry: r}": "etcd@sha256:0",
+	} {
+		ec := &etcdv1.EtcdCluster{}
+		assert.NilError(t, yaml.Unmarshal([]byte(spec), &ec.Spec))
+		assert.Equal(t, imageOf(&ec.Spec, defaultVersion, ""), want, spec)
+	}
+	none := &etcdv1.EtcdClusterSpec{}
+	assert.Equal(t, imageOf(none, defaultVersion, "mirror/etcd@sha256:0"), "mirror/etcd@sha256:0")
+	assert.Equal(t, imageOf(none, defaultVersion, "mirror/etcd:x"), "mirror/etcd:x")
+	assert.Equal(t, imageOf(none, "3.5.35", "mirror/etcd:x"), "mirror/etcd:v3.5.35")
+	assert.Equal(t, imageOf(none, "3.5.35", "mirror/etcd@sha256:0"), "gcr.io/etcd-development/etcd:v3.5.35")
+	for version, legacy := range map[string]bool{"3.4.23": true, "3.4.29": false, "3.5.10": true, "3.5.11": false, "3.6.0": false} {
+		assert.Equal(t, hasLegacyHealth(version), legacy, version)
+	}
+}
+
+// Certificates stay while they are good, come back when somebody deletes their Secret, are renewed in time, and are never
+// signed by another authority beside members that know the old one.
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	ec := read(t, "minimal")
+	ec.Spec.TLS.Mode = etcdv1.TLSAuto
+	now := today
+	k := newKeeper(func() time.Time { return now })
+	plan := func(live there, record membership.Record) (there, error) {
+		secrets, err := k.plan(ec, ownerOf(ec), live.inputs(), record)
+		found := there{}
+		for _, s := range secrets {
+			found["Secret/"+s.GetName()] = s
+		}
+		return found, err
+	}
+	pair := func(l there, name string) certs.Pair { return pairIn(l["Secret/store"+name], keyCert, keyKey) }
+	first, err := plan(there{}, membership.Record{})
+	assert.NilError(t, err)
+	assert.Equal(t, len(first), 4)
+	assert.Assert(t, object.OutlivesOwner(first["Secret/store-ca"]) && !object.OutlivesOwner(first["Secret/store-server-tls"]))
+	assert.Assert(t, !bytes.Equal(dataIn(first["Secret/store-server-tls"], keyCA), dataIn(first["Secret/store-peer-tls"], keyCA)),
+		"a client's certificate must not open the port of members")
+	again, err := plan(there{}, membership.Record{Cluster: 1})
+	assert.NilError(t, err)
+	assert.Assert(t, pair(again, suffixServer).Equal(pair(first, suffixServer)), "a deleted Secret comes back as it was")
+
+	now = today.Add(certs.LeafLife * 2 / 3)
+	renewed, err := plan(first, membership.Record{Cluster: 1})
+	assert.NilError(t, err)
+	for _, suffix := range []string{suffixServer, suffixPeer, suffixClient} {
+		assert.Assert(t, !pair(renewed, suffix).Equal(pair(first, suffix)), suffix)
+	}
+	assert.Assert(t, authoritiesIn(renewed["Secret/store-ca"]).Clients.Equal(authoritiesIn(first["Secret/store-ca"]).Clients))
+	still, err := plan(first, membership.Record{Cluster: 1})
+	assert.NilError(t, err)
+	assert.Assert(t, pair(still, suffixPeer).Equal(pair(renewed, suffixPeer)), "it is made once, until the cache shows it")
+
+	// An operator that starts takes what is there; one that had not seen it learns of it.
+	k = newKeeper(func() time.Time { return today })
+	fresh, err := plan(there{}, membership.Record{})
+	assert.NilError(t, err)
+	first["Secret/store-ca"].SetNamespace(ec.Namespace)
+	assert.Assert(t, k.adopt(ec, first["Secret/store-ca"]) && !k.adopt(ec, first["Secret/store-ca"]))
+	assert.Assert(t, k.adopt(ec, first["Secret/store-peer-tls"]) && !k.adopt(ec, first["Secret/store-peer-tls"]))
+	adopted, err := plan(there{}, membership.Record{})
+	assert.NilError(t, err)
+	assert.Assert(t, pair(adopted, suffixPeer).Equal(pair(first, suffixPeer)) && !pair(fresh, suffixPeer).Equal(pair(first, suffixPeer)))
+
+	k.forget(ec.Namespace, ec.Name)
+	assert.Equal(t, len(k.authorities)+len(k.leaves), 0)
+	delete(first, "Secret/store-ca")
+	_, err = plan(first, membership.Record{})
+	var lost *LostError
+	assert.Assert(t, errors.As(err, &lost))
+	assert.ErrorContains(t, err, "Secret store-ca")
+	ec.Spec.TLS.Mode = etcdv1.TLSOff
+	none, err := plan(there{}, membership.Record{Cluster: 1})
+	assert.NilError(t, err)
+	assert.Equal(t, len(none), 0)
+}
+
+// No key is in a pod, in a ConfigMap or in anything that a digest is made of.
+func TestKeysAreInSecretsAlone(t *testing.T) {
+	t.Parallel()
+	ec := read(t, "minimal")
+	ec.Spec.TLS.Mode = etcdv1.TLSAuto
+	data, err := json.Marshal(planOf(t, ec, there{}).Parts[0].Objects)
+	assert.NilError(t, err)
+	assert.Assert(t, !bytes.Contains(data, []byte("PRIVATE")) && bytes.Contains(data, []byte("store-peer-tls")))
+}

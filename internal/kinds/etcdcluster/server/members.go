@@ -1,0 +1,190 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+)
+
+func (t *taker) addLearner(ctx context.Context) error {
+	c, _, err := t.expected(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := t.healthy(ctx); err != nil {
+		return err
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.MemberAddAsLearner(ctx, []string{t.Step.PeerURL})
+		return done(err, rpctypes.ErrPeerURLExist, rpctypes.ErrMemberExist)
+	})
+}
+
+// lagEntries is how many entries of the log a learner may lack when it gets its vote. etcd asks for nine tenths of
+// the log by what the leader remembers of it; this is asked of the learner itself.
+const lagEntries = 5000
+
+func (t *taker) promote(ctx context.Context) error {
+	c, status, err := t.expected(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(t.Step.Healthy) != 1 || t.Step.Healthy[0].Member != t.Step.Member {
+		return refuse("the step does not say in which pod the learner is")
+	}
+	learner, itself, err := t.prove(ctx, t.Step.Healthy[0])
+	if err != nil {
+		return err
+	}
+	if err := closeQuietly(learner); err != nil {
+		return err
+	}
+	if itself.RaftAppliedIndex+lagEntries < status.RaftAppliedIndex {
+		return refuse("%s lacks %d entries of the log", t.Step.Healthy[0].Pod, status.RaftAppliedIndex-itself.RaftAppliedIndex)
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.MemberPromote(ctx, uint64(t.Step.Member))
+		return done(err, rpctypes.ErrMemberNotLearner)
+	})
+}
+
+func (t *taker) remove(ctx context.Context) error {
+	c, _, err := t.expected(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := t.healthy(ctx); err != nil {
+		return err
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.MemberRemove(ctx, uint64(t.Step.Member))
+		return done(err, rpctypes.ErrMemberNotFound)
+	})
+}
+
+func (t *taker) moveLeader(ctx context.Context) error {
+	c, status, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if membership.ID(status.Leader) != t.Step.Via.Member {
+		return refuse("%s does not lead the cluster", t.Step.Via.Pod)
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.MoveLeader(ctx, uint64(t.Step.Member))
+		return done(err)
+	})
+}
+
+func (t *taker) compact(ctx context.Context) error {
+	c, _, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.Compact(ctx, t.Step.Revision)
+		return done(err, rpctypes.ErrCompacted)
+	})
+}
+
+func (t *taker) defrag(ctx context.Context) error {
+	c, _, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := t.healthy(ctx); err != nil {
+		return err
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.Defragment(ctx, c.Endpoints()[0])
+		return done(err)
+	})
+}
+
+func (t *taker) record(ctx context.Context) error {
+	if t.Step.Record == nil {
+		return errors.New("the step has no record")
+	}
+	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Record(ctx, *t.Step.Record) })
+}
+
+func (t *taker) markClaim(ctx context.Context) error {
+	return t.effect(ctx, func(ctx context.Context) error {
+		return t.Kubernetes.MarkClaim(ctx, t.Step.Ordinal, t.Step.ClaimUID, t.Step.Mark)
+	})
+}
+
+// ticket lets a pod start. To seed, nothing may show that there ever was a cluster; to join, the member must be a learner
+// that has never been started.
+func (t *taker) ticket(ctx context.Context) error {
+	switch {
+	case t.Step.Ticket == membership.TicketSeed:
+		if err := t.Kubernetes.NeverFormed(ctx); err != nil {
+			return err
+		}
+	case t.Step.Member != 0:
+		c, _, err := t.expected(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if !slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member && m.Learner && m.Name == "" }) {
+			return refuse("member %s is no learner that was never started", t.Step.Member)
+		}
+	}
+	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Ticket(ctx, t.Step.Pod, t.Step.Ticket) })
+}
+
+func (t *taker) deletePod(ctx context.Context) error {
+	if t.Step.Pod.Pod == "" || t.Step.Pod.UID == "" {
+		return refuse("the step does not say which pod it is for")
+	}
+	if err := t.healthy(ctx); err != nil {
+		return err
+	}
+	if t.Step.Pod.Member == 0 && t.Step.Pod.IP != "" {
+		// Nothing ran in it when this was decided. By now it may be a voter that is needed.
+		within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+		defer cancel()
+		if answer, _ := t.servers.ask(within, t.Access, t.Step.Pod.IP); answer != nil {
+			return refuse("member %s runs in pod %s by now", answer.Member, t.Step.Pod.Pod)
+		}
+	}
+	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeletePod(ctx, t.Step.Pod) })
+}
+
+// deleteClaim deletes a claim whose data is that of a member that a quorum agrees to have removed.
+func (t *taker) deleteClaim(ctx context.Context) error {
+	c, _, err := t.expected(ctx)
+	if err != nil {
+		return err
+	}
+	if err := closeQuietly(c); err != nil {
+		return err
+	}
+	if t.Step.Member == 0 || t.Step.ClaimUID == "" || slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member }) {
+		return refuse("nothing proves that the data of member %s is not needed", t.Step.Member)
+	}
+	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeleteClaim(ctx, t.Step.Ordinal, t.Step.ClaimUID) })
+}
+
+func closeQuietly(c *clientv3.Client) error {
+	if err := c.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"d3os.com/d3os-operator/internal/day2"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+)
+
+// Kubernetes is what steps need of the Kubernetes cluster. The kind implements it. What it changes it changes only if it
+// is still what the step says: the pod with that UID, the claim with that UID.
+type Kubernetes interface {
+	// Pod returns a pod as it is now, and the zero value if there is none of that name.
+	Pod(ctx context.Context, name string) (Pod, error)
+	// NeverFormed asks the API server, not a cache, whether nothing shows that there ever was a cluster: no record,
+	// no claim with a mark. An error says what does.
+	NeverFormed(ctx context.Context) error
+	// Record writes a record in place of the one that was observed.
+	Record(ctx context.Context, record membership.Record) error
+	MarkClaim(ctx context.Context, ordinal int, uid string, mark membership.Mark) error
+	Ticket(ctx context.Context, pod membership.Place, ticket string) error
+	DeletePod(ctx context.Context, pod membership.Place) error
+	DeleteClaim(ctx context.Context, ordinal int, uid string) error
+}
+
+// Pod is what a step proves of a pod before it has an effect on the etcd in it.
+type Pod struct {
+	UID, IP     string
+	Terminating bool
+}
+
+// Tap stands between steps and their effects. Tests end the operator with it.
+type Tap interface {
+	// Before is called before an effect; with an error there is none.
+	Before(action membership.Action) error
+	// After is called when it has taken place.
+	After(action membership.Action) error
+}
+
+// What became of a step that was not taken.
+var (
+	// ErrRefused says that the world is not what the step was decided for.
+	ErrRefused = errors.New("refused")
+	// ErrNotYet says that etcd does not allow it at the moment, as it does for a few seconds after each change.
+	ErrNotYet = errors.New("not yet")
+)
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
+}
+
+// Taking is one step and what it needs.
+type Taking struct {
+	Access     Access
+	Step       membership.Step
+	Kubernetes Kubernetes
+}
+
+type taker struct {
+	Taking
+	servers *Servers
+}
+
+// Take takes one step. It proves before the effect that the step is still right, and returns an error that wraps
+// ErrRefused if it is not. It does not wait for what the step sets in motion: the next pass sees it.
+func (s *Servers) Take(ctx context.Context, taking Taking) error {
+	t := &taker{Taking: taking, servers: s}
+	do := map[membership.Action]func(context.Context) error{
+		membership.ActionWait:        func(context.Context) error { return nil },
+		membership.ActionRecord:      t.record,
+		membership.ActionMarkClaim:   t.markClaim,
+		membership.ActionTicket:      t.ticket,
+		membership.ActionAddLearner:  t.addLearner,
+		membership.ActionPromote:     t.promote,
+		membership.ActionRemove:      t.remove,
+		membership.ActionMoveLeader:  t.moveLeader,
+		membership.ActionDeletePod:   t.deletePod,
+		membership.ActionDeleteClaim: t.deleteClaim,
+		membership.ActionCompact:     t.compact,
+		membership.ActionDefrag:      t.defrag,
+		membership.ActionDisarm:      t.disarm,
+	}[t.Step.Action]
+	if do == nil {
+		return fmt.Errorf("there is no action %q", t.Step.Action)
+	}
+	return do(ctx)
+}
+
+// effect has the step's one effect, while the replica that takes it holds the lease.
+func (t *taker) effect(ctx context.Context, have func(context.Context) error) error {
+	if err := day2.Held(ctx); err != nil {
+		return err
+	}
+	tap := t.servers.options.Tap
+	if tap != nil {
+		if err := tap.Before(t.Step.Action); err != nil {
+			return err
+		}
+	}
+	timeout := t.servers.options.EffectTimeout
+	if t.Step.Action == membership.ActionDefrag {
+		timeout = t.servers.options.DefragTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := have(ctx)
+	if tap != nil {
+		err = errors.Join(err, tap.After(t.Step.Action))
+	}
+	return err
+}
+
+// prove returns a client of a member that is still what the step was decided for. Who proves closes it.
+func (t *taker) prove(ctx context.Context, place membership.Place) (*clientv3.Client, *clientv3.StatusResponse, error) {
+	if place.Pod == "" || place.UID == "" || place.IP == "" || place.Member == 0 || place.Cluster == 0 {
+		return nil, nil, refuse("the step does not say which member it is for: %+v", place)
+	}
+	pod, err := t.Kubernetes.Pod(ctx, place.Pod)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read pod %s: %w", place.Pod, err)
+	}
+	switch {
+	case pod.UID != place.UID:
+		return nil, nil, refuse("pod %s has UID %q, the step is for %s", place.Pod, pod.UID, place.UID)
+	case pod.IP != place.IP:
+		return nil, nil, refuse("pod %s has address %q, the step is for %s", place.Pod, pod.IP, place.IP)
+	case pod.Terminating:
+		return nil, nil, refuse("pod %s is being deleted", place.Pod)
+	}
+	c, ctx, err := t.servers.dial(ctx, t.Access, place.IP)
+	if err != nil {
+		return nil, nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+	defer cancel()
+	status, err := c.Status(within, c.Endpoints()[0])
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("ask %s: %w", place.Pod, err), c.Close())
+	}
+	if id, cluster := membership.ID(status.Header.MemberId), membership.ID(status.Header.ClusterId); id != place.Member || cluster != place.Cluster {
+		return nil, nil, errors.Join(refuse("%s is member %s of cluster %s, the step is for member %s of %s", place.Pod, id, cluster, place.Member, place.Cluster), c.Close())
+	}
+	return c, status, nil
+}
+
+// expected proves the member that is asked, that a quorum agrees with it, and that its list of members is the one that was
+// decided about.
+func (t *taker) expected(ctx context.Context) (*clientv3.Client, *clientv3.StatusResponse, error) {
+	c, status, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return nil, nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+	defer cancel()
+	if !linear(within, c) {
+		return nil, nil, errors.Join(refuse("%s has no quorum any more", t.Step.Via.Pod), c.Close())
+	}
+	list, err := c.MemberList(within, clientv3.WithSerializable())
+	if err == nil {
+		err = same(membersOf(list), t.Step.Expect)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, c.Close())
+	}
+	return c, status, nil
+}
+
+// healthy proves that the members on whom the step relies answer for the cluster, all at once.
+func (t *taker) healthy(ctx context.Context) error {
+	errs := make([]error, len(t.Step.Healthy))
+	var all sync.WaitGroup
+	for i, place := range t.Step.Healthy {
+		all.Go(func() {
+			c, _, err := t.prove(ctx, place)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			defer c.Close()
+			within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+			defer cancel()
+			if !linear(within, c) {
+				errs[i] = refuse("%s does not answer for the cluster any more", place.Pod)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// done tells errors apart: what was done already, what etcd does not allow yet, and what went wrong.
+func done(err error, already ...error) error {
+	for _, fine := range already {
+		if errors.Is(err, fine) {
+			return nil
+		}
+	}
+	for _, later := range []error{
+		rpctypes.ErrUnhealthy, rpctypes.ErrMemberNotEnoughStarted, rpctypes.ErrTooManyLearners, rpctypes.ErrMemberLearnerNotReady,
+		rpctypes.ErrNotLeader, rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrBadLeaderTransferee,
+	} {
+		if errors.Is(err, later) {
+			return fmt.Errorf("%w: %w", ErrNotYet, err)
+		}
+	}
+	return err
+}
+
+func (t *taker) disarm(ctx context.Context) error {
+	c, _, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	kind, known := etcdserverpb.AlarmType_value[t.Step.Alarm.Kind]
+	if !known {
+		return refuse("there is no alarm %s", t.Step.Alarm.Kind)
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: uint64(t.Step.Alarm.Member), Alarm: etcdserverpb.AlarmType(kind)})
+		return done(err)
+	})
+}

@@ -1,0 +1,258 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdcluster
+
+import (
+	"encoding/base64"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/certs"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// The keys of Secrets. That of the authorities has those of two: clients' and members'.
+const (
+	keyCert, keyKey, keyCA        = "tls.crt", "tls.key", "ca.crt"
+	keyClientCA, keyClientCAKey   = "ca.crt", "ca.key"
+	keyMembersCA, keyMembersCAKey = "peer-ca.crt", "peer-ca.key"
+	suffixCA                      = "-ca"
+	suffixServer, suffixPeer      = "-server-tls", "-peer-tls"
+	suffixClient                  = "-client-tls"
+)
+
+// LostError says that the authorities of a cluster are gone. Certificates of new ones would not be accepted by the members
+// that run.
+type LostError struct{ Secret, Cluster string }
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("Secret %s with the certificate authorities of %s is gone: restore it from a backup; or set spec.replicas to 0, delete the Secrets %s, %s and %s, and set it back, for new ones",
+		e.Secret, e.Cluster, "*"+suffixServer, "*"+suffixPeer, "*"+suffixClient)
+}
+
+// tlsSecrets returns the names of the Secrets that pods mount; empty without TLS.
+func tlsSecrets(ec *etcdv1.EtcdCluster) (server, peer string) {
+	switch ec.Spec.TLS.Mode {
+	case etcdv1.TLSAuto:
+		return ec.Name + suffixServer, ec.Name + suffixPeer
+	case etcdv1.TLSSecrets:
+		return ec.Spec.TLS.ServerSecret, ec.Spec.TLS.PeerSecret
+	case etcdv1.TLSOff:
+	}
+	return "", ""
+}
+
+// clientSecret returns the name of the Secret with which clients, and the operator, connect; empty without TLS.
+func clientSecret(ec *etcdv1.EtcdCluster) string {
+	switch ec.Spec.TLS.Mode {
+	case etcdv1.TLSAuto:
+		return ec.Name + suffixClient
+	case etcdv1.TLSSecrets:
+		return ec.Spec.TLS.ClientSecret
+	case etcdv1.TLSOff:
+	}
+	return ""
+}
+
+// serverName is the name that the certificate of the server must have: the operator connects to addresses.
+func serverName(ec *etcdv1.EtcdCluster) string { return ec.Name + "." + ec.Namespace + ".svc" }
+
+// leaf is one certificate of a cluster.
+type leaf struct {
+	suffix  string
+	members bool // signed by the authority of members
+	certs.Leaf
+}
+
+// leaves returns the certificates of a cluster.
+func leaves(ec *etcdv1.EtcdCluster) []leaf {
+	service := []string{ec.Name, ec.Name + "." + ec.Namespace, serverName(ec), serverName(ec) + ".cluster.local", "localhost", "127.0.0.1"}
+	var pods []string
+	for ordinal := range membership.MaxReplicas {
+		pods = append(pods, podDomain(ec, ordinal), podDomain(ec, ordinal)+".cluster.local")
+	}
+	return []leaf{
+		// A server connects to itself, as a client.
+		{suffixServer, false, certs.Leaf{Name: "server", Hosts: append(service, pods...), Client: true}},
+		{suffixPeer, true, certs.Leaf{Name: "member", Hosts: pods, Client: true}},
+		{suffixClient, false, certs.Leaf{Name: "client", Client: true}},
+	}
+}
+
+// authorities are those of one cluster.
+type authorities struct{ Clients, Members certs.Pair }
+
+func (a authorities) valid() bool { return a.Clients.Valid() && a.Members.Valid() }
+
+func (a authorities) of(l leaf) certs.Pair {
+	if l.members {
+		return a.Members
+	}
+	return a.Clients
+}
+
+// keeper remembers what it made while the process lives: a Secret that somebody deletes comes back as it was. It is
+// safe for concurrent use.
+type keeper struct {
+	now func() time.Time
+
+	mu          sync.Mutex
+	authorities map[string]authorities // by namespace/name of the Secret
+	leaves      map[string]certs.Pair
+}
+
+func newKeeper(now func() time.Time) *keeper {
+	return &keeper{now: now, authorities: map[string]authorities{}, leaves: map[string]certs.Pair{}}
+}
+
+// plan returns the Secrets that a cluster should have; none unless the operator makes its certificates.
+func (k *keeper) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inputs, record membership.Record) ([]*unstructured.Unstructured, error) {
+	if ec.Spec.TLS.Mode != etcdv1.TLSAuto {
+		return nil, nil
+	}
+	live := map[string]*unstructured.Unstructured{}
+	for _, suffix := range []string{suffixCA, suffixServer, suffixPeer, suffixClient} {
+		found, err := in.Lookup("Secret", ec.Name+suffix)
+		if err != nil {
+			return nil, err
+		}
+		live[suffix] = found
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	made, err := k.authority(ec, live, record)
+	if err != nil {
+		return nil, err
+	}
+	secrets := []*unstructured.Unstructured{secret(ec, owner, suffixCA, map[string][]byte{
+		keyClientCA: made.Clients.Cert, keyClientCAKey: made.Clients.Key, keyMembersCA: made.Members.Cert, keyMembersCAKey: made.Members.Key,
+	})}
+	secrets[0].SetAnnotations(map[string]string{object.AnnotationPolicy: object.PolicyKeep})
+	for _, l := range leaves(ec) {
+		pair, err := k.leaf(ec, l, made.of(l), live[l.suffix])
+		if err != nil {
+			return nil, err
+		}
+		secrets = append(secrets, secret(ec, owner, l.suffix, map[string][]byte{keyCert: pair.Cert, keyKey: pair.Key, keyCA: made.of(l).Cert}))
+	}
+	for _, s := range secrets {
+		if _, err := object.Finish(s, owner); err != nil {
+			return nil, err
+		}
+	}
+	return secrets, nil
+}
+
+// authority returns those in the live Secret, else those remembered, else new ones.
+func (k *keeper) authority(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, record membership.Record) (authorities, error) {
+	key := ec.Namespace + "/" + ec.Name + suffixCA
+	if found := authoritiesIn(live[suffixCA]); found.valid() {
+		k.authorities[key] = found
+	}
+	if known := k.authorities[key]; known.valid() {
+		return known, nil
+	}
+	if live[suffixServer] != nil || live[suffixPeer] != nil || record.Cluster != 0 && replicasOf(&ec.Spec) > 0 {
+		return authorities{}, &LostError{Secret: ec.Name + suffixCA, Cluster: "EtcdCluster " + ec.Name}
+	}
+	var made authorities
+	var err error
+	if made.Clients, err = certs.NewAuthority("clients of "+ec.Namespace+"/"+ec.Name, k.now()); err != nil {
+		return made, fmt.Errorf("make the certificate authority of clients: %w", err)
+	}
+	if made.Members, err = certs.NewAuthority("members of "+ec.Namespace+"/"+ec.Name, k.now()); err != nil {
+		return made, fmt.Errorf("make the certificate authority of members: %w", err)
+	}
+	k.authorities[key] = made
+	return made, nil
+}
+
+// leaf returns the certificate in the live Secret while it is good, else the one remembered, else a new one.
+func (k *keeper) leaf(ec *etcdv1.EtcdCluster, l leaf, authority certs.Pair, live *unstructured.Unstructured) (certs.Pair, error) {
+	key := ec.Namespace + "/" + ec.Name + l.suffix
+	for _, pair := range []certs.Pair{pairIn(live, keyCert, keyKey), k.leaves[key]} {
+		if pair.Check(l.Leaf, authority, k.now()) == nil {
+			k.leaves[key] = pair
+			return pair, nil
+		}
+	}
+	made, err := authority.Issue(l.Leaf, k.now())
+	if err != nil {
+		return made, fmt.Errorf("make the certificate of Secret %s%s: %w", ec.Name, l.suffix, err)
+	}
+	k.leaves[key] = made
+	return made, nil
+}
+
+// adopt remembers what is in a live Secret in place of what was made because that Secret had not been seen. It reports
+// whether that changes the plan.
+func (k *keeper) adopt(ec *etcdv1.EtcdCluster, live *unstructured.Unstructured) bool {
+	key := live.GetNamespace() + "/" + live.GetName()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if live.GetName() == ec.Name+suffixCA {
+		found := authoritiesIn(live)
+		if !found.valid() || found.Clients.Equal(k.authorities[key].Clients) && found.Members.Equal(k.authorities[key].Members) {
+			return false
+		}
+		k.authorities[key] = found
+		return true
+	}
+	found := pairIn(live, keyCert, keyKey)
+	if !found.Valid() || found.Equal(k.leaves[key]) {
+		return false
+	}
+	k.leaves[key] = found
+	return true
+}
+
+func (k *keeper) forget(namespace, cluster string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.authorities, namespace+"/"+cluster+suffixCA)
+	for _, suffix := range []string{suffixServer, suffixPeer, suffixClient} {
+		delete(k.leaves, namespace+"/"+cluster+suffix)
+	}
+}
+
+func secret(ec *etcdv1.EtcdCluster, owner object.Owner, suffix string, data map[string][]byte) *unstructured.Unstructured {
+	s := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))
+	s.SetName(ec.Name + suffix)
+	s.SetNamespace(ec.Namespace)
+	s.SetLabels(owner.Labels(part))
+	encoded := map[string]any{}
+	for key, value := range data {
+		encoded[key] = base64.StdEncoding.EncodeToString(value)
+	}
+	s.Object["type"], s.Object["data"] = string(corev1.SecretTypeOpaque), encoded
+	return s
+}
+
+func authoritiesIn(secret *unstructured.Unstructured) authorities {
+	return authorities{pairIn(secret, keyClientCA, keyClientCAKey), pairIn(secret, keyMembersCA, keyMembersCAKey)}
+}
+
+// pairIn returns a certificate and its key in a Secret, which may be nil.
+func pairIn(secret *unstructured.Unstructured, cert, key string) certs.Pair {
+	return certs.Pair{Cert: dataIn(secret, cert), Key: dataIn(secret, key)}
+}
+
+func dataIn(secret *unstructured.Unstructured, key string) []byte {
+	if secret == nil {
+		return nil
+	}
+	encoded, _, _ := unstructured.NestedString(secret.Object, "data", key)
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil
+	}
+	return data
+}

@@ -1,0 +1,49 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcd_test holds what the operator does with real etcd processes against what it promises.
+package etcd_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/test/etcd/rig"
+)
+
+// full reports whether everything is tried: every crash point, every version, and faults that take minutes.
+var full = os.Getenv("ETCD_TESTS") == "full"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.parallel") }) {
+		_ = flag.Set("test.parallel", "4") // tests mostly wait
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "d3os-agent-")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	rig.Agent = filepath.Join(dir, "agent")
+	build := exec.Command("go", "build", "-o", rig.Agent, ".")
+	build.Dir = filepath.Join("..", "..", "cmd", "agent")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Printf("build the agent: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

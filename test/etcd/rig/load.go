@@ -1,0 +1,256 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// How the load works.
+const (
+	writers    = 3                       // clients that write and read the shared keys
+	sharedKeys = 4                       // which they share, for the history
+	every      = 15 * time.Millisecond   // between two requests of a client
+	patience   = 1500 * time.Millisecond // after which a client gives a request up
+)
+
+// Load is clients that write and read, and keep account of it: a history of a few keys that all of them use, which must be
+// linearizable, and a ledger of keys that are written once, each of which must be there if it was acknowledged.
+type Load struct {
+	fleet *Fleet
+	stop  context.CancelFunc
+	all   sync.WaitGroup
+	began time.Time
+
+	mu       sync.Mutex
+	history  []porcupine.Operation
+	ledger   map[string]string
+	failures int // requests that failed, or whose outcome nobody knows
+	requests int
+	gap      time.Duration // the longest time without an acknowledged write
+	last     time.Time
+}
+
+// Load starts clients. They end with End or the test.
+func (f *Fleet) Load() *Load {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &Load{fleet: f, stop: stop, began: time.Now(), last: time.Now(), ledger: map[string]string{}}
+	for id := range writers {
+		l.all.Go(func() { l.work(ctx, id, l.shared) })
+	}
+	l.all.Go(func() { l.work(ctx, writers, l.once) })
+	f.t.Cleanup(func() { stop(); l.all.Wait() })
+	must(f.t, Wait(ctx, 20*time.Second, func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.ledger) < 20 {
+			return fmt.Errorf("only %d keys are acknowledged", len(l.ledger))
+		}
+		return nil
+	}))
+	return l
+}
+
+// work sends requests to one pod after the other, as clients with several endpoints do.
+func (l *Load) work(ctx context.Context, id int, request func(context.Context, *clientv3.Client, int) error) {
+	random := rand.New(rand.NewPCG(uint64(id), 1))
+	var c *clientv3.Client
+	var of *Pod
+	for ctx.Err() == nil {
+		if c == nil {
+			pods := l.fleet.Pods()
+			if len(pods) == 0 {
+				pause(ctx, every)
+				continue
+			}
+			of = pods[random.IntN(len(pods))]
+			var err error
+			if c, err = Client(of); err != nil {
+				pause(ctx, every)
+				continue
+			}
+		}
+		within, cancel := context.WithTimeout(ctx, patience)
+		err := request(within, c, random.IntN(1<<30))
+		cancel()
+		l.mu.Lock()
+		l.requests++
+		if err != nil && ctx.Err() == nil {
+			l.failures++
+		}
+		l.mu.Unlock()
+		if err != nil {
+			_ = c.Close() // the next request goes elsewhere
+			c = nil
+		}
+		pause(ctx, every)
+	}
+	if c != nil {
+		_ = c.Close()
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (l *Load) now() int64 { return int64(time.Since(l.began)) }
+
+// operation is a request on a shared key.
+type operation struct {
+	key   string
+	write bool
+	value string
+}
+
+// shared writes or reads a key that others use, too.
+func (l *Load) shared(ctx context.Context, c *clientv3.Client, chance int) error {
+	op := operation{key: fmt.Sprintf("shared/%d", chance%sharedKeys), write: chance/sharedKeys%2 == 0, value: fmt.Sprint(chance, "-", l.now())}
+	call, output := l.now(), ""
+	var err error
+	if op.write {
+		_, err = c.Put(ctx, op.key, op.value)
+	} else {
+		var found *clientv3.GetResponse
+		if found, err = c.Get(ctx, op.key); err == nil && len(found.Kvs) > 0 {
+			output = string(found.Kvs[0].Value)
+		}
+	}
+	done := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+		l.history = append(l.history, porcupine.Operation{Input: op, Call: call, Output: output, Return: done})
+		if op.write {
+			l.acknowledged()
+		}
+	case op.write && !refused(err):
+		// It may take effect at any time from now on.
+		l.history = append(l.history, porcupine.Operation{Input: op, Call: call, Return: int64(time.Hour)})
+	}
+	return err
+}
+
+// refused reports whether a request certainly had no effect.
+func refused(err error) bool {
+	return errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, rpctypes.ErrGRPCNotSupportedForLearner) || status.Code(err) == codes.FailedPrecondition
+}
+
+func (l *Load) acknowledged() {
+	l.gap = max(l.gap, time.Since(l.last))
+	l.last = time.Now()
+}
+
+// once writes a key that nobody else writes.
+func (l *Load) once(ctx context.Context, c *clientv3.Client, chance int) error {
+	l.mu.Lock()
+	key := fmt.Sprintf("once/%06d", l.requests)
+	l.mu.Unlock()
+	value := fmt.Sprint(chance)
+	_, err := c.Put(ctx, key, value)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.ledger[key] = value
+		l.acknowledged()
+	}
+	return err
+}
+
+// register is one key, as porcupine checks it.
+var register = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[string][]porcupine.Operation{}
+		for _, o := range history {
+			key := o.Input.(operation).key
+			byKey[key] = append(byKey[key], o)
+		}
+		var parts [][]porcupine.Operation
+		for _, part := range byKey {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return "" },
+	Step: func(state, input, output any) (bool, any) {
+		op := input.(operation)
+		if op.write {
+			return true, op.value
+		}
+		return output == state, state
+	},
+}
+
+// End stops the clients and holds what they saw against what etcd promises.
+func (l *Load) End(t testing.TB) {
+	t.Helper()
+	l.stop()
+	l.all.Wait()
+	l.Verify(t)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	began := time.Now()
+	if result := porcupine.CheckOperationsTimeout(register, l.history, 30*time.Second); result != porcupine.Ok {
+		t.Errorf("the history of %d operations is not linearizable: %s", len(l.history), result)
+	}
+	t.Logf("load: %d requests, %d failed, longest time without an acknowledged write %s; %d operations linearizable (checked in %s), %d keys in the ledger, all there",
+		l.requests, l.failures, l.gap.Round(time.Millisecond), len(l.history), time.Since(began).Round(time.Millisecond), len(l.ledger))
+}
+
+// Paused reports a time without an acknowledged write that is longer than it should be.
+func (l *Load) Paused(t testing.TB, longest time.Duration) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gap > longest {
+		t.Errorf("nothing was written for %s, and it should be %s at most", l.gap.Round(time.Millisecond), longest)
+	}
+}
+
+// Verify reports keys that were acknowledged and are not there.
+func (l *Load) Verify(t testing.TB) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, err := Client(l.fleet.Pods()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	found, err := c.Get(ctx, "once/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatalf("read the ledger's keys: %v", err)
+	}
+	values := map[string]string{}
+	for _, kv := range found.Kvs {
+		values[string(kv.Key)] = string(kv.Value)
+	}
+	lost := 0
+	for key, value := range l.ledger {
+		if values[key] != value {
+			lost++
+		}
+	}
+	if lost > 0 || len(l.ledger) == 0 {
+		t.Errorf("%d of %d acknowledged keys are lost", lost, len(l.ledger))
+	}
+}

@@ -1,0 +1,277 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rig runs etcd clusters of real etcd processes for tests, each on a loopback address of its own and started by
+// the agent as in a pod, and drives them as the operator does: look (package server), decide (package membership), one
+// step (package server). There is no Kubernetes: a Fleet stands in for the pods, claims and the record of one cluster, and
+// a proxy for DNS and for the network between members.
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/test/harness/process"
+)
+
+// Agent is the path of the agent's program. A suite sets it before it makes a Fleet.
+var Agent string
+
+// The versions of etcd that programs are there for; 3.4 is Debian's.
+const (
+	V34 = "3.4.23"
+	V35 = "3.5.35"
+	V36 = "3.6.8"
+)
+
+// Program returns the path of etcd of a version: in the folder that the environment names, as make test does, or where make
+// puts them.
+func Program(version string) (string, error) {
+	folder := os.Getenv("ETCD")
+	if folder == "" {
+		root, err := os.Getwd()
+		for ; err == nil && root != "/"; root = filepath.Dir(root) {
+			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+				break
+			}
+		}
+		folder = filepath.Join(root, "bin", "tools", "etcds")
+	}
+	minor := version[:strings.LastIndex(version, ".")]
+	path := filepath.Join(folder, "etcd-"+minor)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("no etcd %s: run `make tools`, or name its folder in ETCD: %w", version, err)
+	}
+	return path, nil
+}
+
+// Options of a Fleet.
+type Options struct {
+	// Version of etcd to begin with. Default: V36.
+	Version string
+	// Flags are further flags for etcd.
+	Flags []string
+	// StartDelay is how long a pod takes before its container starts, as pulling and init containers do. Default: 200ms.
+	StartDelay time.Duration
+}
+
+const (
+	name      = "rig"
+	namespace = "test"
+	domain    = "rig-headless.test.svc"
+)
+
+// PodName is the name of a pod.
+func PodName(ordinal int) string { return fmt.Sprintf("%s-%d", name, ordinal) }
+
+// PeerURLs are the addresses of members, by ordinal.
+func PeerURLs() []string {
+	var urls []string
+	for ordinal := range membership.MaxReplicas {
+		urls = append(urls, "http://"+PodName(ordinal)+"."+domain+":2380")
+	}
+	return urls
+}
+
+// Fleet is the pods and claims of a cluster. It keeps them as planned: what a StatefulSet and a kubelet do.
+type Fleet struct {
+	t       testing.TB
+	guard   *process.Guard
+	network *process.Network
+	proxy   *proxy
+	dir     string
+	options Options
+
+	mu       sync.Mutex
+	pods     map[int]*Pod
+	claims   map[int]*claim
+	record   membership.Record
+	replicas int
+	revision string // of the template: the version of etcd, and how often it was changed
+	version  string
+	changes  int
+	made     int // pods and claims made, for their UIDs
+}
+
+// claim is a volume claim with its volume, a folder.
+type claim struct {
+	uid, dir    string
+	terminating bool
+	mark        membership.Mark
+}
+
+// NewFleet returns a cluster that has no pod yet. All that it starts ends with the test.
+func NewFleet(t testing.TB, options Options) *Fleet {
+	t.Helper()
+	if options.Version == "" {
+		options.Version = V36
+	}
+	if options.StartDelay == 0 {
+		options.StartDelay = 200 * time.Millisecond
+	}
+	dir, err := os.MkdirTemp("", "etcd-")
+	must(t, err)
+	f := &Fleet{t: t, dir: dir, options: options, pods: map[int]*Pod{}, claims: map[int]*claim{}}
+	f.guard, err = process.NewGuard(dir)
+	must(t, err)
+	f.network, err = process.ClaimNetwork()
+	must(t, err)
+	f.proxy, err = newProxy(f)
+	must(t, err)
+	must(t, f.writeNames())
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, pod := range f.Pods() {
+				t.Logf("the last lines of %s:\n%s", pod.Name, pod.Log())
+			}
+		}
+		for _, pod := range f.Pods() {
+			pod.end(true)
+		}
+		if err := errors.Join(f.proxy.close(), f.guard.End(), f.network.Release()); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// Pods returns all pods, by ordinal.
+func (f *Fleet) Pods() []*Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []*Pod
+	for _, pod := range f.pods {
+		all = append(all, pod)
+	}
+	slices.SortFunc(all, func(a, b *Pod) int { return a.Ordinal - b.Ordinal })
+	return all
+}
+
+// Pod returns the pod of an ordinal.
+func (f *Fleet) Pod(ordinal int) *Pod {
+	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pod := f.pods[ordinal]
+	if pod == nil {
+		f.t.Fatalf("there is no pod %s", PodName(ordinal))
+	}
+	return pod
+}
+
+// NewRevision changes the template: all pods are outdated.
+func (f *Fleet) NewRevision() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.changes++
+}
+
+// Sync is what the controllers of StatefulSets and claims do: pods and claims come and go as planned.
+func (f *Fleet) Sync(replicas int, version string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replicas, f.version = replicas, version
+	f.revision = fmt.Sprintf("%s/%d", version, f.changes)
+	for ordinal, pod := range f.pods {
+		if ordinal >= replicas && !pod.terminating {
+			f.terminate(pod)
+		}
+	}
+	for ordinal, c := range f.claims {
+		if c.terminating && f.pods[ordinal] == nil {
+			must(f.t, os.RemoveAll(c.dir))
+			delete(f.claims, ordinal)
+		}
+	}
+	for ordinal := range replicas {
+		if f.pods[ordinal] != nil {
+			continue
+		}
+		if f.claims[ordinal] == nil {
+			f.made++
+			c := &claim{uid: fmt.Sprintf("claim-%d", f.made)}
+			c.dir = filepath.Join(f.dir, c.uid)
+			must(f.t, os.MkdirAll(c.dir, 0o755))
+			f.claims[ordinal] = c
+		}
+		f.made++
+		f.pods[ordinal] = f.newPod(ordinal, fmt.Sprintf("%s-pod-%d", filepath.Base(f.dir), f.made), f.claims[ordinal].dir)
+	}
+}
+
+// terminate deletes a pod as a kubelet does, and forgets it when its container has ended. The caller holds the lock.
+func (f *Fleet) terminate(pod *Pod) {
+	pod.terminating = true
+	go func() {
+		pod.end(false)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.pods[pod.Ordinal] == pod {
+			delete(f.pods, pod.Ordinal)
+		}
+	}()
+}
+
+// View returns what Kubernetes would show.
+func (f *Fleet) View() membership.View {
+	pods := f.Pods()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	view := membership.View{Record: f.record}
+	for _, pod := range pods {
+		if f.pods[pod.Ordinal] == pod {
+			view.Pods = append(view.Pods, pod.observed(f.revision))
+		}
+	}
+	for ordinal := range membership.MaxReplicas {
+		if c := f.claims[ordinal]; c != nil {
+			view.Claims = append(view.Claims, membership.Claim{
+				Name: "data-" + PodName(ordinal), Ordinal: ordinal, UID: c.uid, Terminating: c.terminating,
+				Cluster: c.mark.Cluster, Member: c.mark.Member, Version: c.mark.Version,
+			})
+		}
+	}
+	return view
+}
+
+// Record returns what was written down.
+func (f *Fleet) Record() membership.Record {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.record
+}
+
+// Wait waits until a condition holds, and returns why it does not hold after a time.
+func Wait(ctx context.Context, within time.Duration, holds func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := holds()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,58 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcdcluster_test holds the operator with EtcdClusters on a real API server against real etcd processes, which
+// the agent's own program starts in pods that the emulator runs.
+package etcdcluster_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+// patience is how long anything may take that has no promise of its own; the machine may be busy.
+const patience = 150 * time.Second
+
+var (
+	suite = &stage.Suite{
+		Patience: func() time.Duration { return patience },
+		Lists: []client.ObjectList{
+			&etcdv1.EtcdClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
+			&appsv1.StatefulSetList{}, &corev1.PodList{},
+		},
+	}
+	agent string // path of the agent's program
+)
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "d3os-agent-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	agent = filepath.Join(dir, "agent")
+	code := suite.Main(m, cluster.Options{Name: "etcdcluster"}, func(ctx context.Context) error {
+		build := exec.CommandContext(ctx, "go", "build", "-o", agent, ".")
+		build.Dir = filepath.Join(cluster.Root(), "cmd", "agent")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build the agent: %w\n%s", err, out)
+		}
+		return nil
+	})
+	_ = os.RemoveAll(dir) // a folder of its own under /tmp
+	os.Exit(code)
+}

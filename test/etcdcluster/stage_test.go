@@ -1,0 +1,328 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdcluster_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+// scene is a namespace whose pods run real programs.
+type scene struct {
+	*stage.Stage
+	*emulator.Emulator
+}
+
+const name = "my-etcd-cluster"
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	t.Parallel()
+	s := &scene{Stage: suite.New(t)}
+	tools := os.Getenv("TOOLS")
+	if tools == "" {
+		tools = filepath.Join(cluster.Root(), "bin", "tools")
+	}
+	var err error
+	s.Emulator, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{
+		Namespace: s.Namespace, Nodes: 3, Names: true,
+		Images: map[string]emulator.Image{
+			"gcr.io/etcd-development/etcd": {Executables: map[string]string{"etcd": filepath.Join(tools, "etcd")}},
+			"example/agent":                {Executables: map[string]string{"/agent": agent}},
+		},
+	})
+	s.Must(err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.describe()
+		}
+		s.Must(s.Stop())
+	})
+	return s
+}
+
+// withAgent gives an operator the image of the agent.
+func withAgent(_ *rest.Config, o *manager.Options) {
+	o.Images = map[string]string{"agent": "example/agent:v1"}
+}
+
+// describe says how things are when a test has failed.
+func (s *scene) describe() {
+	for _, ec := range harness.Every[*etcdv1.EtcdCluster](s.Journal) {
+		text, _ := yaml.Marshal(ec.Status)
+		s.Logf("%s:\n%s", ec.Name, text)
+	}
+	for _, pod := range s.pods() {
+		text, _ := s.Log(pod.Name, "etcd")
+		if ready(pod) {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		s.Logf("%s: %s %v\n%s", pod.Name, pod.Status.Phase, pod.Annotations, strings.Join(lines[max(0, len(lines)-12):], "\n"))
+	}
+	s.story()
+}
+
+// story logs what the status said, in order.
+func (s *scene) story() {
+	last, began := "", time.Time{}
+	for _, c := range s.Since(0) {
+		ec, ok := c.Object.(*etcdv1.EtcdCluster)
+		if !ok {
+			continue
+		}
+		if began.IsZero() {
+			began = c.At
+		}
+		if line := fmt.Sprintf("%s %s %s: %s", ec.Status.Phase, ec.Status.Ready, ec.Status.Reason, ec.Status.Message); line != last {
+			s.Logf("%6.1f %s", c.At.Sub(began).Seconds(), line)
+			last = line
+		}
+	}
+}
+
+func ready(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// pods are those of the cluster that stay.
+func (s *scene) pods() []*corev1.Pod {
+	return slices.DeleteFunc(harness.Every[*corev1.Pod](s.Journal), func(pod *corev1.Pod) bool {
+		return !strings.HasPrefix(pod.Name, name+"-") || pod.DeletionTimestamp != nil
+	})
+}
+
+func (s *scene) pod(ordinal int) *corev1.Pod {
+	s.Helper()
+	return harness.Lookup[*corev1.Pod](s.Journal, fmt.Sprintf("%s-%d", name, ordinal))
+}
+
+func (s *scene) claim(ordinal int) string { return fmt.Sprintf("data-%s-%d", name, ordinal) }
+
+// create creates an EtcdCluster with a spec in YAML.
+func (s *scene) create(spec string) *etcdv1.EtcdCluster {
+	s.Helper()
+	ec := &etcdv1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+	s.Must(yaml.UnmarshalStrict([]byte(spec), &ec.Spec))
+	s.Must(suite.API.Create(s.Ctx, ec))
+	return ec
+}
+
+// change patches the spec (JSON merge patch in YAML).
+func (s *scene) change(spec string) {
+	s.Helper()
+	patch, err := yaml.YAMLToJSON([]byte("spec: " + spec))
+	s.Must(err)
+	ec := &etcdv1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+	s.Must(suite.API.Patch(s.Ctx, ec, client.RawPatch(types.MergePatchType, patch)))
+}
+
+// get returns the EtcdCluster as it is.
+func (s *scene) get() *etcdv1.EtcdCluster {
+	s.Helper()
+	ec := &etcdv1.EtcdCluster{}
+	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, ec))
+	return ec
+}
+
+// isReady returns why the cluster is not ready with a number of voters, or nil.
+func (s *scene) isReady(voters int) error {
+	ec := s.get()
+	if ec.Status.ObservedGeneration != ec.Generation || !meta.IsStatusConditionTrue(ec.Status.Conditions, etcdv1.ConditionReady) {
+		return fmt.Errorf("generation %d of %d: %s, %s: %s: %s", ec.Status.ObservedGeneration, ec.Generation, ec.Status.Phase, ec.Status.Ready,
+			ec.Status.Reason, ec.Status.Message)
+	}
+	if want := fmt.Sprintf("%d/%d", voters, voters); ec.Status.Ready != want || voters > 0 && ec.Status.Phase != etcdv1.PhaseRunning {
+		return fmt.Errorf("ready is %s, phase is %s", ec.Status.Ready, ec.Status.Phase)
+	}
+	return nil
+}
+
+// ready waits until the cluster is ready, holds that against what its members say, and returns how long it took.
+func (s *scene) ready(voters int) time.Duration {
+	s.Helper()
+	began := time.Now()
+	s.Until(fmt.Sprintf("ready with %d voters", voters), func() error { return s.isReady(voters) })
+	took := time.Since(began)
+	s.Until("the members agree", func() error { return s.check(voters) })
+	return took
+}
+
+// unready waits until the status says that the cluster is not ready.
+func (s *scene) unready() {
+	s.Helper()
+	s.Until("not ready", func() error {
+		if meta.IsStatusConditionTrue(s.get().Status.Conditions, etcdv1.ConditionReady) {
+			return errors.New("it is ready")
+		}
+		return nil
+	})
+}
+
+// check fails unless each pod is a voter, of one cluster, and all have one list of members and one content.
+func (s *scene) check(voters int) error {
+	pods := s.pods()
+	if len(pods) != voters {
+		return fmt.Errorf("%d pods", len(pods))
+	}
+	var contents []string
+	for _, pod := range pods {
+		content, err := s.checkMember(pod, voters)
+		if err != nil {
+			return fmt.Errorf("%s: %w", pod.Name, err)
+		}
+		contents = append(contents, content)
+	}
+	if len(slices.Compact(contents)) > 1 {
+		return fmt.Errorf("members differ: %v", contents)
+	}
+	return nil
+}
+
+func (s *scene) checkMember(pod *corev1.Pod, voters int) (content string, err error) {
+	ctx, cancel := context.WithTimeout(s.Ctx, 5*time.Second)
+	defer cancel()
+	c, err := s.dial(pod)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	status, err := c.Status(ctx, c.Endpoints()[0])
+	if err != nil {
+		return "", err
+	}
+	if len(status.Errors) > 0 || status.IsLearner || status.Leader == 0 {
+		return "", fmt.Errorf("it says %v", status)
+	}
+	list, err := c.MemberList(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(list.Members) != voters {
+		return "", fmt.Errorf("%d members", len(list.Members))
+	}
+	for _, m := range list.Members {
+		if m.IsLearner || m.Name == "" {
+			return "", fmt.Errorf("member %x is %v", m.ID, m)
+		}
+	}
+	hash, err := c.HashKV(ctx, c.Endpoints()[0], 0)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("cluster %x, revision %d: %x", status.Header.ClusterId, hash.Header.Revision, hash.Hash), nil
+}
+
+// dial connects to the etcd of one pod; of none, to all of them.
+func (s *scene) dial(pods ...*corev1.Pod) (*clientv3.Client, error) {
+	if len(pods) == 0 {
+		pods = s.pods()
+	}
+	config, scheme, err := s.credentials()
+	if err != nil {
+		return nil, err
+	}
+	var endpoints []string
+	for _, pod := range pods {
+		if pod.Status.PodIP != "" {
+			endpoints = append(endpoints, scheme+net.JoinHostPort(pod.Status.PodIP, "2379"))
+		}
+	}
+	if len(endpoints) == 0 {
+		return nil, errors.New("no pod has an address")
+	}
+	options := []grpc.DialOption{grpc.WithNoProxy()}
+	if config != nil {
+		options = append(options, grpc.WithAuthority(config.ServerName))
+	}
+	return clientv3.New(clientv3.Config{Endpoints: endpoints, TLS: config, Logger: zap.NewNop(), DialTimeout: 5 * time.Second, DialOptions: options})
+}
+
+// credentials returns how clients connect.
+func (s *scene) credentials() (*tls.Config, string, error) {
+	ec := harness.Lookup[*etcdv1.EtcdCluster](s.Journal, name)
+	if ec == nil || ec.Spec.TLS.Mode != etcdv1.TLSAuto {
+		return nil, "http://", nil
+	}
+	secret := harness.Lookup[*corev1.Secret](s.Journal, name+"-client-tls")
+	if secret == nil {
+		return nil, "", errors.New("there is no Secret with the client's certificate")
+	}
+	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
+	if err != nil {
+		return nil, "", err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, ServerName: fmt.Sprintf("%s.%s.svc", name, s.Namespace)}, "https://", nil
+}
+
+// keys are written, and must be there at the end.
+const keys = 100
+
+// write writes the keys, one after the other.
+func (s *scene) write() {
+	s.Helper()
+	c, err := s.dial()
+	s.Must(err)
+	defer c.Close()
+	for i := range keys {
+		s.Until("a key is written", func() error {
+			ctx, cancel := context.WithTimeout(s.Ctx, 3*time.Second)
+			defer cancel()
+			_, err := c.Put(ctx, fmt.Sprintf("key-%d", i), fmt.Sprint(i))
+			return err
+		})
+	}
+}
+
+// holds fails the test unless all keys are there.
+func (s *scene) holds() {
+	s.Helper()
+	c, err := s.dial()
+	s.Must(err)
+	defer c.Close()
+	s.Until("the keys are read", func() error {
+		ctx, cancel := context.WithTimeout(s.Ctx, 3*time.Second)
+		defer cancel()
+		got, err := c.Get(ctx, "key-", clientv3.WithPrefix())
+		if err == nil && got.Count != keys {
+			s.Fatalf("%d of %d keys are there", got.Count, keys)
+		}
+		return err
+	})
+}
