@@ -1,8 +1,6 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agent is what the operator runs inside pods: it looks after data where the data is. It has no access to the
-// Kubernetes API; it reports by its exit code and the container's termination message.
 package main
 
 import (
@@ -21,6 +19,16 @@ import (
 const usage = `usage:
   agent install FILE    copy this program to FILE
   agent guard FLAGS     decide whether a database server may start on a volume
+  agent member etcd FLAGS [-- SERVER FLAGS]
+                        become a member of a database as soon as it may start on its volume
+  agent backup FLAGS    back up a database server
+  agent archive FLAGS   keep the binary log of a database server, all the time
+  agent list FLAGS      show backups, and which points in time can be restored
+  agent restore FLAGS   make the database of a backup on an empty volume, up to a point in time
+  agent verify FLAGS    restore a backup to a scratch folder, and check it
+  agent prune FLAGS     remove old backups
+
+agent COMMAND -h shows the flags; docs/backup.md explains them.
 `
 
 // Exit codes.
@@ -38,6 +46,12 @@ func run(args []string) int {
 	}
 	if len(args) > 0 && args[0] == "guard" {
 		return guardVolume(args[1:])
+	}
+	if len(args) > 0 && args[0] == "member" {
+		return startMember(args[1:])
+	}
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](args[1:])
 	}
 	fmt.Fprint(os.Stderr, usage)
 	return exitUsage

@@ -19,10 +19,19 @@ type Mark struct {
 	// ReplacedBy names what took the place of this volume for good, such as a volume that was restored; empty while
 	// the volume is in use.
 	ReplacedBy string `json:"replacedBy,omitempty"`
+	// Restoring names the backup that is being restored to the volume; empty before and after. What is on the volume
+	// meanwhile is a part of a database.
+	Restoring string `json:"restoring,omitempty"`
+	// RestoredFrom names the backup that the data came from; empty for data that began on the volume.
+	RestoredFrom string `json:"restoredFrom,omitempty"`
 }
 
-// markFormat is the newest format of a Mark that this guard knows.
-const markFormat = 1
+// markFormat is the newest format of a Mark that this guard knows of volumes in use. A Mark with Restoring has
+// restoringFormat, so that guards that are older than that field refuse it too.
+const (
+	markFormat      = 1
+	restoringFormat = 2
+)
 
 // Volume is what is on a volume.
 type Volume struct {
@@ -70,13 +79,15 @@ const (
 	ReasonServerVersion = "ServerVersionRefused"
 	// ReasonReplaced: another volume has taken the place of this one.
 	ReasonReplaced = "VolumeReplaced"
+	// ReasonRestoring: a restore to the volume has not come to its end.
+	ReasonRestoring = "VolumeRestoring"
 	// ReasonUnreadable: the volume or its mark cannot be read.
 	ReasonUnreadable = "VolumeUnreadable"
 )
 
 // Judge returns why the server must not start on the volume, or nil when it may.
 func Judge(q Question) *Refusal {
-	for _, rule := range []func(Question) *Refusal{readable, inUse, expected, sameSeries, asDeclared} {
+	for _, rule := range []func(Question) *Refusal{restored, readable, inUse, expected, sameSeries, asDeclared} {
 		if refusal := rule(q); refusal != nil {
 			return refusal
 		}
@@ -86,6 +97,14 @@ func Judge(q Question) *Refusal {
 
 func refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func restored(q Question) *Refusal {
+	if q.Volume.Restoring() {
+		return refuse(ReasonRestoring, "the volume of claim %s holds a part of backup %s: its restore has not come to its end. Nothing starts on it: let the restore finish, or run it again",
+			q.Claim, q.Volume.Mark.Restoring)
+	}
+	return nil
 }
 
 func readable(q Question) *Refusal {

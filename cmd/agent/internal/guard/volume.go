@@ -65,6 +65,21 @@ func (v Volume) Remember(root string, server *Version) (*Mark, error) {
 	return &mark, nil
 }
 
+// Restoring reports whether a restore to the volume has begun and not come to its end.
+func (v Volume) Restoring() bool { return v.Mark != nil && v.Mark.Restoring != "" }
+
+// BeginRestore writes on the volume that a backup is being restored to it, before any data is there.
+func (v Volume) BeginRestore(root, backup string) (Volume, error) {
+	mark := Mark{Format: restoringFormat, ID: newID(), Restoring: backup}
+	v.Mark = &mark
+	return v, write(root, mark)
+}
+
+// Restored writes on the volume that the restore has come to its end with a version of the server.
+func (v Volume) Restored(root, server string) error {
+	return write(root, Mark{Format: markFormat, ID: v.Mark.ID, Server: server, RestoredFrom: v.Mark.Restoring})
+}
+
 func newID() string {
 	id := make([]byte, 12)
 	_, _ = rand.Read(id) // never fails

@@ -1,0 +1,240 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// DataBackup makes one backup now, by a Job, where spec.mysql.backup of its DataService says. The backup is what the
+// store holds, and it lists itself there: this resource is the record of how it was made. Deleting the resource
+// deletes no data; the retention of spec.mysql.backup does.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=dbk,categories=all
+// +kubebuilder:printcolumn:name="Of",type=string,JSONPath=`.spec.of.name`,description="The resource whose data it has"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.id`,description="The backup in the store"
+// +kubebuilder:printcolumn:name="Size",type=string,JSONPath=`.status.size`,description="What it takes in the store"
+// +kubebuilder:printcolumn:name="Tables",type=integer,JSONPath=`.status.tables`
+// +kubebuilder:printcolumn:name="Took",type=string,JSONPath=`.status.duration`
+// +kubebuilder:printcolumn:name="Completed",type=date,JSONPath=`.status.completedAt`,description="How old the backup is"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,priority=1
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be letters, digits and '-', 63 characters at most: the Job has the same name"
+type DataBackup struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what to back up.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="may not be changed: a DataBackup is one backup. Create another one"
+	// +kubebuilder:example=`{of: {name: platform}}`
+	Spec DataBackupSpec `json:"spec"`
+
+	// status is the backup as the operator last saw it.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{phase: Succeeded, id: 20260102T150405Z-0a1b2c3d, size: 12.4 MiB}`
+	// +optional
+	Status DataBackupStatus `json:"status,omitempty"`
+}
+
+// DataBackupList is a list of DataBackups.
+//
+// +kubebuilder:object:root=true
+type DataBackupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DataBackup `json:"items"`
+}
+
+// DataBackupSpec says what to back up.
+type DataBackupSpec struct {
+	// of names the data.
+	// +kubebuilder:example=`{kind: DataService, name: platform, component: mysql}`
+	Of Source `json:"of"`
+}
+
+// Source names the data of a resource of this namespace.
+type Source struct {
+	// kind of the resource. Default: DataService.
+	// +kubebuilder:default=DataService
+	// +kubebuilder:validation:Enum=DataService
+	// +kubebuilder:example=`DataService`
+	// +optional
+	Kind string `json:"kind,omitempty"`
+
+	// name of the resource.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:example=`platform`
+	Name string `json:"name"`
+
+	// component of the resource that holds the data. Default: mysql.
+	// +kubebuilder:default=mysql
+	// +kubebuilder:validation:Enum=mysql
+	// +kubebuilder:example=`mysql`
+	// +optional
+	Component string `json:"component,omitempty"`
+}
+
+// Phase is one word for where a backup stands.
+type Phase string
+
+// The phases of a DataBackup.
+const (
+	// PhasePending: the Job cannot be made yet; the message says why.
+	PhasePending Phase = "Pending"
+	// PhaseRunning: the Job is at work.
+	PhaseRunning Phase = "Running"
+	// PhaseSucceeded: the store holds the backup, its manifest included.
+	PhaseSucceeded Phase = "Succeeded"
+	// PhaseFailed: there is no backup; the message says why. Create another DataBackup to try again.
+	PhaseFailed Phase = "Failed"
+)
+
+// The conditions of a DataBackup. Reconciling and Stalled follow kstatus: present only while true.
+const (
+	// ConditionReady is True when the store holds the backup.
+	ConditionReady = "Ready"
+	// ConditionReconciling is kstatus's name for work in progress.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
+	ConditionStalled = "Stalled"
+)
+
+// The reasons that conditions carry, besides those of every kind (ApplyFailed ...) and those of the program that makes
+// backups (AccessDenied, StoreFull ...; docs/backup.md lists them).
+const (
+	// ReasonSucceeded: the store holds the backup.
+	ReasonSucceeded = "Succeeded"
+	// ReasonRunning: the Job is at work.
+	ReasonRunning = "Running"
+	// ReasonSourceNotFound: there is no such resource, or it declares no backup.
+	ReasonSourceNotFound = "SourceNotFound"
+	// ReasonJobConflict: a Job of that name is another's.
+	ReasonJobConflict = "JobConflict"
+	// ReasonJobDeleted: somebody deleted the Job before it was done.
+	ReasonJobDeleted = "JobDeleted"
+	// ReasonJobFailed: the Job failed, and its pod did not say why.
+	ReasonJobFailed = "JobFailed"
+	// ReasonResultLost: the Job succeeded, and its pod was deleted before it was read.
+	ReasonResultLost = "ResultLost"
+	// ReasonPodNotStarting: the pod of the Job does not start.
+	ReasonPodNotStarting = "PodNotStarting"
+	// ReasonDeleting: the resource is being deleted.
+	ReasonDeleting = "Deleting"
+)
+
+// DataBackupStatus is a backup as the operator last saw it.
+type DataBackupStatus struct {
+	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
+	// has not seen the resource.
+	// +kubebuilder:default=-1
+	// +kubebuilder:example=`1`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase is Pending, Running, Succeeded or Failed. The last two are final.
+	// +kubebuilder:example=`Succeeded`
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// reason is one word for why the phase is what it is.
+	// +kubebuilder:example=`Succeeded`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message says what is being done, or what is wrong and what a person can do.
+	// +kubebuilder:example=`the store holds backup 20260102T150405Z-0a1b2c3d`
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// job is the UID of the Job that makes the backup.
+	// +kubebuilder:example=`5f1c2a3b-0000-4000-8000-000000000000`
+	// +optional
+	Job string `json:"job,omitempty"`
+
+	// id is the name of the backup in the store.
+	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
+	// +optional
+	ID string `json:"id,omitempty"`
+
+	// startedAt is when the Job was made.
+	// +kubebuilder:example=`"2026-01-02T15:04:00Z"`
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+
+	// completedAt is when the backup was whole in the store, or when it failed.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+
+	// duration is how long the backup took. Loading it again takes several times as long.
+	// +kubebuilder:example=`5s`
+	// +optional
+	Duration string `json:"duration,omitempty"`
+
+	// size is storedBytes for people.
+	// +kubebuilder:example=`12.4 MiB`
+	// +optional
+	Size string `json:"size,omitempty"`
+
+	// bytes counts those of the dump before it was compressed.
+	// +kubebuilder:example=`73400320`
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+
+	// storedBytes counts those that the backup takes in the store.
+	// +kubebuilder:example=`13002342`
+	// +optional
+	StoredBytes int64 `json:"storedBytes,omitempty"`
+
+	// tables is how many the backup has.
+	// +kubebuilder:example=`42`
+	// +optional
+	Tables int32 `json:"tables,omitempty"`
+
+	// rows is how many the backup has, of all tables.
+	// +kubebuilder:example=`120000`
+	// +optional
+	Rows int64 `json:"rows,omitempty"`
+
+	// serverVersion is that of the server when the backup was made.
+	// +kubebuilder:example=`5.7.44`
+	// +optional
+	ServerVersion string `json:"serverVersion,omitempty"`
+
+	// position is where in the server's binary log the backup was made. Absent where the server keeps none.
+	// +kubebuilder:example=`{file: binlog.000042, offset: 1547}`
+	// +optional
+	Position *Position `json:"position,omitempty"`
+
+	// warnings are what a person should know of the backup though it succeeded, such as tables that no snapshot covers.
+	// +kubebuilder:example=`[table app.log has the engine MyISAM: it is not of the same moment as the others]`
+	// +listType=atomic
+	// +optional
+	Warnings []string `json:"warnings,omitempty"`
+
+	// conditions are Ready, and while true Reconciling and Stalled.
+	// +kubebuilder:example=`[{type: Ready, status: "True", reason: Succeeded}]`
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Position is a place in the binary log of a server.
+type Position struct {
+	// file of the binary log.
+	// +kubebuilder:example=`binlog.000042`
+	File string `json:"file"`
+
+	// offset within the file.
+	// +kubebuilder:example=`1547`
+	Offset int64 `json:"offset"`
+
+	// gtid is what the server had executed, in its own form. Empty where it keeps none.
+	// +kubebuilder:example=`0-1-42`
+	// +optional
+	GTID string `json:"gtid,omitempty"`
+}

@@ -1,0 +1,84 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/apiserver"
+)
+
+// api is a client of a real API server that has the CRD. It refuses unknown fields.
+var api client.Client
+
+func TestMain(m *testing.M) {
+	apiserver.Main(m, []string{"../../../config/crd/bases/d3os-product.com.d3os_databackups.yaml"}, apiserver.StrictInto(&api, AddToScheme))
+}
+
+func resourceOf(t *testing.T, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	content := map[string]any{}
+	assert.NilError(t, yaml.Unmarshal([]byte(spec), &content), "%s", spec)
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
+	object.SetGroupVersionKind(GroupVersion.WithKind(KindDataBackup))
+	object.SetName(name)
+	object.SetNamespace("default")
+	return object
+}
+
+func TestSpecs(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []string{"{of: {name: platform}}", "{of: {kind: DataService, name: platform, component: mysql}}"} {
+		object := resourceOf(t, "a", spec)
+		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), spec)
+		of, _, err := unstructured.NestedStringMap(object.Object, "spec", "of")
+		assert.NilError(t, err)
+		assert.DeepEqual(t, of, map[string]string{"kind": "DataService", "name": "platform", "component": "mysql"})
+		generation, _, err := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+		assert.NilError(t, err)
+		assert.Equal(t, generation, int64(-1))
+	}
+	for spec, message := range map[string]string{
+		"{}": "spec.of", "{of: {}}": "spec.of.name", "{of: {name: ''}}": "spec.of.name",
+		"{of: {name: a, kind: Secret}}":      `supported values: "DataService"`,
+		"{of: {name: a, component: eureka}}": `supported values: "mysql"`,
+		"{of: {name: a}, run: rm}":           "unknown field",
+	} {
+		assert.ErrorContains(t, api.Create(t.Context(), resourceOf(t, "a", spec), client.DryRunAll), message, spec)
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{"a": true, "2026-01-02": true, "a.b": false, strings.Repeat("a", 63): true, strings.Repeat("a", 64): false} {
+		err := api.Create(t.Context(), resourceOf(t, name, "{of: {name: platform}}"), client.DryRunAll)
+		assert.Equal(t, err == nil, ok, "%s: %v", name, err)
+	}
+}
+
+// A DataBackup is one backup: it does not become that of something else.
+func TestTheSpecStays(t *testing.T) {
+	t.Parallel()
+	object := resourceOf(t, "stays", "{of: {name: platform}}")
+	assert.NilError(t, api.Create(t.Context(), object))
+	assert.NilError(t, unstructured.SetNestedField(object.Object, "other", "spec", "of", "name"))
+	assert.ErrorContains(t, api.Update(t.Context(), object), "a DataBackup is one backup. Create another one")
+}
+
+func TestTheSampleIsAccepted(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../../config/samples/backup/backup.yaml")
+	assert.NilError(t, err)
+	object := &unstructured.Unstructured{}
+	assert.NilError(t, yaml.UnmarshalStrict(data, &object.Object))
+	object.SetNamespace("default")
+	assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll))
+}

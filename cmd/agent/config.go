@@ -1,0 +1,194 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"filippo.io/age"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// list is a flag that may be given several times.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+func (l *list) Set(value string) error {
+	*l = append(*l, value)
+	return nil
+}
+
+// config is what commands share: where the store is, how the server is reached, which keys there are. Secrets come from
+// the environment, or from the files that it names, and never from arguments.
+type config struct {
+	*flag.FlagSet
+	folder      string
+	s3          store.S3Options
+	ca          string
+	partMiB     int
+	address     string
+	user        string
+	recipients  list
+	source      string
+	termination string
+}
+
+func newConfig(command string) *config {
+	c := &config{FlagSet: flag.NewFlagSet("agent "+command, flag.ContinueOnError)}
+	c.StringVar(&c.folder, "folder", "", "folder to keep backups in, in place of a bucket")
+	c.StringVar(&c.s3.Endpoint, "s3-endpoint", "", "URL of the store, such as https://s3.example.com")
+	c.StringVar(&c.s3.Bucket, "s3-bucket", "", "bucket to keep backups in")
+	c.StringVar(&c.s3.Prefix, "s3-prefix", "", "begin of all names in the bucket; one for each database")
+	c.StringVar(&c.s3.Region, "s3-region", "us-east-1", "region of the bucket")
+	c.BoolVar(&c.s3.PathStyle, "s3-path-style", false, "put the bucket into the path of URLs, not into the host name")
+	c.StringVar(&c.ca, "s3-ca", "", "file with certificates in PEM that the store is trusted by, besides the system's")
+	c.IntVar(&c.partMiB, "s3-part-mib", 16, "size of the parts of an upload; it has at most 10,000 parts, and two of them are in memory")
+	c.StringVar(&c.source, "source", "", "name of the data, such as the mark of its volume; backups and archive belong together where it is the same")
+	c.StringVar(&c.termination, "report", "/dev/termination-log", "file for the result, besides the last line of the output")
+	return c
+}
+
+// server adds the flags of commands that log in to a server.
+func (c *config) server() {
+	c.StringVar(&c.address, "server", "", "the server's host:port, or the path of its socket")
+	c.StringVar(&c.user, "user", "", "account to log in with; its password is in AGENT_PASSWORD or in the file AGENT_PASSWORD_FILE")
+}
+
+// writes adds the flags of commands that write encrypted objects.
+func (c *config) writes() {
+	c.Var(&c.recipients, "recipient", "public key to encrypt to, such as age1...; may be given several times")
+}
+
+// secret returns what the environment has under a name, or the file that NAME_FILE names.
+func secret(name string) (string, error) {
+	if file := os.Getenv(name + "_FILE"); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", contract.Errorf(contract.ReasonUsage, "read the file that %s_FILE names: %w", name, err)
+		}
+		return strings.TrimRight(string(text), "\r\n"), nil
+	}
+	return os.Getenv(name), nil
+}
+
+// open opens the store.
+func (c *config) open(ctx context.Context) (store.Store, error) {
+	if (c.folder == "") == (c.s3.Bucket == "") {
+		return nil, contract.Errorf(contract.ReasonUsage, "give either --folder or --s3-bucket")
+	}
+	if c.folder != "" {
+		return store.NewFolder(c.folder)
+	}
+	var err error
+	for name, value := range map[string]*string{"AWS_ACCESS_KEY_ID": &c.s3.AccessKey, "AWS_SECRET_ACCESS_KEY": &c.s3.SecretKey, "AWS_SESSION_TOKEN": &c.s3.Token} {
+		if *value, err = secret(name); err != nil {
+			return nil, err
+		}
+	}
+	if c.ca != "" {
+		if c.s3.CA, err = os.ReadFile(c.ca); err != nil {
+			return nil, contract.Errorf(contract.ReasonUsage, "read the certificates of the store: %w", err)
+		}
+	}
+	if c.partMiB < 5 || c.partMiB > 64 {
+		return nil, contract.Errorf(contract.ReasonUsage, "--s3-part-mib must be 5 to 64")
+	}
+	c.s3.PartSize = c.partMiB << 20
+	return store.NewS3(ctx, c.s3)
+}
+
+func (c *config) login() (server.Options, error) {
+	password, err := secret("AGENT_PASSWORD")
+	if err == nil && (c.address == "" || c.user == "") {
+		err = contract.Errorf(contract.ReasonUsage, "--server and --user are required")
+	}
+	return server.Options{Address: c.address, User: c.user, Password: password}, err
+}
+
+func (c *config) publicKeys() ([]age.Recipient, error) { return seal.ParseRecipients(c.recipients) }
+
+// privateKeys reads AGENT_IDENTITIES; none is fine for backups that are not encrypted.
+func privateKeys() ([]age.Identity, error) {
+	text, err := secret("AGENT_IDENTITIES")
+	if err != nil || text == "" {
+		return nil, err
+	}
+	return seal.ParseIdentities(text)
+}
+
+// command runs what a command does, and reports: progress while it works, the result on the last line.
+func (c *config) command(arguments []string, do func(ctx context.Context, result *contract.Result) error) int {
+	result := &contract.Result{Command: strings.TrimPrefix(c.Name(), "agent ")}
+	begin := time.Now()
+	err := c.Parse(arguments)
+	if err == nil && c.NArg() > 0 {
+		err = fmt.Errorf("unknown argument %q", c.Arg(0))
+	}
+	if err != nil {
+		err = contract.Errorf(contract.ReasonUsage, "%w", err)
+	} else {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		err = do(ctx, result)
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("ended by a signal: %w", err)
+		}
+	}
+	result.Seconds = time.Since(begin).Seconds()
+	if result.OK = err == nil; !result.OK {
+		result.Reason, result.Message = contract.ReasonOf(err), err.Error()
+		fmt.Fprintln(os.Stderr, "error:", err)
+	}
+	text, encodeErr := json.Marshal(result)
+	if encodeErr != nil {
+		fmt.Fprintln(os.Stderr, "error:", encodeErr)
+		return exitFailed
+	}
+	fmt.Println(string(text))
+	c.tell(result)
+	return contract.Exits[result.Reason] // 0 for no reason
+}
+
+// tell writes the termination message, of which Kubernetes keeps 4096 bytes: lists are left out, long texts cut.
+func (c *config) tell(result *contract.Result) {
+	short := *result
+	short.Backups, short.Timelines, short.Removed, short.Warnings = nil, nil, nil, nil
+	short.Message = cut(short.Message, 700)
+	for _, warning := range result.Warnings[:min(len(result.Warnings), 5)] {
+		short.Warnings = append(short.Warnings, cut(warning, 200))
+	}
+	// Outside of a container there is no such file, and the last line is all there is.
+	if _, err := os.Stat(c.termination); err == nil || c.termination != "/dev/termination-log" {
+		if err := tell(c.termination, short); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+		}
+	}
+}
+
+func cut(text string, limit int) string {
+	if runes := []rune(text); len(runes) > limit {
+		return string(runes[:limit]) + "…"
+	}
+	return text
+}
+
+// progress prints how far a command is.
+func progress(p contract.Progress) {
+	if text, err := json.Marshal(p); err == nil {
+		fmt.Println(string(text))
+	}
+}

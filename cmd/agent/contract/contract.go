@@ -1,0 +1,94 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package contract is what the agent and its callers agree on: exit codes, reasons, and the JSON that a command prints on
+// its last line. It imports nothing but the standard library, so that anybody can import it.
+package contract
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Reason is the kind of a failure, in CamelCase.
+type Reason string
+
+// The reasons, each with an exit code of its own. Whether a retry may help is in docs/backup.md.
+const (
+	// ReasonFailed: something else; the message has the cause.
+	ReasonFailed Reason = "Failed"
+	// ReasonUsage: flags or environment are not as the command needs them.
+	ReasonUsage Reason = "Usage"
+	// ReasonRefused: a person has to decide.
+	ReasonRefused Reason = "Refused"
+	// ReasonAccessDenied: the database server refused the account or its password.
+	ReasonAccessDenied Reason = "AccessDenied"
+	// ReasonServerUnreachable: the database server cannot be reached, or the connection to it broke.
+	ReasonServerUnreachable Reason = "ServerUnreachable"
+	// ReasonStoreUnreachable: the store cannot be reached, or does not answer.
+	ReasonStoreUnreachable Reason = "StoreUnreachable"
+	// ReasonStoreMissing: the bucket or the folder does not exist.
+	ReasonStoreMissing Reason = "StoreMissing"
+	// ReasonStoreFull: the store has no room left.
+	ReasonStoreFull Reason = "StoreFull"
+	// ReasonStoreDenied: the store refused the credentials.
+	ReasonStoreDenied Reason = "StoreDenied"
+	// ReasonWrongKey: the identity does not open what the store has.
+	ReasonWrongKey Reason = "WrongKey"
+	// ReasonNewerFormat: the store holds a format that is newer than this agent.
+	ReasonNewerFormat Reason = "NewerFormat"
+	// ReasonNotFound: the store has no such backup, or none that is old enough for the wanted moment.
+	ReasonNotFound Reason = "NotFound"
+	// ReasonDamaged: what the store has is not what was written.
+	ReasonDamaged Reason = "Damaged"
+	// ReasonBusy: another agent is at work.
+	ReasonBusy Reason = "Busy"
+	// ReasonDumpFailed: the dump program failed, or its output is not whole.
+	ReasonDumpFailed Reason = "DumpFailed"
+	// ReasonLockWait: a long query of the server keeps the dump from starting.
+	ReasonLockWait Reason = "LockWait"
+	// ReasonNotEmpty: the place to restore into is not empty.
+	ReasonNotEmpty Reason = "NotEmpty"
+	// ReasonGap: the server has removed binary logs that were not archived.
+	ReasonGap Reason = "Gap"
+	// ReasonMismatch: what was restored is not what the manifest says.
+	ReasonMismatch Reason = "Mismatch"
+	// ReasonLoadFailed: the server refused a statement of the dump, or an event of the binary log.
+	ReasonLoadFailed Reason = "LoadFailed"
+	// ReasonNoBinaryLog: the server keeps no binary log.
+	ReasonNoBinaryLog Reason = "NoBinaryLog"
+)
+
+// Exits has the exit code of each reason. A code never changes its meaning.
+var Exits = map[Reason]int{
+	ReasonFailed: 1, ReasonUsage: 2, ReasonRefused: 3, ReasonAccessDenied: 10, ReasonServerUnreachable: 11,
+	ReasonStoreUnreachable: 20, ReasonStoreMissing: 21, ReasonStoreFull: 22, ReasonStoreDenied: 23, ReasonWrongKey: 30,
+	ReasonNewerFormat: 31, ReasonNotFound: 32, ReasonDamaged: 33, ReasonMismatch: 34, ReasonBusy: 40, ReasonDumpFailed: 41,
+	ReasonLockWait: 42, ReasonNotEmpty: 43, ReasonGap: 44, ReasonLoadFailed: 45, ReasonNoBinaryLog: 46,
+}
+
+// Error is a failure of a known kind.
+type Error struct {
+	Reason Reason
+	err    error
+}
+
+// Error says what was tried on which object, why it failed, and what to do where that is known.
+func (e *Error) Error() string { return e.err.Error() }
+
+// Unwrap returns the underlying error.
+func (e *Error) Unwrap() error { return e.err }
+
+// Errorf returns an Error with the text and the causes of fmt.Errorf.
+func Errorf(reason Reason, format string, args ...any) error {
+	return &Error{Reason: reason, err: fmt.Errorf(format, args...)}
+}
+
+// ReasonOf returns the outermost reason that err carries, or ReasonFailed.
+func ReasonOf(err error) Reason {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return ReasonFailed
+}

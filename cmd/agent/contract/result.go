@@ -1,0 +1,91 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import "time"
+
+// Result is the last line that a command prints, and its termination message. Fields that do not concern the command are
+// left out.
+type Result struct {
+	// Command is the command's name, such as backup.
+	Command string `json:"command"`
+	// OK reports whether the command did all that it was asked for.
+	OK bool `json:"ok"`
+	// Reason and Message say why not.
+	Reason  Reason `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+
+	// ID is the backup that was made, restored or verified.
+	ID string `json:"id,omitempty"`
+	// Bytes counts the uncompressed bytes of the dump, StoredBytes what they take in the store.
+	Bytes       int64 `json:"bytes,omitempty"`
+	StoredBytes int64 `json:"storedBytes,omitempty"`
+	// Tables and Rows count what was dumped, loaded or checked.
+	Tables int   `json:"tables,omitempty"`
+	Rows   int64 `json:"rows,omitempty"`
+	// Server is the version of the database server, such as 10.11.19-MariaDB.
+	Server string `json:"server,omitempty"`
+	// Position is where the data stands in the binary log; nil where there is none.
+	Position *Position `json:"position,omitempty"`
+	// RestoredTo is the commit time of the last transaction that a replay applied; nil for none.
+	RestoredTo *time.Time `json:"restoredTo,omitempty"`
+	// Transactions counts those that a replay applied.
+	Transactions int64 `json:"transactions,omitempty"`
+	// Seconds is how long the command took.
+	Seconds float64 `json:"seconds,omitempty"`
+	// Warnings are what a person should know though the command succeeded, such as tables that no snapshot covers.
+	Warnings []string `json:"warnings,omitempty"`
+	// Removed are the backups, timelines and leftovers that were removed.
+	Removed []string `json:"removed,omitempty"`
+	// Backups and Timelines are the catalogue, newest first.
+	Backups   []Backup   `json:"backups,omitempty"`
+	Timelines []Timeline `json:"timelines,omitempty"`
+}
+
+// Position is a place in a binary log.
+type Position struct {
+	File   string `json:"file"`
+	Offset uint64 `json:"offset"`
+	// GTID is what the server has executed, in its own form; empty where it keeps none.
+	GTID string `json:"gtid,omitempty"`
+}
+
+// Backup is one that the catalogue has. Damaged says what of it is missing; such a backup cannot be restored.
+type Backup struct {
+	ID          string     `json:"id"`
+	Started     time.Time  `json:"started"`
+	Completed   time.Time  `json:"completed"`
+	Server      string     `json:"server"`
+	Bytes       int64      `json:"bytes"`
+	StoredBytes int64      `json:"storedBytes"`
+	Tables      int        `json:"tables"`
+	Rows        int64      `json:"rows"`
+	Encrypted   bool       `json:"encrypted"`
+	Position    *Position  `json:"position,omitempty"`
+	Verified    *time.Time `json:"verified,omitempty"`
+	Failed      string     `json:"verificationFailed,omitempty"`
+	Damaged     string     `json:"damaged,omitempty"`
+}
+
+// Timeline is a part of the binary log without a gap.
+type Timeline struct {
+	Name string `json:"name"`
+	// From and To are its ends.
+	From Position `json:"from"`
+	To   Position `json:"to"`
+	// Reached is the time up to which every commit is in the archive.
+	Reached time.Time `json:"reached"`
+	// Damaged says what of it is missing: it ends before that.
+	Damaged string `json:"damaged,omitempty"`
+}
+
+// Progress is a line that a command prints while it works, every few seconds.
+type Progress struct {
+	// Progress names what the command does now, such as dump or replay.
+	Progress string `json:"progress"`
+	Bytes    int64  `json:"bytes"`
+	// TotalBytes is what Bytes ends at; 0 where that is not known.
+	TotalBytes int64 `json:"totalBytes,omitempty"`
+	Tables     int   `json:"tables,omitempty"`
+}

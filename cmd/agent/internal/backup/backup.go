@@ -1,0 +1,338 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backup makes one backup of a server: its dump first, then its accounts, and last the manifest without which
+// the rest does not count.
+package backup
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/dump"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// Options say what to back up, and where to.
+type Options struct {
+	Server server.Options
+	Store  store.Store
+	// Recipients and Keys are the public keys to encrypt to, parsed and as text; none: the backup is not encrypted.
+	Recipients []age.Recipient
+	Keys       []string
+	// Source names the data, as the manifest has it.
+	Source string
+	// SkipAccounts are names of accounts that are not saved, because somebody else makes them.
+	SkipAccounts []string
+	// MaxLockWait is how long the dump may wait for a lock of all tables.
+	MaxLockWait time.Duration
+	// Tries is how often a dump is begun anew because tables were changed meanwhile.
+	Tries int
+	// Annotations go into the manifest.
+	Annotations map[string]string
+	// DumpProgram is the path of the dump program.
+	DumpProgram string
+	// Progress is told of the bytes and tables dumped; nil for nobody.
+	Progress func(contract.Progress)
+}
+
+// lockName is what agents hold on the server while they back it up.
+const lockName = "d3os-backup"
+
+// run is one backup.
+type run struct {
+	Options
+	conn     *server.Conn
+	manifest manifest.Backup
+}
+
+// Run makes a backup and returns its manifest, and the leftovers of earlier runs that it removed.
+func Run(ctx context.Context, o Options) (*manifest.Backup, []string, error) {
+	conn, err := server.Connect(ctx, o.Server)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer conn.Close()
+	if err := lock(conn); err != nil {
+		return nil, nil, err
+	}
+	removed, err := catalogue.Sweep(ctx, o.Store)
+	if err != nil {
+		return nil, removed, err
+	}
+	random := [4]byte{}
+	_, _ = rand.Read(random[:]) // never fails
+	started := time.Now().UTC().Truncate(time.Second)
+	r := &run{Options: o, conn: conn, manifest: manifest.Backup{Format: manifest.Format, ID: manifest.ID(started, random), Started: started, Source: o.Source,
+		Recipients: o.Keys, Annotations: o.Annotations}}
+	if err := r.all(ctx); err != nil {
+		r.cleanUp(ctx)
+		return nil, removed, err
+	}
+	return &r.manifest, removed, nil
+}
+
+// lock takes the lock that the server frees when this connection ends, however that happens.
+func lock(conn *server.Conn) error {
+	// A server ends connections that are silent for hours; a dump may take as long.
+	if err := conn.Do("SET SESSION wait_timeout = 604800"); err != nil {
+		return err
+	}
+	got, err := conn.Value("SELECT GET_LOCK('" + lockName + "', 5)")
+	if err != nil {
+		return err
+	}
+	if got != "1" {
+		return contract.Errorf(contract.ReasonBusy, "another agent backs up this server: wait until it is done")
+	}
+	return nil
+}
+
+// holds fails unless the lock is still held: the server may have been restarted, and another agent may have begun.
+func (r *run) holds() error {
+	held, err := r.conn.Value("SELECT IS_USED_LOCK('" + lockName + "') = CONNECTION_ID()")
+	if err == nil && held != "1" {
+		err = contract.Errorf(contract.ReasonBusy, "the server has freed the lock of this backup: another one may have begun")
+	}
+	return err
+}
+
+func (r *run) all(ctx context.Context) error {
+	if err := r.describe(); err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		err := r.dump(ctx)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, dump.ErrChanged) || try >= r.Tries || ctx.Err() != nil {
+			return err
+		}
+	}
+	if err := r.accounts(ctx); err != nil {
+		return err
+	}
+	return r.finish(ctx)
+}
+
+// describe asks for what the manifest says of the server.
+func (r *run) describe() error {
+	m, v := &r.manifest, r.conn.Version
+	m.Server = manifest.Server{Version: v.Text, Flavour: v.Flavour}
+	var err error
+	if m.Server.LowerCaseTableNames, err = r.conn.Variable("lower_case_table_names"); err != nil {
+		return err
+	}
+	if v.Flavour == server.MySQL {
+		if m.Server.UUID, err = r.conn.Variable("server_uuid"); err != nil {
+			return err
+		}
+	}
+	m.Tool = r.DumpProgram[strings.LastIndex(r.DumpProgram, "/")+1:]
+	return nil
+}
+
+// dump writes the dump's object, once. Between two looks at the list of tables nothing may have changed but rows.
+func (r *run) dump(ctx context.Context) error {
+	before, schemas, err := r.tables()
+	if err != nil {
+		return err
+	}
+	binlog, err := r.conn.Variable("log_bin")
+	if err != nil {
+		return err
+	}
+	if binlog == "ON" && r.conn.Version.Flavour == server.MySQL {
+		if err := dump.Calm(ctx, r.conn, r.MaxLockWait); err != nil {
+			return err
+		}
+	}
+	watcher, err := server.Connect(ctx, r.Server)
+	if err != nil {
+		return err
+	}
+	defer watcher.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if err := dump.Watch(ctx, watcher, r.MaxLockWait); err != nil {
+			cancel(err)
+		}
+	}()
+	o := dump.Options{Server: r.Server, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version}
+	var scanner *dump.Scanner
+	object, err := r.put(ctx, "dump.sql", func(w io.Writer) (err error) {
+		if len(schemas) == 0 {
+			scanner, err = r.nothing(w, o.Position)
+			return err
+		}
+		scanner, err = dump.Run(ctx, o, r.DumpProgram, r.counted(w))
+		return err
+	})
+	cancel(nil)
+	<-watched
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	if err != nil {
+		return err
+	}
+	after, _, err := r.tables()
+	if err != nil {
+		return err
+	}
+	if err := unchanged(before, after, scanner); err != nil {
+		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w", r.Server.Address, err)
+	}
+	r.manifest.Objects = []manifest.Object{object}
+	r.manifest.Tables, r.manifest.Position = scanner.Rows, scanner.Position
+	r.manifest.Warnings = warnings(after)
+	return nil
+}
+
+// nothing stands for the dump of a server without schemas, which dump programs refuse to make.
+func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
+	scanner := dump.NewScanner()
+	if position {
+		var err error
+		if scanner.Position, err = r.conn.Position(); err != nil {
+			return nil, err
+		}
+	}
+	_, err := io.WriteString(w, "-- The server has no schemas.\n-- Dump completed\n")
+	return scanner, err
+}
+
+func (r *run) tables() (tables []server.Table, schemas []string, err error) {
+	if schemas, err = r.conn.Schemas(); err != nil {
+		return nil, nil, err
+	}
+	tables, err = r.conn.Tables()
+	return tables, schemas, err
+}
+
+// unchanged compares the tables before and after the dump with those in it.
+func unchanged(before, after []server.Table, scanner *dump.Scanner) error {
+	if fmt.Sprint(before) != fmt.Sprint(after) {
+		return dump.ErrChanged
+	}
+	if len(after) != len(scanner.Rows) {
+		return fmt.Errorf("%w: the server has %d tables, the dump %d", dump.ErrChanged, len(after), len(scanner.Rows))
+	}
+	for _, table := range after {
+		if _, ok := scanner.Rows[table.Quoted()]; !ok {
+			return fmt.Errorf("%w: table %s is not in the dump", dump.ErrChanged, table.Quoted())
+		}
+	}
+	return nil
+}
+
+func warnings(tables []server.Table) []string {
+	var names []string
+	for _, table := range tables {
+		if table.Engine != "InnoDB" {
+			names = append(names, table.Quoted()+" ("+table.Engine+")")
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{"tables that are not InnoDB have no snapshot, so their rows may be newer than the position: " + strings.Join(names[:min(len(names), 20)], ", ")}
+}
+
+func (r *run) counted(w io.Writer) io.Writer {
+	if r.Progress == nil {
+		return w
+	}
+	return &progress{w: w, tell: r.Progress}
+}
+
+// put seals what write writes, into an object of the backup.
+func (r *run) put(ctx context.Context, name string, write func(io.Writer) error) (manifest.Object, error) {
+	name += seal.Suffix(r.Recipients)
+	pr, pw := io.Pipe()
+	stored := make(chan error, 1)
+	go func() {
+		err := r.Store.Put(ctx, manifest.Folder(r.manifest.ID)+name, pr)
+		_ = pr.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // ends writing when the store has failed
+		stored <- err
+	}()
+	sealed, err := seal.NewWriter(pw, r.Recipients, 2)
+	if err == nil {
+		if err = write(sealed); err == nil {
+			err = sealed.Close()
+		}
+	}
+	_ = pw.CloseWithError(err) // nil: the end
+	if storeErr := <-stored; storeErr != nil && (err == nil || errors.Is(err, io.ErrClosedPipe)) {
+		err = storeErr
+	}
+	if err != nil {
+		return manifest.Object{}, err
+	}
+	return sealed.Object(name), nil
+}
+
+// finish writes the manifest, when all that it names is in the store and no other agent can have taken it away.
+func (r *run) finish(ctx context.Context) error {
+	if err := r.holds(); err != nil {
+		return err
+	}
+	if err := r.present(ctx); err != nil {
+		return err
+	}
+	r.manifest.Completed = time.Now().UTC().Truncate(time.Second)
+	text, err := manifest.Encode(&r.manifest)
+	if err != nil {
+		return fmt.Errorf("encode the manifest: %w", err)
+	}
+	if err := r.Store.Create(ctx, manifest.Folder(r.manifest.ID)+manifest.Name, text); err != nil {
+		return fmt.Errorf("write the manifest of backup %s: %w", r.manifest.ID, err)
+	}
+	// An agent that was frozen since its last look may have lost the lock, and its objects to another one's Sweep.
+	return r.present(ctx)
+}
+
+// present compares the objects in the store with the manifest.
+func (r *run) present(ctx context.Context) error {
+	for _, o := range r.manifest.Objects {
+		info, err := r.Store.Stat(ctx, manifest.Folder(r.manifest.ID)+o.Name)
+		if err != nil {
+			return err
+		}
+		if info.Size != o.Bytes {
+			return contract.Errorf(contract.ReasonDamaged, "object %s of backup %s has %d bytes in %s, but %d were written", o.Name, r.manifest.ID, info.Size, r.Store, o.Bytes)
+		}
+	}
+	return nil
+}
+
+// cleanUp removes what a failed backup has written, its manifest first. What it cannot remove, the next run does.
+func (r *run) cleanUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	folder := manifest.Folder(r.manifest.ID)
+	if r.Store.Delete(ctx, folder+manifest.Name) != nil {
+		return
+	}
+	if found, err := r.Store.List(ctx, folder); err == nil {
+		for _, info := range found {
+			_ = r.Store.Delete(ctx, info.Name)
+		}
+	}
+	_, _ = r.Store.Sweep(ctx, folder)
+}

@@ -1,0 +1,178 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package binlog archives the binary log of a server and reads the archive. Events stay as the server wrote them.
+package binlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// Types of events, as both flavours number them.
+const (
+	typeQuery        = 2
+	typeStop         = 3
+	typeRotate       = 4
+	typeFormat       = 15
+	typeXID          = 16
+	typeHeartbeat    = 27
+	typeGTID         = 33
+	typeAnonymous    = 34
+	typeXAPrepare    = 38
+	typePayload      = 40
+	typeHeartbeat2   = 41
+	typeTaggedGTID   = 42
+	typeMariaGTID    = 162
+	flagArtificial   = 0x20
+	headerSize       = 19
+	mariaStandalone  = 1
+	commitTimeOffset = 42 // in the body of MySQL's GTID event
+)
+
+// FirstOffset is where the first event of a file begins.
+const FirstOffset = 4
+
+// Magic is what a file of the binary log begins with.
+var Magic = []byte{0xfe, 'b', 'i', 'n'}
+
+// Event is what a Tracker says of an event.
+type Event struct {
+	// Artificial: the event is not in the file; the server made it for this connection.
+	Artificial bool
+	// Time is that of the event, by the server's clock.
+	Time time.Time
+	// Ends reports whether a transaction ends with the event, and Commit is when it was committed. Exact reports
+	// whether Commit is in microseconds; else it is in whole seconds, cut.
+	Ends   bool
+	Commit time.Time
+	Exact  bool
+	// Next is the file that the server goes on with; "" for the same.
+	Next string
+	// Format: the event begins a file, which was begun at Time.
+	Format bool
+	// GTID: the transaction has a GTID, which a server without GTIDs does not apply.
+	GTID bool
+}
+
+// Tracker follows the events of a file, one after the other, and knows where they lie and where transactions end.
+type Tracker struct {
+	// Offset is where the next event begins.
+	Offset uint64
+
+	checksum bool
+	begun    bool // within a transaction that ends with its own event
+	commit   time.Time
+	exact    bool
+}
+
+// Next takes the next event, with its header. It fails where the event does not continue the one before.
+func (t *Tracker) Next(raw []byte) (Event, error) {
+	if len(raw) < headerSize || int(binary.LittleEndian.Uint32(raw[9:])) != len(raw) {
+		return Event{}, fmt.Errorf("an event at offset %d has not its whole length", t.Offset)
+	}
+	kind, end, flags := raw[4], binary.LittleEndian.Uint32(raw[13:]), binary.LittleEndian.Uint16(raw[17:])
+	e := Event{Time: time.Unix(int64(binary.LittleEndian.Uint32(raw)), 0).UTC(), Format: kind == typeFormat}
+	if kind == typeFormat {
+		if len(raw) < headerSize+5 {
+			return e, fmt.Errorf("the description at offset %d has not its whole length", t.Offset)
+		}
+		t.checksum = raw[len(raw)-5] == 1
+	}
+	body := raw[headerSize:]
+	if t.checksum && len(body) >= 4 && kind != typeFormat {
+		body = body[:len(body)-4]
+	}
+	if kind == typeHeartbeat || kind == typeHeartbeat2 || flags&flagArtificial != 0 || end == 0 && (kind == typeRotate || kind == typeFormat) {
+		e.Artificial = true
+		if kind == typeRotate {
+			e.Next = rotateTo(raw[headerSize:], body, end == 0)
+		}
+		return e, nil
+	}
+	t.Offset += uint64(len(raw))
+	if end != 0 && uint32(t.Offset) != end { //nolint:gosec // positions in events are the lower 32 bits
+		return e, fmt.Errorf("an event ends at offset %d, but the one before and its length say %d: events are missing", end, t.Offset)
+	}
+	if kind == typeRotate {
+		e.Next = rotateTo(body, body, false)
+		return e, nil
+	}
+	t.transaction(kind, body, &e)
+	return e, nil
+}
+
+// rotateTo returns the file that a rotation names. The first artificial one comes before it is known whether events have
+// checksums; names of files do not end in such bytes.
+func rotateTo(whole, body []byte, unsure bool) string {
+	if unsure {
+		body = whole
+		if i := bytes.LastIndexByte(body, '.'); i >= 8 {
+			for i++; i < len(body) && body[i] >= '0' && body[i] <= '9'; i++ {
+				continue
+			}
+			body = body[:i]
+		}
+	}
+	if len(body) < 8 {
+		return ""
+	}
+	return string(body[8:])
+}
+
+// transaction finds out whether an event ends a transaction.
+func (t *Tracker) transaction(kind byte, body []byte, e *Event) {
+	ends := false
+	switch kind {
+	case typeGTID, typeAnonymous, typeTaggedGTID:
+		e.GTID = kind != typeAnonymous
+		t.begun, t.commit, t.exact = false, time.Time{}, false
+		if kind != typeTaggedGTID && len(body) >= commitTimeOffset+7 {
+			micros := uint64(0)
+			for i := 6; i >= 0; i-- {
+				micros = micros<<8 | uint64(body[commitTimeOffset+i])
+			}
+			t.commit, t.exact = time.UnixMicro(int64(micros&(1<<55-1))).UTC(), true
+		}
+	case typeMariaGTID:
+		t.begun, t.commit, t.exact = len(body) > 12 && body[12]&mariaStandalone == 0, time.Time{}, false
+	case typeXID, typeXAPrepare, typePayload:
+		ends = true
+	case typeQuery:
+		ends = t.query(statement(body))
+	}
+	if ends {
+		e.Ends, e.Commit, e.Exact = true, t.commit, t.exact
+		if !t.exact {
+			e.Commit = e.Time
+		}
+		t.begun, t.commit, t.exact = false, time.Time{}, false
+	}
+}
+
+// query reports whether a statement ends a transaction: COMMIT does within one, all that stands alone does.
+func (t *Tracker) query(text []byte) bool {
+	switch {
+	case bytes.Equal(text, []byte("BEGIN")), bytes.HasPrefix(text, []byte("XA START")):
+		t.begun = true
+		return false
+	case bytes.Equal(text, []byte("COMMIT")), bytes.Equal(text, []byte("ROLLBACK")), bytes.HasPrefix(text, []byte("XA COMMIT")), bytes.HasPrefix(text, []byte("XA ROLLBACK")):
+		return true
+	}
+	return !t.begun
+}
+
+// statement returns the text of a query event.
+func statement(body []byte) []byte {
+	const fixed = 13
+	if len(body) < fixed {
+		return nil
+	}
+	start := fixed + int(binary.LittleEndian.Uint16(body[11:])) + int(body[8]) + 1
+	if start > len(body) {
+		return nil
+	}
+	return body[start:]
+}

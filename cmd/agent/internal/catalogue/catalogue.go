@@ -1,0 +1,178 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package catalogue reads what a store has: the manifests in it are all there is to know.
+package catalogue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// Entry is a backup that the store has.
+type Entry struct {
+	ID string
+	// Manifest is nil where it cannot be read, which Err tells.
+	Manifest *manifest.Backup
+	// Verified is the last verification; nil for none.
+	Verified *manifest.Verification
+	// Err says what of the backup is missing, or that its format is newer; nil for a good one.
+	Err error
+}
+
+// Backups returns all backups with a manifest, newest first.
+func Backups(ctx context.Context, s store.Store) ([]Entry, error) {
+	infos, err := s.List(ctx, manifest.Backups)
+	if err != nil {
+		return nil, err
+	}
+	sizes := map[string]int64{}
+	var entries []Entry
+	for _, info := range infos {
+		sizes[info.Name] = info.Size
+		if id, ok := idOf(info.Name, manifest.Name); ok {
+			entries = append(entries, Entry{ID: id})
+		}
+	}
+	sort.Slice(entries, func(i, j int) bool { return entries[i].ID > entries[j].ID })
+	err = each(len(entries), func(i int) error { return entries[i].read(ctx, s, sizes) })
+	return entries, err
+}
+
+func idOf(name, end string) (string, bool) {
+	id, ok := strings.CutSuffix(strings.TrimPrefix(name, manifest.Backups), "/"+end)
+	return id, ok && manifest.IsID(id)
+}
+
+// read reads an entry's manifest. It fails only where the store does.
+func (e *Entry) read(ctx context.Context, s store.Store, sizes map[string]int64) error {
+	name := manifest.Folder(e.ID) + manifest.Name
+	text, err := store.ReadAll(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if e.Manifest, e.Err = manifest.DecodeBackup(name, text); e.Err != nil {
+		return nil //nolint:nilerr // the entry tells of it; the others are read on
+	}
+	for _, o := range e.Manifest.Objects {
+		if size, ok := sizes[manifest.Folder(e.ID)+o.Name]; !ok || size != o.Bytes {
+			e.Err = contract.Errorf(contract.ReasonDamaged, "object %s of backup %s is missing, or has not its %d bytes", o.Name, e.ID, o.Bytes)
+		}
+	}
+	name = manifest.Folder(e.ID) + manifest.Verified
+	if _, ok := sizes[name]; !ok {
+		return nil
+	}
+	if text, err = store.ReadAll(ctx, s, name); err != nil {
+		return err
+	}
+	if e.Verified, err = manifest.DecodeVerification(name, text); err != nil {
+		e.Verified = nil // as good as none
+	}
+	return nil
+}
+
+// Find returns the backup with an ID, or for "latest" the newest one. It fails unless all of it is there.
+func Find(ctx context.Context, s store.Store, id string) (*Entry, error) {
+	entries, err := Backups(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range entries {
+		if id == entries[i].ID || id == "latest" {
+			return &entries[i], entries[i].Err
+		}
+	}
+	if id == "latest" {
+		return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup", s)
+	}
+	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup %s: `agent list` shows those that it has", s, id)
+}
+
+// FindBefore returns the newest backup that had ended at a time, and all of which is there.
+func FindBefore(ctx context.Context, s store.Store, moment time.Time) (*Entry, error) {
+	entries, err := Backups(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range entries {
+		if e := &entries[i]; e.Err == nil && !e.Manifest.Completed.After(moment) {
+			return e, nil
+		}
+	}
+	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no good backup that had ended at %s: the time is before the first backup", s, moment.Format(time.RFC3339))
+}
+
+// Describe returns an entry as the list shows it.
+func (e *Entry) Describe() contract.Backup {
+	b := contract.Backup{ID: e.ID}
+	if e.Err != nil {
+		b.Damaged = e.Err.Error()
+	}
+	if m := e.Manifest; m != nil {
+		b.Started, b.Completed, b.Server, b.Tables, b.Rows = m.Started, m.Completed, m.Server.Version, len(m.Tables), m.Rows()
+		b.Encrypted, b.Position = len(m.Recipients) > 0, m.Position
+		b.Bytes, b.StoredBytes = m.Totals()
+	}
+	if v := e.Verified; v != nil && v.OK {
+		b.Verified = &v.Time
+	} else if v != nil {
+		b.Failed = v.Message
+	}
+	return b
+}
+
+// Sweep removes what broken runs have left: objects of backups without a manifest, and unfinished uploads. Only who
+// holds the server's lock may call it, because a backup in the making looks the same.
+func Sweep(ctx context.Context, s store.Store) ([]string, error) {
+	removed, err := s.Sweep(ctx, manifest.Backups)
+	if err != nil {
+		return removed, fmt.Errorf("remove leftovers: %w", err)
+	}
+	infos, err := s.List(ctx, manifest.Backups)
+	if err != nil {
+		return removed, fmt.Errorf("remove leftovers: %w", err)
+	}
+	good := map[string]bool{}
+	for _, info := range infos {
+		if id, ok := idOf(info.Name, manifest.Name); ok {
+			good[id] = true
+		}
+	}
+	for _, info := range infos {
+		id, _, ok := strings.Cut(strings.TrimPrefix(info.Name, manifest.Backups), "/")
+		if !ok || !manifest.IsID(id) || good[id] {
+			continue // good, or not of this program
+		}
+		if err := s.Delete(ctx, info.Name); err != nil {
+			return removed, fmt.Errorf("remove leftovers: %w", err)
+		}
+		removed = append(removed, info.Name)
+	}
+	return removed, nil
+}
+
+// each calls f for 0 to n-1, a few at once, and returns the failures.
+func each(n int, f func(int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	turn := make(chan struct{}, 16)
+	for i := range n {
+		turn <- struct{}{}
+		group.Go(func() {
+			errs[i] = f(i)
+			<-turn
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}

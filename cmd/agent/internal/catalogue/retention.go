@@ -1,0 +1,180 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalogue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// Rule says which backups stay.
+type Rule struct {
+	// Keep is the number of the newest good backups that stay; 0: any number.
+	Keep int
+	// KeepFor is the age from which on a backup may go; 0: any age. Where both are given, a backup goes when neither keeps it.
+	KeepFor time.Duration
+	// AtLeast good backups stay however old they are.
+	AtLeast int
+	// PointInTime is how far back each moment must be reachable: the newest backup that is older stays.
+	PointInTime time.Duration
+}
+
+// Remove returns the backups that may go, of a catalogue with the newest first. Those stay always: the newest good ones
+// (AtLeast of them), the newest verified one, those that a point in time needs, and what this program cannot judge.
+func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
+	var removed []Entry
+	seen := counts{}
+	for _, e := range entries {
+		if e.Manifest == nil || e.Err != nil && contract.ReasonOf(e.Err) != contract.ReasonDamaged {
+			continue // of a newer format
+		}
+		if !r.keeps(&seen, e, now.Sub(e.Manifest.Completed)) {
+			removed = append(removed, e)
+		}
+	}
+	if seen.good == 0 {
+		return nil // what is left may be all there is
+	}
+	return removed
+}
+
+// counts are of the backups that are newer than one.
+type counts struct {
+	good int
+	// verified reports whether one was verified, base whether one is older than the time in which each moment must be reachable.
+	verified, base bool
+}
+
+// keeps reports whether a backup stays, and counts it.
+func (r Rule) keeps(seen *counts, e Entry, old time.Duration) bool {
+	if e.Err != nil || e.Verified != nil && !e.Verified.OK {
+		return r.KeepFor > 0 && old < r.KeepFor
+	}
+	first := e.Verified != nil && !seen.verified
+	needed := r.PointInTime > 0 && (old < r.PointInTime || !seen.base)
+	seen.verified = seen.verified || first
+	seen.base = seen.base || old >= r.PointInTime
+	seen.good++
+	return first || needed || seen.good <= max(r.AtLeast, r.Keep) || r.KeepFor > 0 && old < r.KeepFor
+}
+
+// Prune removes the backups that a rule lets go, then what of the archive no backup needs. The manifest goes first: what
+// has none does not count, whenever this ends.
+func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]string, error) {
+	entries, err := Backups(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	gone := map[string]bool{}
+	for _, e := range rule.Remove(entries, now) {
+		if err := drop(ctx, s, manifest.Folder(e.ID), manifest.Name); err != nil {
+			return names, fmt.Errorf("remove backup %s: %w", e.ID, err)
+		}
+		gone[e.ID], names = true, append(names, e.ID)
+	}
+	var kept []Entry
+	for _, e := range entries {
+		if !gone[e.ID] {
+			kept = append(kept, e)
+		}
+	}
+	segments, err := pruneArchive(ctx, s, kept)
+	return append(names, segments...), err
+}
+
+// drop removes a folder, one object of it first.
+func drop(ctx context.Context, s store.Store, folder, first string) error {
+	if err := s.Delete(ctx, folder+first); err != nil {
+		return err
+	}
+	infos, err := s.List(ctx, folder)
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		if err := s.Delete(ctx, info.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pruneArchive removes the files of the binary log that lie before each kept backup of their timeline. The newest timeline
+// keeps all where no backup lies on it, because one may be on its way. Without any backup nothing goes.
+func pruneArchive(ctx context.Context, s store.Store, kept []Entry) ([]string, error) {
+	heads, err := binlog.Heads(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	newest := map[string]bool{} // sources whose newest timeline was seen
+	for _, head := range heads {
+		first, certain := firstNeeded(head, kept)
+		latest := !newest[head.Source]
+		newest[head.Source] = true
+		if !certain || first == "" && latest {
+			continue
+		}
+		removed, err := dropFiles(ctx, s, head, first)
+		names = append(names, removed...)
+		if err != nil {
+			return names, fmt.Errorf("remove old files of timeline %s: %w", head.Timeline, err)
+		}
+	}
+	return names, nil
+}
+
+// firstNeeded returns the oldest file of a timeline that a kept backup needs; "" for none. It is not certain where a backup
+// cannot be read, or where there is none.
+func firstNeeded(head manifest.Head, kept []Entry) (string, bool) {
+	first, found := "", false
+	for _, e := range kept {
+		m := e.Manifest
+		if m == nil {
+			return "", false
+		}
+		if m.Source != head.Source || m.Position == nil {
+			continue
+		}
+		found = true
+		// Names of files do not say which timeline a backup lies on. One that may lie on it counts.
+		if !binlog.Older(head.Position.File, m.Position.File) && (first == "" || binlog.Older(m.Position.File, first)) {
+			first = m.Position.File
+		}
+	}
+	return first, found
+}
+
+func dropFiles(ctx context.Context, s store.Store, head manifest.Head, first string) ([]string, error) {
+	folder := manifest.TimelineFolder(head.Timeline)
+	if first == "" {
+		return []string{folder}, drop(ctx, s, folder, manifest.HeadName)
+	}
+	infos, err := s.List(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, manifests := range []bool{true, false} { // what is described by none does not count
+		for _, info := range infos {
+			file, rest, ok := strings.Cut(strings.TrimPrefix(info.Name, folder), "/")
+			if !ok || !binlog.Older(file, first) || strings.HasSuffix(rest, ".json") != manifests {
+				continue
+			}
+			if err := s.Delete(ctx, info.Name); err != nil {
+				return names, err
+			}
+			names = append(names, info.Name)
+		}
+	}
+	return names, nil
+}

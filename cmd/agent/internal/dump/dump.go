@@ -1,0 +1,169 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dump
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Options say what to dump.
+type Options struct {
+	Server server.Options
+	// Schemas are dumped, all of them at one position.
+	Schemas []string
+	// Position asks for the position in the binary log, which takes a lock of all tables for a moment.
+	Position bool
+	// Version is the server's.
+	Version server.Version
+}
+
+// arguments returns those of the dump program, which is of a version of its own.
+func (o Options) arguments(tool server.Version) []string {
+	args := []string{"--single-transaction", "--quick", "--routines", "--triggers", "--events", "--hex-blob", "--order-by-primary", "--dump-date=0",
+		"--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--no-tablespaces"}
+	if o.Position {
+		args = append(args, tool.Words().DumpPosition)
+	}
+	if tool.Flavour == server.MySQL {
+		args = append(args, "--set-gtid-purged=OFF")
+		if tool.AtLeast(8, 0, 0) {
+			args = append(args, "--column-statistics=0")
+		}
+	}
+	return append(append(args, "--databases", "--"), o.Schemas...)
+}
+
+// Run streams a dump to w and to a Scanner. It fails with DumpFailed unless the whole dump was written: the program's
+// exit code, its last line and the output's end all have to say so.
+func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner, error) {
+	tool, err := server.ProgramVersion(ctx, program)
+	if err != nil {
+		return nil, contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w", o.Server.Address, err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	cmd, err := o.Server.Command(ctx, program, o.arguments(tool)...)
+	if err != nil {
+		return nil, err
+	}
+	defer server.Started(cmd)
+	words := &server.Tail{}
+	cmd.Stderr = words
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	r, pipe, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("dump server %s: %w", o.Server.Address, err)
+	}
+	defer r.Close()
+	cmd.Stdout = pipe
+	widen(r)
+	cmd.WaitDelay = 5 * time.Second
+	err = cmd.Start()
+	_ = pipe.Close() // the child has its own
+	if err != nil {
+		return nil, contract.Errorf(contract.ReasonDumpFailed, "run %s: %w", program, err)
+	}
+	server.Started(cmd)
+	scanner := NewScanner()
+	copyErr := relay(r, scanner, w)
+	if copyErr != nil {
+		cancel(copyErr)
+	}
+	waitErr := cmd.Wait()
+	switch {
+	case copyErr != nil:
+		return nil, copyErr
+	case context.Cause(ctx) != nil:
+		return nil, context.Cause(ctx)
+	case waitErr != nil:
+		return nil, refused(o.Server, words.String(), waitErr)
+	case !scanner.Complete:
+		return nil, contract.Errorf(contract.ReasonDumpFailed, "dump server %s: the dump ends before its last line", o.Server.Address)
+	case o.Position && scanner.Position == nil:
+		return nil, contract.Errorf(contract.ReasonDumpFailed, "dump server %s: the dump does not name its position", o.Server.Address)
+	}
+	return scanner, nil
+}
+
+// ErrChanged says that tables were changed while they were dumped, and another try may find them at rest.
+var ErrChanged = errors.New("tables were made, changed or dropped meanwhile")
+
+// refused tells what the dump program has said.
+func refused(o server.Options, words string, err error) error {
+	switch {
+	case strings.Contains(words, "error: 1045"), strings.Contains(words, "Access denied"):
+		return contract.Errorf(contract.ReasonAccessDenied, "dump server %s: the server refuses account %s: correct the password in the Secret, or the account's rights: %s", o.Address, o.User, words)
+	case strings.Contains(words, "1412"), strings.Contains(words, "1146"):
+		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w: %s", o.Address, ErrChanged, words)
+	case strings.Contains(words, "error: 2002"), strings.Contains(words, "error: 2003"), strings.Contains(words, "error: 2013"), strings.Contains(words, "error 2013"),
+		strings.Contains(words, "2006"):
+		return contract.Errorf(contract.ReasonServerUnreachable, "dump server %s: the connection broke: %s", o.Address, words)
+	}
+	return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w: %s", o.Address, err, words)
+}
+
+const blockSize = 512 << 10
+
+// relay copies r to the scanner and to w, each at its own speed: they run beside each other.
+func relay(r io.Reader, scanner *Scanner, w io.Writer) error {
+	free, full, scanned := make(chan []byte, 6), make(chan []byte, 6), make(chan []byte, 6)
+	for range cap(free) {
+		free <- make([]byte, blockSize)
+	}
+	readErr := make(chan error, 1)
+	stop := make(chan struct{})
+	go func() {
+		defer close(full)
+		for {
+			var block []byte
+			select {
+			case block = <-free:
+			case <-stop:
+				readErr <- nil
+				return
+			}
+			n, err := r.Read(block[:blockSize])
+			if n > 0 {
+				full <- block[:n]
+			}
+			if err != nil {
+				if errors.Is(err, io.EOF) {
+					err = nil
+				}
+				readErr <- err
+				return
+			}
+		}
+	}()
+	go func() {
+		defer close(scanned)
+		for block := range full {
+			_, _ = scanner.Write(block) // never fails
+			scanned <- block
+		}
+	}()
+	var err error
+	for block := range scanned {
+		if err == nil {
+			if _, err = w.Write(block); err != nil {
+				close(stop)
+			}
+		}
+		free <- block
+	}
+	if err != nil {
+		return err
+	}
+	return <-readErr
+}

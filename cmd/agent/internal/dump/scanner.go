@@ -1,0 +1,212 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dump runs the image's own dump program and reads along what it writes.
+package dump
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// Scanner reads a dump as it passes: which tables it has with how many rows, where it stands in the binary log, and
+// whether it is whole. What mysqldump writes of data is one statement a line or a row; text within quotes has no line breaks.
+type Scanner struct {
+	// Rows has the rows of each table, by its quoted name.
+	Rows map[string]int64
+	// Position is that of the dump; nil where the dump names none.
+	Position *contract.Position
+	// Complete reports whether the last line says that the dump program reached its end.
+	Complete bool
+
+	schema    string
+	table     string // of the current INSERT
+	rows      int64
+	inInsert  bool
+	quote     byte // within a string of an INSERT; 0 outside
+	escaped   bool
+	depth     int
+	delimiter bool   // within the bodies of routines and triggers
+	line      []byte // the begin of a line that is not whole yet
+	skip      bool   // the rest of the line is of no interest
+}
+
+// NewScanner returns a Scanner.
+func NewScanner() *Scanner { return &Scanner{Rows: map[string]int64{}} }
+
+// longest is how much of a line is looked at, unless it is data: names have at most 64 characters.
+const longest = 2048
+
+// Write reads a part of the dump. It never fails.
+func (s *Scanner) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		if s.inInsert {
+			p = s.data(p)
+			continue
+		}
+		p = s.text(p)
+	}
+	return n, nil
+}
+
+// text takes what is no data, until the end of a line or the begin of data.
+func (s *Scanner) text(p []byte) []byte {
+	end := bytes.IndexByte(p, '\n')
+	part := p
+	if end >= 0 {
+		part = p[:end]
+	}
+	if !s.skip {
+		taken := min(len(part), longest-len(s.line))
+		s.line = append(s.line, part[:taken]...)
+		if !s.delimiter && bytes.HasPrefix(s.line, insert) {
+			if name, head, ok := dataOf(s.line); ok {
+				// Back to where the data begins, which is in this part: before it the line did not say VALUES.
+				rest := len(s.line) - head
+				s.begin(name)
+				return p[taken-rest:]
+			}
+		}
+		s.skip = len(s.line) >= longest
+	}
+	if end < 0 {
+		return nil
+	}
+	s.endLine(s.line)
+	s.line, s.skip = s.line[:0], false
+	return p[end+1:]
+}
+
+var (
+	insert     = []byte("INSERT INTO `")
+	valuesWord = []byte(" VALUES")
+)
+
+// dataOf returns the quoted name of the table that an INSERT is for, and where its rows begin: after VALUES, which follows
+// the name or a list of columns.
+func dataOf(line []byte) (name string, head int, ok bool) {
+	if name, ok = unquote(line[len(insert):]); !ok {
+		return "", 0, false
+	}
+	head = len(insert) + len(name) - 1
+	quoted := false
+	for ; head < len(line); head++ {
+		if line[head] == '`' {
+			quoted = !quoted
+		}
+		if !quoted && bytes.HasPrefix(line[head:], valuesWord) {
+			return name, head + len(valuesWord), true
+		}
+	}
+	return "", 0, false
+}
+
+// begin starts to count the rows of a table.
+func (s *Scanner) begin(name string) {
+	s.table, s.rows, s.inInsert, s.quote, s.depth, s.escaped = s.schema+"."+name, 0, true, 0, 0, false
+	s.line = s.line[:0]
+}
+
+// unquote returns a quoted name with its quotes; b begins after the first one.
+func unquote(b []byte) (string, bool) {
+	for i := 0; i < len(b); i++ {
+		if b[i] != '`' {
+			continue
+		}
+		if i+1 < len(b) && b[i+1] == '`' {
+			i++
+			continue
+		}
+		return "`" + string(b[:i+1]), true
+	}
+	return "", false
+}
+
+// data takes rows, until the end of the statement.
+func (s *Scanner) data(p []byte) []byte {
+	for i := 0; i < len(p); i++ {
+		if s.quote != 0 {
+			i += s.inString(p[i:])
+			continue
+		}
+		switch p[i] {
+		case '\'', '"':
+			s.quote = p[i]
+		case '(':
+			s.depth++
+		case ')':
+			if s.depth--; s.depth == 0 {
+				s.rows++
+			}
+		case ';':
+			if s.depth == 0 {
+				s.Rows[s.table] += s.rows
+				s.inInsert = false
+				return p[i+1:]
+			}
+		}
+	}
+	return nil
+}
+
+// inString takes a string's bytes and returns how many but one.
+func (s *Scanner) inString(p []byte) int {
+	if s.escaped {
+		s.escaped = false
+		return 0
+	}
+	for i, c := range p {
+		if c == '\\' {
+			if i+1 == len(p) {
+				s.escaped = true
+				return i
+			}
+			return i + 1
+		}
+		if c == s.quote {
+			s.quote = 0 // a doubled quote ends a string and begins the next
+			return i
+		}
+	}
+	return len(p) - 1
+}
+
+var (
+	position  = regexp.MustCompile(`^(?:-- )?CHANGE (?:MASTER|REPLICATION SOURCE) TO (?:MASTER|SOURCE)_LOG_FILE='([^']+)', (?:MASTER|SOURCE)_LOG_POS=(\d+);`)
+	use       = []byte("USE `")
+	create    = []byte("CREATE TABLE `")
+	delimiter = []byte("DELIMITER ")
+	completed = []byte("-- Dump completed")
+)
+
+func (s *Scanner) endLine(line []byte) {
+	if len(line) > 0 && s.Complete {
+		s.Complete = bytes.HasPrefix(line, []byte("--")) || bytes.HasPrefix(line, []byte("/*"))
+	}
+	if bytes.HasPrefix(line, delimiter) {
+		s.delimiter = !bytes.Equal(line, []byte("DELIMITER ;"))
+		return
+	}
+	if s.delimiter || len(line) == 0 {
+		return
+	}
+	switch {
+	case bytes.HasPrefix(line, completed):
+		s.Complete = true
+	case bytes.HasPrefix(line, use):
+		s.schema, _ = unquote(line[len(use):])
+	case bytes.HasPrefix(line, create):
+		if name, ok := unquote(line[len(create):]); ok {
+			s.Rows[s.schema+"."+name] += 0
+		}
+	case s.Position == nil:
+		if found := position.FindSubmatch(line); found != nil {
+			offset, _ := strconv.ParseUint(string(found[2]), 10, 64) // digits, by the pattern
+			s.Position = &contract.Position{File: string(found[1]), Offset: offset}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dump
+
+import (
+	"reflect"
+	"testing"
+)
+
+const sample = "/*M!999999\\- enable the sandbox mode */\n" +
+	"-- CHANGE MASTER TO MASTER_LOG_FILE='binlog.000002', MASTER_LOG_POS=1234;\n" +
+	"CREATE DATABASE /*!32312 IF NOT EXISTS*/ `a``b`;\n\nUSE `a``b`;\n" +
+	"CREATE TABLE `t VALUES (` (\n  `id` int,\n  PRIMARY KEY (`id`)\n) COMMENT='(';\n" +
+	"INSERT INTO `t VALUES (` VALUES (1,'a;)(\\'\\\\'),(2,'it''s'),\n(3,0x28);\n" +
+	"INSERT INTO `t VALUES (` (`x VALUES`, `y`) VALUES\n(4,'\n-- no line'),\n(5,NULL);\n" +
+	"CREATE TABLE `empty` (\n  `id` int\n);\n" +
+	"DELIMITER ;;\nCREATE PROCEDURE p() BEGIN\nINSERT INTO `t` VALUES (1);\nEND ;;\nDELIMITER ;\n" +
+	"-- Dump completed\n"
+
+// Whatever the parts in which a dump arrives, the same is found in it.
+func TestScanner(t *testing.T) {
+	want := map[string]int64{"`a``b`.`t VALUES (`": 5, "`a``b`.`empty`": 0}
+	for size := 1; size <= len(sample); size++ {
+		s := NewScanner()
+		for rest := []byte(sample); len(rest) > 0; {
+			n := min(size, len(rest))
+			if _, err := s.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if !reflect.DeepEqual(s.Rows, want) || !s.Complete || s.Position == nil || s.Position.File != "binlog.000002" || s.Position.Offset != 1234 {
+			t.Fatalf("in parts of %d bytes: %v %v %v", size, s.Rows, s.Complete, s.Position)
+		}
+	}
+}
+
+// A dump that was cut anywhere is not complete.
+func TestScannerOfPart(t *testing.T) {
+	for size := range len(sample) - 2 {
+		s := NewScanner()
+		_, _ = s.Write([]byte(sample[:size]))
+		if s.Complete {
+			t.Fatalf("%d of %d bytes are taken for the whole", size, len(sample))
+		}
+	}
+}
+
+func BenchmarkScanner(b *testing.B) {
+	line := []byte("(1234567,'some text of a usual length, with it\\'s quotes','2026-11-22 05:00:00',0.5,NULL),")
+	block := []byte("USE `a`;\nINSERT INTO `t` VALUES ")
+	for len(block) < 1<<20 {
+		block = append(block, line...)
+	}
+	block = append(block, "(1);\n"...)
+	b.SetBytes(int64(len(block)))
+	s := NewScanner()
+	for b.Loop() {
+		_, _ = s.Write(block)
+	}
+}

@@ -1,0 +1,105 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dump
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Watch returns an error when the dump's lock of all tables waits longer than it may, and nil when ctx ends. While that
+// lock waits for a long query, all other statements wait for the lock. The caller then ends the dump.
+func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
+	var since time.Time
+	tick := time.NewTicker(min(time.Second, most/4+time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		rows, err := c.Rows("SHOW FULL PROCESSLIST")
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		id, others := waiting(rows)
+		switch {
+		case id == "":
+			since = time.Time{}
+			continue
+		case since.IsZero():
+			since = time.Now()
+		}
+		if time.Since(since) < most {
+			continue
+		}
+		// The server may let the statement wait on though its client is gone.
+		_ = c.Do("KILL " + id)
+		return contract.Errorf(contract.ReasonLockWait, "the dump waited %s for a lock of all tables, which waits for queries that run long (%s), and all other statements wait for it: "+
+			"the backup was broken off: run it at a time without such queries, or end them", most, strings.Join(others, "; "))
+	}
+}
+
+// Calm waits until no query has run for longer than the dump's lock may take, and gives up after as long. MySQL lets
+// statements wait for such a query even after the lock that began it was given up, so it must not be asked for.
+func Calm(ctx context.Context, c *server.Conn, most time.Duration) error {
+	for end := time.Now().Add(most); ; {
+		rows, err := c.Rows("SHOW FULL PROCESSLIST")
+		if err != nil {
+			return err
+		}
+		old := running(rows, most)
+		if len(old) == 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return contract.Errorf(contract.ReasonLockWait, "queries have run for longer than %s (%s): the dump would wait for them, and all other statements for the dump: "+
+				"the backup was not begun: run it at a time without such queries, or end them", most, strings.Join(old, "; "))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+// running returns the queries that have run for a time.
+func running(rows [][]string, most time.Duration) []string {
+	var old []string
+	for _, row := range rows {
+		if len(row) < 8 || row[4] != "Query" && row[4] != "Execute" || row[7] == "" || row[1] == "system user" {
+			continue
+		}
+		if seconds, err := strconv.Atoi(row[5]); err == nil && time.Duration(seconds)*time.Second >= most && len(old) < 5 {
+			old = append(old, fmt.Sprintf("connection %s of %s, %s s", row[0], row[1], row[5]))
+		}
+	}
+	return old
+}
+
+// waiting finds the connection that waits for a lock of all tables, and the queries that are older.
+func waiting(rows [][]string) (id string, others []string) {
+	for _, row := range rows {
+		if len(row) > 7 && strings.HasPrefix(strings.ToUpper(row[7]), "FLUSH ") && strings.Contains(strings.ToUpper(row[7]), "TABLES") {
+			id = row[0]
+		}
+	}
+	for _, row := range rows {
+		if len(row) > 7 && row[4] == "Query" && row[0] != id && row[7] != "" && !strings.HasPrefix(row[7], "SHOW FULL PROCESSLIST") && len(others) < 5 {
+			others = append(others, fmt.Sprintf("connection %s of %s, %s s", row[0], row[1], row[5]))
+		}
+	}
+	return id, others
+}

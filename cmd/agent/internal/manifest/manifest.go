@@ -1,0 +1,176 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manifest is what the store says of its own content: a manifest beside each backup and each segment of the
+// binary log, written after what it describes. What has no manifest does not count.
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// Format is the newest format that this package reads, and the one that it writes.
+const Format = 1
+
+// Names of the objects in the store.
+const (
+	Backups  = "backups/"
+	BinLogs  = "binlog/"
+	Name     = "manifest.json"
+	Verified = "verified.json"
+)
+
+// Backup describes a backup: the dump of a server at one position.
+type Backup struct {
+	Format int `json:"format"`
+	// ID names the backup; it begins with the time of its start, so that names sort by time.
+	ID string `json:"id"`
+	// Source names the data that the backup is of, such as the mark of its volume; empty when the caller named none.
+	Source    string    `json:"source,omitempty"`
+	Started   time.Time `json:"started"`
+	Completed time.Time `json:"completed"`
+	Server    Server    `json:"server"`
+	// Tool is the version of the program that made the dump.
+	Tool string `json:"tool"`
+	// Position is that of the dump in the server's binary log; nil when the server keeps none.
+	Position *contract.Position `json:"position,omitempty"`
+	// Objects are in the order in which a restore loads them.
+	Objects []Object `json:"objects"`
+	// Tables has the rows of each table, by `schema`.`table` with the quotes.
+	Tables map[string]int64 `json:"tables"`
+	// Recipients are the public keys to which the objects are encrypted; none: they are not.
+	Recipients []string `json:"recipients,omitempty"`
+	Warnings   []string `json:"warnings,omitempty"`
+	// Annotations are the caller's own.
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Server describes the server that a backup is of.
+type Server struct {
+	// Version is such as 5.7.44 or 10.11.19-MariaDB.
+	Version string `json:"version"`
+	// Flavour is mysql or mariadb.
+	Flavour string `json:"flavour"`
+	// LowerCaseTableNames is the variable of this name. A server with another one may not find the tables.
+	LowerCaseTableNames string `json:"lowerCaseTableNames,omitempty"`
+	// UUID is MySQL's server_uuid; empty for MariaDB.
+	UUID string `json:"uuid,omitempty"`
+}
+
+// Object is a file of a backup, or a segment's.
+type Object struct {
+	// Name is relative to the folder of the manifest.
+	Name string `json:"name"`
+	// Bytes and SHA256 are of what is in the store, PlainBytes and PlainSHA256 of the content before compression.
+	Bytes       int64  `json:"bytes"`
+	SHA256      string `json:"sha256"`
+	PlainBytes  int64  `json:"plainBytes"`
+	PlainSHA256 string `json:"plainSha256"`
+}
+
+// Verification is the result of restoring a backup, kept beside its manifest.
+type Verification struct {
+	Format int       `json:"format"`
+	Time   time.Time `json:"time"`
+	OK     bool      `json:"ok"`
+	// Message says what was found to be wrong.
+	Message string `json:"message,omitempty"`
+	// Server is the version of the server that loaded the backup.
+	Server string `json:"server,omitempty"`
+}
+
+var idPattern = regexp.MustCompile(`^\d{8}T\d{6}Z-[0-9a-f]{8}$`)
+
+// ID returns the name of a backup that starts at a time. Random tells it from another of the same second.
+func ID(started time.Time, random [4]byte) string {
+	return fmt.Sprintf("%s-%x", started.UTC().Format("20060102T150405Z"), random)
+}
+
+// Time returns the time that an ID begins with.
+func Time(id string) (time.Time, error) {
+	stamp, _, _ := strings.Cut(id, "-")
+	return time.Parse("20060102T150405Z", stamp)
+}
+
+// IsID reports whether a text has the form of an ID.
+func IsID(text string) bool { return idPattern.MatchString(text) }
+
+// Folder returns where the backup with an ID is, with a slash at its end.
+func Folder(id string) string { return Backups + id + "/" }
+
+// Totals returns the bytes of all objects: plain and stored.
+func (b *Backup) Totals() (plain, stored int64) {
+	for _, o := range b.Objects {
+		plain, stored = plain+o.PlainBytes, stored+o.Bytes
+	}
+	return plain, stored
+}
+
+// Rows returns the rows of all tables.
+func (b *Backup) Rows() int64 {
+	rows := int64(0)
+	for _, n := range b.Tables {
+		rows += n
+	}
+	return rows
+}
+
+// Encode returns the text of a manifest.
+func Encode(what any) ([]byte, error) {
+	text, err := json.MarshalIndent(what, "", " ")
+	return append(text, '\n'), err
+}
+
+// DecodeBackup reads the manifest of a backup that the store has under a name. It fails with NewerFormat or Damaged.
+func DecodeBackup(name string, text []byte) (*Backup, error) {
+	b := &Backup{}
+	if err := decode(name, text, b); err != nil {
+		return nil, err
+	}
+	switch {
+	case !IsID(b.ID) || name != Folder(b.ID)+Name:
+		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s is of another backup, %q", name, b.ID)
+	case len(b.Objects) == 0:
+		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s names no object", name)
+	}
+	for _, o := range b.Objects {
+		if o.Name == "" || o.Name != path.Base(o.Name) || strings.HasPrefix(o.Name, ".") || len(o.SHA256) != 64 || len(o.PlainSHA256) != 64 || o.Bytes < 0 {
+			return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s names an object %q that cannot be one", name, o.Name)
+		}
+	}
+	return b, nil
+}
+
+// decode reads the format first: of a newer one nothing else is known.
+func decode(name string, text []byte, into any) error {
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return contract.Errorf(contract.ReasonDamaged, "read manifest %s: %w", name, err)
+	}
+	switch {
+	case head.Format > Format:
+		return contract.Errorf(contract.ReasonNewerFormat, "manifest %s has format %d, this agent reads formats up to %d: use the version of the operator that wrote it, or a newer one",
+			name, head.Format, Format)
+	case head.Format < 1:
+		return contract.Errorf(contract.ReasonDamaged, "manifest %s has no format", name)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return contract.Errorf(contract.ReasonDamaged, "read manifest %s: %w", name, err)
+	}
+	return nil
+}
+
+// DecodeVerification reads what Verified holds.
+func DecodeVerification(name string, text []byte) (*Verification, error) {
+	v := &Verification{}
+	return v, decode(name, text, v)
+}

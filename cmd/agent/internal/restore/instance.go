@@ -1,0 +1,222 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package restore makes a database of what a store has: with the image's own server, which nobody else can reach
+// meanwhile.
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Programs are the image's own.
+type Programs struct {
+	// Server is mysqld; Client is mysql; Install is MariaDB's program that makes an empty database, "" for MySQL.
+	Server, Client, Install string
+	// Version is the server's.
+	Version server.Version
+}
+
+// FindPrograms looks for the programs in the image.
+func FindPrograms(ctx context.Context) (Programs, error) {
+	var p Programs
+	var err error
+	if p.Server, err = server.Find("mysqld", "mariadbd"); err != nil {
+		return p, err
+	}
+	if p.Client, err = server.Find("mysql", "mariadb"); err != nil {
+		return p, err
+	}
+	if p.Version, err = server.ProgramVersion(ctx, p.Server); err != nil {
+		return p, err
+	}
+	if p.Version.Flavour == server.MariaDB {
+		p.Install, err = server.Find("mariadb-install-db", "mysql_install_db")
+	}
+	return p, err
+}
+
+// Instance is a server on a data directory, which listens on a socket alone.
+type Instance struct {
+	Programs
+	// Data is the data directory.
+	Data string
+	// Arguments are added to the server's own.
+	Arguments []string
+	// Lock is handed to the processes that write to Data; nil for none.
+	Lock *os.File
+
+	cmd    *exec.Cmd
+	folder string // with the socket, whose path must be short
+	done   chan struct{}
+	words  *server.Tail
+}
+
+// Options say how the instance is reached.
+func (i *Instance) Options() server.Options {
+	return server.Options{Address: filepath.Join(i.folder, "s"), User: "root"}
+}
+
+// Init makes an empty database whose root has no password. The data directory has to be empty.
+func (i *Instance) Init(ctx context.Context) error {
+	var args []string
+	program := i.Server
+	if i.Install != "" {
+		program = i.Install
+		args = []string{"--no-defaults", "--datadir=" + i.Data, "--auth-root-authentication-method=normal", "--skip-test-db"}
+	} else {
+		args = append([]string{"--no-defaults", "--initialize-insecure", "--datadir=" + i.Data}, i.Arguments...)
+	}
+	words := &server.Tail{}
+	cmd := exec.CommandContext(ctx, program, append(args, asRoot()...)...)
+	cmd.Stdout, cmd.Stderr = words, words
+	cmd.ExtraFiles = i.extra()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		return contract.Errorf(contract.ReasonFailed, "make an empty database in %s with %s: %w: %s", i.Data, program, err, words)
+	}
+	return nil
+}
+
+func (i *Instance) extra() []*os.File {
+	if i.Lock == nil {
+		return nil
+	}
+	return []*os.File{i.Lock}
+}
+
+// asRoot has the server run as root where this process does: it refuses to by itself.
+func asRoot() []string {
+	if os.Geteuid() == 0 {
+		return []string{"--user=root"}
+	}
+	return nil
+}
+
+// Start starts the server and waits until it answers.
+func (i *Instance) Start(ctx context.Context, more ...string) error {
+	var err error
+	if i.folder, err = os.MkdirTemp("", "agent-"); err != nil {
+		return fmt.Errorf("make a folder for the server's socket: %w", err)
+	}
+	args := []string{"--no-defaults", "--datadir=" + i.Data, "--socket=" + filepath.Join(i.folder, "s"), "--pid-file=" + filepath.Join(i.folder, "pid"),
+		"--skip-networking", "--skip-log-bin", "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
+		"--max-allowed-packet=1G", i.Version.Words().SkipStart}
+	if i.Version.AtLeast(8, 0, 11) {
+		args = append(args, "--mysqlx=OFF")
+	}
+	args = append(append(append(args, i.Arguments...), more...), asRoot()...)
+	i.words, i.done = &server.Tail{}, make(chan struct{})
+	// Not bound to ctx: where that ends, Stop is called, or the parent's end is the server's.
+	i.cmd = exec.CommandContext(context.WithoutCancel(ctx), i.Server, args...)
+	i.cmd.Stdout, i.cmd.Stderr = i.words, i.words
+	i.cmd.ExtraFiles = i.extra()
+	i.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := i.cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", i.Server, err)
+	}
+	go func() {
+		_ = i.cmd.Wait() // its exit code is in ProcessState
+		close(i.done)
+	}()
+	for {
+		conn, err := server.Connect(ctx, i.Options())
+		if err == nil {
+			conn.Close()
+			return nil
+		}
+		if contract.ReasonOf(err) == contract.ReasonAccessDenied {
+			return nil // it answers
+		}
+		select {
+		case <-i.done:
+			return contract.Errorf(contract.ReasonFailed, "start %s on %s: the server ended (%s): %s", i.Server, i.Data, i.cmd.ProcessState, i.words)
+		case <-ctx.Done():
+			i.Kill()
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Connect opens a connection to the started server.
+func (i *Instance) Connect(ctx context.Context) (*server.Conn, error) {
+	return server.Connect(ctx, i.Options())
+}
+
+// Stop ends the server cleanly and waits until it has written everything.
+func (i *Instance) Stop(ctx context.Context) error {
+	if i.cmd == nil {
+		return nil
+	}
+	_ = i.cmd.Process.Signal(syscall.SIGTERM) // fails where it has ended
+	select {
+	case <-i.done:
+	case <-ctx.Done():
+		i.Kill()
+		return ctx.Err()
+	}
+	state := i.cmd.ProcessState
+	i.forget()
+	if !state.Success() {
+		return contract.Errorf(contract.ReasonFailed, "the server on %s did not end cleanly (%s): %s", i.Data, state, i.words)
+	}
+	return nil
+}
+
+// Kill ends the server at once.
+func (i *Instance) Kill() {
+	if i.cmd == nil {
+		return
+	}
+	_ = i.cmd.Process.Kill() // fails where it has ended
+	<-i.done
+	i.forget()
+}
+
+func (i *Instance) forget() {
+	i.cmd = nil
+	_ = os.RemoveAll(i.folder) // of the socket alone
+}
+
+// Empty removes all that is in the data directory, but not the directory itself, which may be a mount.
+func Empty(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		if entry.Name() != "lost+found" {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(folder, entry.Name())))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("empty %s: %w", folder, err)
+	}
+	return nil
+}
+
+// used reports whether a folder has anything that a server or a person may have written.
+func used(folder string) (bool, error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	for _, entry := range entries {
+		if entry.Name() != "lost+found" && !strings.HasPrefix(entry.Name(), ".") {
+			return true, nil
+		}
+	}
+	return false, err
+}

@@ -1,0 +1,127 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+
+	"filippo.io/age"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// Source is a backup and what reads it.
+type Source struct {
+	Store      store.Store
+	Backup     *manifest.Backup
+	Identities []age.Identity
+	// Progress is told of the bytes loaded; nil for nobody.
+	Progress func(contract.Progress)
+}
+
+// Opens fails unless the identities open all objects of the backup. It reads their beginnings.
+func (s Source) Opens(ctx context.Context) error {
+	for _, o := range s.Backup.Objects {
+		content, err := s.Store.Get(ctx, manifest.Folder(s.Backup.ID)+o.Name, 0)
+		if err != nil {
+			return missing(err)
+		}
+		r, err := seal.NewReader(content, o, s.Identities)
+		if err == nil {
+			r.Close()
+		}
+		if err = errors.Join(err, content.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing says that an object that a manifest names is not there.
+func missing(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return contract.Errorf(contract.ReasonDamaged, "an object that the manifest names is missing: %w", err)
+	}
+	return err
+}
+
+// Load has a server execute all objects of the backup, through the image's own client. It fails with Damaged when they
+// were not what the manifest says: then the server has to be thrown away.
+func (s Source) Load(ctx context.Context, to server.Options, client string) error {
+	total, _ := s.Backup.Totals()
+	tell := &loaded{total: total, tell: s.Progress}
+	for _, o := range s.Backup.Objects {
+		if err := s.load(ctx, o, to, client, tell); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, client string, tell *loaded) error {
+	content, err := s.Store.Get(ctx, manifest.Folder(s.Backup.ID)+o.Name, 0)
+	if err != nil {
+		return missing(err)
+	}
+	defer content.Close()
+	r, err := seal.NewReader(content, o, s.Identities)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	cmd, err := to.Command(ctx, client, "--binary-mode", "--default-character-set=utf8mb4", "--max-allowed-packet=1G")
+	if err != nil {
+		return err
+	}
+	defer server.Started(cmd)
+	words := &server.Tail{}
+	cmd.Stderr = words
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return contract.Errorf(contract.ReasonFailed, "load %s: %w", o.Name, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return contract.Errorf(contract.ReasonFailed, "run %s: %w", client, err)
+	}
+	server.Started(cmd)
+	_, copyErr := io.CopyBuffer(struct{ io.Writer }{stdin}, io.TeeReader(r, tell), make([]byte, 256<<10))
+	err = errors.Join(stdin.Close(), cmd.Wait())
+	var known *contract.Error
+	switch {
+	case errors.As(copyErr, &known):
+		return copyErr // of the store, or of what it has
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil || words.String() != "" && strings.Contains(words.String(), "ERROR"):
+		return contract.Errorf(contract.ReasonLoadFailed, "load %s of backup %s into server %s: %w: %s", o.Name, s.Backup.ID, to.Address, errors.Join(err, copyErr), words)
+	case copyErr != nil:
+		return contract.Errorf(contract.ReasonLoadFailed, "load %s of backup %s into server %s: %w", o.Name, s.Backup.ID, to.Address, copyErr)
+	}
+	return nil
+}
+
+type loaded struct {
+	tell     func(contract.Progress)
+	n, total int64
+	last     time.Time
+}
+
+func (l *loaded) Write(p []byte) (int, error) {
+	l.n += int64(len(p))
+	if now := time.Now(); l.tell != nil && now.Sub(l.last) > 2*time.Second {
+		l.last = now
+		l.tell(contract.Progress{Progress: "load", Bytes: l.n, TotalBytes: l.total})
+	}
+	return len(p), nil
+}

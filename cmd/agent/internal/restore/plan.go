@@ -1,0 +1,360 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+)
+
+// Until is where a replay ends: before the first transaction that was committed at Time or later, or ends after
+// Position. Neither: at the end of the archive.
+type Until struct {
+	Time     time.Time
+	Position *contract.Position
+}
+
+// Plan is what a replay will do.
+type Plan struct {
+	source   Source
+	until    Until
+	timeline *binlog.Timeline
+}
+
+// MakePlan fails where the archive does not reach from the backup to the end of the replay. It reads manifests alone.
+func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
+	if !until.Time.IsZero() && until.Time.Before(s.Backup.Started) {
+		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s was begun at %s, which is after %s: use an older backup", s.Backup.ID,
+			s.Backup.Started.Format(time.RFC3339), until.Time.Format(time.RFC3339))
+	}
+	timeline, err := binlog.For(ctx, s.Store, s.Backup)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{source: s, until: until, timeline: timeline}
+	return p, p.reaches()
+}
+
+// reaches fails unless the segments go as far as the replay.
+func (p *Plan) reaches() error {
+	segments := p.timeline.Segments
+	end := contract.Position{File: segments[len(segments)-1].File, Offset: segments[len(segments)-1].To}
+	switch {
+	case p.until.Position != nil:
+		if binlog.Before(end, *p.until.Position) {
+			return p.short(fmt.Sprintf("position %s:%d", p.until.Position.File, p.until.Position.Offset))
+		}
+		return nil
+	case p.until.Time.IsZero():
+		return p.timeline.Broken
+	}
+	for _, segment := range segments {
+		if !segment.LastTime.Before(p.until.Time) {
+			return nil
+		}
+	}
+	if p.timeline.Broken != nil || p.until.Time.After(p.timeline.Head.Time) {
+		return p.short(p.until.Time.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (p *Plan) short(wanted string) error {
+	if p.timeline.Broken != nil {
+		return contract.Errorf(contract.ReasonDamaged, "the archive does not reach %s: %w", wanted, p.timeline.Broken)
+	}
+	return contract.Errorf(contract.ReasonNotFound, "the archive does not reach %s: all until %s is in it", wanted, p.timeline.Head.Time.Format(time.RFC3339))
+}
+
+// Transactions reports whether there may be any to replay.
+func (p *Plan) Transactions() bool { return true }
+
+// relay is the begin of the names of relay logs.
+const relay = "d3os-relay"
+
+// spool writes segments as relay logs, until the end of the replay.
+type spool struct {
+	plan    *Plan
+	folder  string
+	file    *os.File
+	out     *bufio.Writer
+	files   []string
+	tracker binlog.Tracker
+	// first and stop are where the replay begins and ends, in files.
+	binary string
+	stop   contract.Position // in the binary log
+	at     int               // index of the stop's file
+	done   bool
+	gtid   bool
+	count  int64
+	last   time.Time
+}
+
+// Replay applies the archive to a stopped instance, which runs afterwards.
+func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome) error {
+	s := &spool{plan: p, folder: i.Data, stop: *p.source.Backup.Position}
+	defer s.remove()
+	if err := s.write(ctx); err != nil {
+		return err
+	}
+	out.Transactions = s.count
+	if s.count == 0 {
+		return i.Start(ctx)
+	}
+	out.RestoredTo, out.Position = s.last, &s.stop
+	if err := s.apply(ctx, i); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (s *spool) write(ctx context.Context) error {
+	for _, segment := range s.plan.timeline.Segments {
+		if s.done {
+			break
+		}
+		if err := s.segment(ctx, segment); err != nil {
+			return errors.Join(err, s.close())
+		}
+	}
+	if err := s.close(); err != nil {
+		return err
+	}
+	if s.count > 0 {
+		// Behind the last transaction nothing may be left: what is not there is not applied.
+		for _, name := range s.files[s.at+1:] {
+			if err := os.Remove(filepath.Join(s.folder, name)); err != nil {
+				return err
+			}
+		}
+		s.files = s.files[:s.at+1]
+		if err := os.Truncate(filepath.Join(s.folder, s.files[s.at]), int64(s.stop.Offset)); err != nil { //nolint:gosec // the size of a file
+			return err
+		}
+	}
+	index := ""
+	for _, name := range s.files {
+		index += "./" + name + "\n"
+	}
+	return os.WriteFile(filepath.Join(s.folder, relay+".index"), []byte(index), 0o640)
+}
+
+// segment appends a segment to the relay log of its file.
+func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
+	if segment.File != s.binary {
+		if err := s.next(segment.File); err != nil {
+			return err
+		}
+	}
+	name := manifest.TimelineFolder(segment.Timeline) + segment.File + "/" + segment.Object.Name
+	content, err := s.plan.source.Store.Get(ctx, name, 0)
+	if err != nil {
+		return missing(err)
+	}
+	defer content.Close()
+	r, err := seal.NewReader(content, segment.Object, s.plan.source.Identities)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if s.tracker.Offset != segment.From {
+		return contract.Errorf(contract.ReasonDamaged, "segment %s begins at offset %d, the one before ends at %d", name, segment.From, s.tracker.Offset)
+	}
+	in := bufio.NewReaderSize(r, 1<<20)
+	for {
+		raw, err := readEvent(in)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return damagedSegment(name, err)
+		}
+		if err := s.event(raw); err != nil {
+			return damagedSegment(name, err)
+		}
+		if s.done {
+			_, err := io.Copy(io.Discard, in) // to its end, where it is compared with its hash
+			return err
+		}
+	}
+	if s.tracker.Offset != segment.To {
+		return contract.Errorf(contract.ReasonDamaged, "segment %s ends at offset %d, its manifest says %d", name, s.tracker.Offset, segment.To)
+	}
+	return nil
+}
+
+func damagedSegment(name string, err error) error {
+	var known *contract.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return contract.Errorf(contract.ReasonDamaged, "segment %s: %w", name, err)
+}
+
+// readEvent reads a whole event. io.EOF is the end; one within an event is io.ErrUnexpectedEOF.
+func readEvent(r *bufio.Reader) ([]byte, error) {
+	head, err := r.Peek(13)
+	if err != nil {
+		if errors.Is(err, io.EOF) && len(head) > 0 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	size := binary.LittleEndian.Uint32(head[9:])
+	if size < 19 || size > 1<<30 {
+		return nil, fmt.Errorf("an event of %d bytes", size)
+	}
+	raw := make([]byte, size)
+	if _, err = io.ReadFull(r, raw); errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return raw, err
+}
+
+// next begins the relay log of a file.
+func (s *spool) next(file string) error {
+	if err := s.close(); err != nil {
+		return err
+	}
+	s.binary, s.tracker = file, binlog.Tracker{Offset: binlog.FirstOffset}
+	s.files = append(s.files, fmt.Sprintf("%s.%06d", relay, len(s.files)+1))
+	var err error
+	if s.file, err = os.Create(filepath.Join(s.folder, s.files[len(s.files)-1])); err != nil {
+		return err
+	}
+	s.out = bufio.NewWriterSize(s.file, 1<<20)
+	_, err = s.out.Write(binlog.Magic)
+	return err
+}
+
+// event appends an event, or finds that the replay ends before it.
+func (s *spool) event(raw []byte) error {
+	e, err := s.tracker.Next(raw)
+	if err != nil {
+		return err
+	}
+	if _, err := s.out.Write(raw); err != nil {
+		return err
+	}
+	backup := *s.plan.source.Backup.Position
+	here := contract.Position{File: s.binary, Offset: s.tracker.Offset}
+	after := binlog.Before(backup, here)
+	s.gtid = s.gtid || after && e.GTID
+	if !e.Ends {
+		return nil
+	}
+	late := s.late(e, here)
+	switch {
+	case late && !after:
+		return contract.Errorf(contract.ReasonNotFound, "backup %s has transactions that were committed at %s: use an older backup", s.plan.source.Backup.ID, e.Commit.Format(time.RFC3339))
+	case late:
+		s.done = true
+	case after:
+		s.stop, s.at, s.last = here, len(s.files)-1, e.Commit
+		s.count++
+	}
+	return nil
+}
+
+// late reports whether a transaction lies behind the end of the replay.
+func (s *spool) late(e binlog.Event, here contract.Position) bool {
+	until := s.plan.until
+	if until.Position != nil {
+		return binlog.Before(*until.Position, here)
+	}
+	if until.Time.IsZero() {
+		return false
+	}
+	limit := until.Time
+	if !e.Exact {
+		limit = limit.Truncate(time.Second) // the server's own times are whole seconds
+	}
+	return !e.Commit.Before(limit)
+}
+
+func (s *spool) close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := errors.Join(s.out.Flush(), s.file.Close())
+	s.file = nil
+	return err
+}
+
+// remove removes what the server keeps of the replay.
+func (s *spool) remove() {
+	found, _ := filepath.Glob(filepath.Join(s.folder, relay+"*")) // the pattern is good
+	for _, file := range found {
+		_ = os.Remove(file)
+	}
+}
+
+// apply has the server apply the relay logs, and looks that it has applied all and no more.
+func (s *spool) apply(ctx context.Context, i *Instance) error {
+	w := i.Version.Words()
+	args := []string{"--server-id=4294967295", "--relay-log=" + relay, "--relay-log-index=" + relay + ".index", "--relay-log-purge=0", "--relay-log-recovery=0"}
+	if i.Version.AtLeast(8, 0, 26) {
+		args = append(args, "--replica-parallel-workers=1")
+	}
+	if s.gtid {
+		args = append(args, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
+	}
+	if err := i.Start(ctx, args...); err != nil {
+		return err
+	}
+	conn, err := i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	last := s.files[len(s.files)-1]
+	for _, statement := range []string{
+		fmt.Sprintf("%s %s='none', RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.ChangeSource, w.SourceHost, s.files[0], s.plan.source.Backup.Position.Offset),
+		fmt.Sprintf("%s UNTIL RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.StartApplier, last, s.stop.Offset),
+	} {
+		if err := conn.Do(statement); err != nil {
+			return contract.Errorf(contract.ReasonLoadFailed, "begin the replay: %w", err)
+		}
+	}
+	for {
+		row, err := conn.Named(w.ReplicaStatus)
+		if err != nil {
+			return err
+		}
+		at := row["Relay_Log_File"] + ":" + row["Relay_Log_Pos"]
+		reached := at == fmt.Sprintf("%s:%d", last, s.stop.Offset)
+		switch running := row["Slave_SQL_Running"] + row["Replica_SQL_Running"]; {
+		case row["Last_SQL_Errno"] != "0":
+			return contract.Errorf(contract.ReasonLoadFailed, "the replay failed at %s: the server refused an event: %s", at, row["Last_SQL_Error"])
+		case running == "No" && reached:
+			return conn.Do(strings.Replace(w.StopReplica, "STOP", "RESET", 1) + " ALL")
+		case reached:
+			// UNTIL is looked at before the next event, and there is none: what is behind was cut off.
+			if err := conn.Do(w.StopReplica); err != nil {
+				return err
+			}
+			continue
+		case running == "No":
+			return contract.Errorf(contract.ReasonLoadFailed, "the replay ended at %s, not at %s:%d", at, last, s.stop.Offset)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

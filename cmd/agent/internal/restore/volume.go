@@ -1,0 +1,210 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/guard"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Target is a volume to restore into, and what becomes of it.
+type Target struct {
+	// Volume is the volume's root, Data the folder of the data within it.
+	Volume, Data string
+	// Arguments are added to the server's.
+	Arguments []string
+	// RootPassword is set for root@localhost. Restored accounts keep the passwords that they had.
+	RootPassword string
+	// Until is where the replay of the archive ends; nil for no replay.
+	Until *Until
+}
+
+// Outcome is what a restore has made.
+type Outcome struct {
+	Tables       int
+	Rows         int64
+	Transactions int64
+	RestoredTo   time.Time
+	Position     *contract.Position
+}
+
+// Restore makes the database of a backup on a volume. Until it has succeeded, the volume carries a mark with which no
+// server starts on it. A restore that was broken off begins anew; a volume with anything else on it is left alone.
+func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, err error) {
+	if err := compatible(s, p); err != nil {
+		return out, err
+	}
+	var plan *Plan
+	if t.Until != nil {
+		// Before anything is written: whether the archive reaches that far.
+		if plan, err = MakePlan(ctx, s, *t.Until); err != nil {
+			return out, err
+		}
+	}
+	if err := s.Opens(ctx); err != nil {
+		return out, err
+	}
+	lock, err := lock(ctx, t.Volume)
+	if err != nil {
+		return out, err
+	}
+	defer lock.Close()
+	volume, err := claim(t, s.Backup.ID)
+	if err != nil {
+		return out, err
+	}
+	i := &Instance{Programs: p, Data: filepath.Join(t.Volume, t.Data), Arguments: t.Arguments, Lock: lock}
+	if n := s.Backup.Server.LowerCaseTableNames; n != "" {
+		i.Arguments = append([]string{"--lower-case-table-names=" + n}, i.Arguments...)
+	}
+	defer i.Kill()
+	if out, err = build(ctx, s, i, t, plan); err != nil {
+		return out, err
+	}
+	// From here on a server may start.
+	if err := volume.Restored(t.Volume, p.Version.Text); err != nil {
+		return out, fmt.Errorf("restore backup %s: %w", s.Backup.ID, err)
+	}
+	return out, nil
+}
+
+// lock waits until nobody else restores to the volume. The processes that this one starts hold the lock, too: a server that
+// has outlived its agent must not write into what the next one makes.
+func lock(ctx context.Context, volume string) (*os.File, error) {
+	file, err := os.Open(volume)
+	if err != nil {
+		return nil, fmt.Errorf("open volume %s: %w", volume, err)
+	}
+	for end := time.Now().Add(45 * time.Second); ; {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return file, nil
+		case ctx.Err() != nil || !errors.Is(err, syscall.EWOULDBLOCK):
+			return nil, errors.Join(fmt.Errorf("lock volume %s: %w", volume, err), file.Close(), ctx.Err())
+		case time.Now().After(end):
+			return nil, errors.Join(contract.Errorf(contract.ReasonBusy, "another restore is at work on volume %s: wait for its end", volume), file.Close())
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// compatible refuses a server that cannot be expected to read the dump.
+func compatible(s Source, p Programs) error {
+	from, _ := server.ParseVersion(s.Backup.Server.Version)
+	if from.Flavour != p.Version.Flavour {
+		return contract.Errorf(contract.ReasonRefused, "backup %s is of %s %s, the image has %s %s: use an image of the same kind", s.Backup.ID, from.Flavour, from.Text, p.Version.Flavour, p.Version.Text)
+	}
+	if from.Major > p.Version.Major || from.Major == p.Version.Major && from.Minor > p.Version.Minor {
+		return contract.Errorf(contract.ReasonRefused, "backup %s is of the newer version %s, the image has %s: use an image of that version, or a newer one", s.Backup.ID, from.Text, p.Version.Text)
+	}
+	return nil
+}
+
+// claim marks an empty volume, or one whose restore was broken off, and empties the latter.
+func claim(t Target, id string) (guard.Volume, error) {
+	volume, err := guard.ReadVolume(t.Volume, t.Data)
+	if err != nil {
+		return volume, err
+	}
+	folder := filepath.Join(t.Volume, t.Data)
+	if !volume.Restoring() {
+		full, err := used(folder)
+		if err != nil {
+			return volume, fmt.Errorf("look into %s: %w", folder, err)
+		}
+		if full || volume.Mark != nil {
+			return volume, contract.Errorf(contract.ReasonNotEmpty, "%s is not empty, or held a database before: a restore needs an empty volume, and was not begun", t.Volume)
+		}
+	}
+	if volume, err = volume.BeginRestore(t.Volume, id); err != nil {
+		return volume, fmt.Errorf("mark %s as being restored: %w", t.Volume, err)
+	}
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return volume, fmt.Errorf("make %s: %w", folder, err)
+	}
+	return volume, Empty(folder)
+}
+
+func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (out Outcome, err error) {
+	if err := i.Init(ctx); err != nil {
+		return out, err
+	}
+	if err := i.Start(ctx); err != nil {
+		return out, err
+	}
+	if err := s.Load(ctx, i.Options(), i.Client); err != nil {
+		return out, err
+	}
+	out.Position = s.Backup.Position
+	rows := s.Backup.Tables
+	if plan != nil && plan.Transactions() {
+		// The numbers of rows are those of the backup, not of the moment to restore.
+		if err := check(ctx, i, s, rows, &out); err != nil {
+			return out, err
+		}
+		rows = nil
+		if err := i.Stop(ctx); err != nil {
+			return out, err
+		}
+		if err := plan.Replay(ctx, i, &out); err != nil {
+			return out, err
+		}
+	}
+	if err := check(ctx, i, s, rows, &out); err != nil {
+		return out, err
+	}
+	if err := secure(ctx, i, t.RootPassword); err != nil {
+		return out, err
+	}
+	return out, i.Stop(ctx)
+}
+
+func check(ctx context.Context, i *Instance, s Source, rows map[string]int64, out *Outcome) error {
+	conn, err := i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	out.Tables, out.Rows, err = Check(conn, s.Backup, rows)
+	return err
+}
+
+// secure gives root its password, and removes the accounts without one that a fresh database may have.
+func secure(ctx context.Context, i *Instance, password string) error {
+	conn, err := i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	literal := func(text string) string {
+		return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
+	}
+	rows, err := conn.Rows("SELECT User, Host FROM mysql.user WHERE User = '' OR User = 'root' AND Host <> 'localhost'")
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := conn.Do("DROP USER " + literal(row[0]) + "@" + literal(row[1])); err != nil {
+			return err
+		}
+	}
+	if password == "" {
+		return nil
+	}
+	return conn.Do("ALTER USER 'root'@'localhost' IDENTIFIED BY " + literal(password))
+}

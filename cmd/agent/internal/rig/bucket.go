@@ -1,0 +1,160 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"bytes"
+	"io"
+	"log"
+	"math/rand"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// Bucket is one on a server of S3's protocol in this process, which fails on demand.
+type Bucket struct {
+	*httptest.Server
+	Backend gofakes3.Backend
+
+	mu     sync.Mutex
+	faults func(*http.Request) Fault
+	seen   map[Fault]int
+}
+
+// Fault is what becomes of a request.
+type Fault int
+
+// The faults.
+const (
+	None       Fault = iota
+	Cut              // the connection breaks while the request is read
+	LostAnswer       // the request is carried out, and the connection breaks
+	Busy             // 503 SlowDown
+	NoRoom           // 507, for what would write
+	Denied           // 403
+	Down             // the connection breaks at once
+)
+
+// NewBucket starts the server, with the bucket "backups".
+func NewBucket(t testing.TB) *Bucket {
+	t.Helper()
+	b := &Bucket{Backend: s3mem.New(), seen: map[Fault]int{}}
+	if err := b.Backend.CreateBucket("backups"); err != nil {
+		t.Fatal(err)
+	}
+	server := gofakes3.New(b.Backend, gofakes3.WithLogger(gofakes3.DiscardLog()), gofakes3.WithoutVersioning()).Server()
+	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.serve(server, w, r) }))
+	b.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that break, which is what it is for
+	b.Start()
+	t.Cleanup(b.CloseClientConnections)
+	t.Cleanup(b.Close)
+	return b
+}
+
+// Break sets what becomes of the requests from now on; nil: nothing.
+func (b *Bucket) Break(faults func(*http.Request) Fault) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults, b.seen = faults, map[Fault]int{}
+}
+
+// Seen returns how often a fault has struck since Break.
+func (b *Bucket) Seen(f Fault) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seen[f]
+}
+
+func (b *Bucket) fault(r *http.Request) Fault {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := None
+	if b.faults != nil {
+		f = b.faults(r)
+	}
+	if f == NoRoom && r.Method == http.MethodGet || f == NoRoom && r.Method == http.MethodDelete || f == NoRoom && r.Method == http.MethodHead {
+		f = None
+	}
+	b.seen[f]++
+	return f
+}
+
+func (b *Bucket) serve(server http.Handler, w http.ResponseWriter, r *http.Request) {
+	switch b.fault(r) {
+	case Cut:
+		_, _ = io.CopyN(io.Discard, r.Body, r.ContentLength/2)
+		panic(http.ErrAbortHandler)
+	case Down:
+		panic(http.ErrAbortHandler)
+	case LostAnswer:
+		server.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	case Busy:
+		refuse(w, http.StatusServiceUnavailable, "SlowDown")
+	case NoRoom:
+		_, _ = io.Copy(io.Discard, r.Body)
+		refuse(w, http.StatusInsufficientStorage, "XMinioStorageFull")
+	case Denied:
+		_, _ = io.Copy(io.Discard, r.Body)
+		refuse(w, http.StatusForbidden, "AccessDenied")
+	default:
+		server.ServeHTTP(w, r)
+	}
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	_, _ = io.Copy(w, strings.NewReader("<Error><Code>"+code+"</Code><Message>made by the test</Message></Error>"))
+}
+
+// Options say how the bucket is reached.
+func (b *Bucket) Options() store.S3Options {
+	return store.S3Options{Endpoint: b.URL, Bucket: "backups", Prefix: "platform/mysql", Region: "us-east-1", PathStyle: true, AccessKey: "key", SecretKey: "secret", PartSize: 5 << 20}
+}
+
+// Open returns the bucket as a store.
+func (b *Bucket) Open(t testing.TB) *store.S3 {
+	t.Helper()
+	s, err := store.NewS3(t.Context(), b.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Damage changes a byte of an object.
+func (b *Bucket) Damage(t testing.TB, name string) {
+	t.Helper()
+	object, err := b.Backend.GetObject("backups", name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(object.Contents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/2] ^= 1
+	if _, err := b.Backend.PutObject("backups", name, map[string]string{}, bytes.NewReader(content), int64(len(content)), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Sometimes has one of the faults strike each request with a probability.
+func Sometimes(random *rand.Rand, probability float64, faults ...Fault) func(*http.Request) Fault {
+	return func(*http.Request) Fault {
+		if random.Float64() < probability {
+			return faults[random.Intn(len(faults))]
+		}
+		return None
+	}
+}

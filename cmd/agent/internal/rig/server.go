@@ -1,0 +1,243 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rig is what the agent's tests share: real database servers, a bucket that fails on demand, writers that keep
+// account, and what a server's rows must be at a position. Nothing but tests imports it.
+package rig
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Password has what configuration files and shells stumble over.
+const Password = `p"w'\ #1$`
+
+// Account is the one that makes backups.
+const Account = "d3os_backup"
+
+// Full reports whether the long forms of tests are asked for (make backup).
+func Full() bool { return os.Getenv("BACKUP_TESTS") == "full" }
+
+// Seeds returns how many seeds a test runs: the second number in the full form, or BACKUP_SEEDS.
+func Seeds(short, full int) int {
+	n := 0
+	if _, err := fmt.Sscan(os.Getenv("BACKUP_SEEDS"), &n); err == nil && n > 0 {
+		return n
+	}
+	if Full() {
+		return full
+	}
+	return short
+}
+
+// Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL), or bin/tools has.
+func Tools(t testing.TB, flavour string) string {
+	t.Helper()
+	folder := os.Getenv(map[string]string{server.MariaDB: "MARIADB", server.MySQL: "MYSQL"}[flavour])
+	if folder == "" {
+		// With -trimpath the source does not tell where it is; tests run in their package's folder.
+		folder, _ = os.Getwd()
+		for filepath.Base(folder) != "cmd" && folder != "/" {
+			folder = filepath.Dir(folder)
+		}
+		folder = filepath.Join(filepath.Dir(folder), "bin/tools", flavour)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "mysqld")); err != nil {
+		t.Fatalf("the tests need a %s server: run hack/mariadb.sh (make does), or name its folder in the environment: %v", flavour, err)
+	}
+	return folder
+}
+
+// Programs returns a flavour's programs.
+func Programs(t testing.TB, flavour string) restore.Programs {
+	t.Helper()
+	folder := Tools(t, flavour)
+	p := restore.Programs{Server: filepath.Join(folder, "mysqld"), Client: filepath.Join(folder, "mysql")}
+	if flavour == server.MariaDB {
+		p.Install = filepath.Join(folder, "mysql_install_db")
+	}
+	var err error
+	if p.Version, err = server.ProgramVersion(t.Context(), p.Server); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Server is a real one on a port of this machine.
+type Server struct {
+	T       testing.TB
+	Flavour string
+	Tools   string
+	Data    string
+	Port    int
+	More    []string
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	log  *server.Tail
+}
+
+var templates = map[string]func(testing.TB) string{server.MariaDB: once(server.MariaDB), server.MySQL: once(server.MySQL)}
+
+// once makes an empty database of a flavour, which servers start with copies of.
+func once(flavour string) func(testing.TB) string {
+	var (
+		one    sync.Once
+		folder string
+		err    error
+	)
+	return func(t testing.TB) string {
+		t.Helper()
+		one.Do(func() {
+			if folder, err = os.MkdirTemp("", "rig-"+flavour+"-"); err != nil {
+				return
+			}
+			i := &restore.Instance{Programs: Programs(t, flavour), Data: filepath.Join(folder, "data")}
+			err = i.Init(t.Context())
+			atEnd = append(atEnd, func() { _ = os.RemoveAll(folder) })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(folder, "data")
+	}
+}
+
+var atEnd []func()
+
+// AtEnd has something done after all tests of the package.
+func AtEnd(f func()) { atEnd = append(atEnd, f) }
+
+// Main runs a package's tests and removes what they share.
+func Main(m *testing.M) {
+	code := m.Run()
+	for _, f := range atEnd {
+		f()
+	}
+	os.Exit(code)
+}
+
+// Start starts a server with a binary log and the account for backups.
+func Start(t testing.TB, flavour string, more ...string) *Server {
+	t.Helper()
+	s := &Server{T: t, Flavour: flavour, Tools: Tools(t, flavour), Data: filepath.Join(t.TempDir(), "data"), Port: freePort(t), More: more}
+	if err := exec.Command("cp", "-a", templates[flavour](t), s.Data).Run(); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.Remove(filepath.Join(s.Data, "auto.cnf")) // with MySQL's UUID, which is each server's own
+	s.Up()
+	t.Cleanup(s.Kill)
+	s.Exec("SET SQL_LOG_BIN = 0", "CREATE USER '"+Account+"'@'%' IDENTIFIED BY 'p\"w''\\\\ #1$'",
+		"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '"+Account+"'@'%'")
+	if flavour == server.MariaDB {
+		s.Exec("GRANT BINLOG MONITOR, REPLICA MONITOR, CONNECTION ADMIN ON *.* TO '" + Account + "'@'%'")
+	} else {
+		s.Exec("GRANT CONNECTION_ADMIN ON *.* TO '" + Account + "'@'%'")
+	}
+	return s
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Up starts the server's process and waits until it answers.
+func (s *Server) Up() {
+	s.T.Helper()
+	args := append([]string{"--no-defaults", "--datadir=" + s.Data, "--socket=" + s.socket(), "--port=" + fmt.Sprint(s.Port), "--bind-address=127.0.0.1",
+		"--pid-file=" + s.Data + ".pid", "--log-bin=binlog", "--binlog-format=ROW", "--server-id=7", "--user=root", "--innodb-buffer-pool-size=64M",
+		"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--max-allowed-packet=64M"}, s.More...)
+	if s.Flavour == server.MySQL {
+		args = append(args, "--mysqlx=OFF")
+	}
+	s.log, s.done = &server.Tail{}, make(chan struct{})
+	s.cmd = exec.Command(filepath.Join(s.Tools, "mysqld"), args...)
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	// The thread must live as long as its child.
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait()
+		}
+		close(s.done)
+	}()
+	if err := <-started; err != nil {
+		s.T.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; {
+		conn, err := server.Connect(context.Background(), s.Root())
+		if err == nil {
+			conn.Close()
+			return
+		}
+		select {
+		case <-s.done:
+			s.T.Fatalf("the server ended: %s", s.log)
+		case <-time.After(20 * time.Millisecond):
+			if time.Now().After(end) {
+				s.T.Fatalf("the server does not answer: %v: %s", err, s.log)
+			}
+		}
+	}
+}
+
+func (s *Server) socket() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("rig-%d.sock", s.Port))
+}
+
+// Kill ends the server's process at once, as a node does that loses its power.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill()
+	<-s.done
+	_ = os.Remove(s.socket())
+	_ = os.Remove(s.socket() + ".lock")
+}
+
+// Root returns how root logs in.
+func (s *Server) Root() server.Options { return server.Options{Address: s.socket(), User: "root"} }
+
+// Options returns how the agent logs in.
+func (s *Server) Options() server.Options {
+	return server.Options{Address: fmt.Sprintf("127.0.0.1:%d", s.Port), User: Account, Password: Password}
+}
+
+// Exec runs statements as root in one session.
+func (s *Server) Exec(statements ...string) {
+	s.T.Helper()
+	conn, err := server.Connect(context.Background(), s.Root())
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	defer conn.Close()
+	for _, statement := range statements {
+		if err := conn.Do(statement); err != nil {
+			s.T.Fatal(err)
+		}
+	}
+}
+
+// DumpProgram returns the path of the flavour's dump program.
+func (s *Server) DumpProgram() string { return filepath.Join(s.Tools, "mysqldump") }

@@ -1,0 +1,197 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package seal makes of a stream what is kept of it: compressed by zstd, then encrypted by age to public keys. So
+// `age -d -i KEY FILE | zstd -d` reads it without this program.
+package seal
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+
+	"filippo.io/age"
+	"github.com/klauspost/compress/zstd"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+)
+
+// Suffix ends the names of sealed objects.
+func Suffix(recipients []age.Recipient) string {
+	if len(recipients) == 0 {
+		return ".zst"
+	}
+	return ".zst.age"
+}
+
+// ParseRecipients reads public keys, one a line or argument, such as age1....
+func ParseRecipients(keys []string) ([]age.Recipient, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	recipients, err := age.ParseRecipients(strings.NewReader(strings.Join(keys, "\n")))
+	if err != nil {
+		return nil, contract.Errorf(contract.ReasonUsage, "read the public keys to encrypt to: %w", err)
+	}
+	return recipients, nil
+}
+
+// ParseIdentities reads private keys, such as AGE-SECRET-KEY-1..., one a line.
+func ParseIdentities(text string) ([]age.Identity, error) {
+	identities, err := age.ParseIdentities(strings.NewReader(text))
+	if err != nil {
+		// The library's error may quote the line.
+		return nil, contract.Errorf(contract.ReasonUsage, "the file of private keys has a line that is no key such as 'AGE-SECRET-KEY-1...'")
+	}
+	return identities, nil
+}
+
+// Writer seals what is written to it. Its fields are complete after Close.
+type Writer struct {
+	zstd   *zstd.Encoder
+	age    io.WriteCloser // nil without encryption
+	stored *counter
+	plain  counter
+}
+
+// NewWriter returns a Writer whose output goes to w. Concurrency is the number of goroutines that compress.
+func NewWriter(w io.Writer, recipients []age.Recipient, concurrency int) (*Writer, error) {
+	s := &Writer{stored: newCounter(w), plain: *newCounter(nil)}
+	next := io.Writer(s.stored)
+	if len(recipients) > 0 {
+		var err error
+		if s.age, err = age.Encrypt(s.stored, recipients...); err != nil {
+			return nil, fmt.Errorf("begin to encrypt: %w", err)
+		}
+		next = s.age
+	}
+	var err error
+	s.zstd, err = zstd.NewWriter(next, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(concurrency), zstd.WithWindowSize(4<<20))
+	return s, err
+}
+
+// Write takes a part of the content.
+func (s *Writer) Write(p []byte) (int, error) {
+	n, err := s.zstd.Write(p)
+	_, _ = s.plain.Write(p[:n]) // never fails
+	return n, err
+}
+
+// Flush hands on what was written so far, so that a reader of the output sees it. Only without encryption is that all.
+func (s *Writer) Flush() error { return s.zstd.Flush() }
+
+// Close writes the end. It does not close what is below.
+func (s *Writer) Close() error {
+	err := s.zstd.Close()
+	if s.age != nil && err == nil {
+		err = s.age.Close()
+	}
+	return err
+}
+
+// Stored returns the bytes of the output until now.
+func (s *Writer) Stored() int64 { return s.stored.n }
+
+// Object describes the output, by the name that it has.
+func (s *Writer) Object(name string) manifest.Object {
+	return manifest.Object{Name: name, Bytes: s.stored.n, SHA256: s.stored.sum(), PlainBytes: s.plain.n, PlainSHA256: s.plain.sum()}
+}
+
+// Reader opens what a Writer sealed, and holds it against its manifest. At its end all has been checked; until then
+// nothing is sure.
+type Reader struct {
+	object manifest.Object
+	stored *counter
+	plain  counter
+	below  io.Reader
+	zstd   *zstd.Decoder
+	err    error
+}
+
+// NewReader opens an object, by its description.
+func NewReader(r io.Reader, object manifest.Object, identities []age.Identity) (*Reader, error) {
+	s := &Reader{object: object, stored: newCounter(nil), plain: *newCounter(nil)}
+	s.below = io.TeeReader(r, s.stored)
+	opened := s.below
+	if strings.HasSuffix(object.Name, ".age") {
+		if len(identities) == 0 {
+			return nil, contract.Errorf(contract.ReasonWrongKey, "%s is encrypted: give the file with the private key", object.Name)
+		}
+		var err error
+		if opened, err = age.Decrypt(s.below, identities...); err != nil {
+			var none *age.NoIdentityMatchError
+			if errors.As(err, &none) {
+				return nil, contract.Errorf(contract.ReasonWrongKey, "%s is encrypted to other keys than the given private key opens", object.Name)
+			}
+			return nil, s.broken(err)
+		}
+	}
+	var err error
+	s.zstd, err = zstd.NewReader(opened, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(64<<20))
+	return s, err
+}
+
+func (s *Reader) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.zstd.Read(p)
+	_, _ = s.plain.Write(p[:n]) // never fails
+	if errors.Is(err, io.EOF) {
+		if err = s.check(); err == nil {
+			err = io.EOF
+		}
+	} else if err != nil {
+		err = s.broken(err)
+	}
+	s.err = err
+	return n, err
+}
+
+// check compares sizes and hashes, after the last byte.
+func (s *Reader) check() error {
+	if _, err := io.Copy(io.Discard, s.below); err != nil {
+		return s.broken(err)
+	}
+	o := s.object
+	if s.stored.n != o.Bytes || s.stored.sum() != o.SHA256 || s.plain.n != o.PlainBytes || s.plain.sum() != o.PlainSHA256 {
+		return contract.Errorf(contract.ReasonDamaged, "%s is not what was written: %d bytes of %d, or their SHA-256 is another", o.Name, s.stored.n, o.Bytes)
+	}
+	return nil
+}
+
+func (s *Reader) broken(err error) error {
+	var known *contract.Error
+	if errors.As(err, &known) {
+		return err // of the store
+	}
+	return contract.Errorf(contract.ReasonDamaged, "%s is not what was written: %w", s.object.Name, err)
+}
+
+// Close frees what the decoder holds.
+func (s *Reader) Close() { s.zstd.Close() }
+
+type counter struct {
+	w io.Writer
+	h hash.Hash
+	n int64
+}
+
+func newCounter(w io.Writer) *counter { return &counter{w: w, h: sha256.New()} }
+
+func (c *counter) Write(p []byte) (n int, err error) {
+	n = len(p)
+	if c.w != nil {
+		n, err = c.w.Write(p)
+	}
+	_, _ = c.h.Write(p[:n]) // never fails
+	c.n += int64(n)
+	return n, err
+}
+
+func (c *counter) sum() string { return hex.EncodeToString(c.h.Sum(nil)) }

@@ -1,0 +1,223 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server speaks with a database server: MySQL from 5.7 on, and MariaDB. It knows in which words each of them
+// wants to be asked.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// Flavours of a server.
+const (
+	MySQL   = "mysql"
+	MariaDB = "mariadb"
+)
+
+// Options say how a server is reached.
+type Options struct {
+	// Address is host:port, or the path of a socket.
+	Address string
+	User    string
+	// Password is never part of an argument, a log or a message.
+	Password string
+}
+
+// IsSocket reports whether the address is a path.
+func (o Options) IsSocket() bool { return strings.Contains(o.Address, "/") }
+
+// Version is that of a server.
+type Version struct {
+	Text                string // such as 5.7.44 or 10.11.19-MariaDB
+	Flavour             string
+	Major, Minor, Patch int
+}
+
+// AtLeast reports whether a server is MySQL of this version, or newer. MariaDB never is.
+func (v Version) AtLeast(major, minor, patch int) bool {
+	if v.Flavour != MySQL {
+		return false
+	}
+	have, want := [3]int{v.Major, v.Minor, v.Patch}, [3]int{major, minor, patch}
+	for i := range have {
+		if have[i] != want[i] {
+			return have[i] > want[i]
+		}
+	}
+	return true
+}
+
+var versionPattern = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)(-MariaDB)?`)
+
+// ParseVersion reads what a server or a program says of its version.
+func ParseVersion(text string) (Version, bool) {
+	v := Version{Flavour: MySQL}
+	if strings.Contains(text, "MariaDB") {
+		v.Flavour = MariaDB
+	}
+	// Old clients of MariaDB are told 5.5.5-10.11.19-MariaDB; its programs say "Ver 10.19 Distrib 10.11.19-MariaDB".
+	text = strings.TrimPrefix(text, "5.5.5-")
+	found := versionPattern.FindStringSubmatch(text)
+	if found == nil {
+		return v, false
+	}
+	v.Text = found[0]
+	for i, n := range []*int{&v.Major, &v.Minor, &v.Patch} {
+		*n, _ = strconv.Atoi(found[i+1]) // digits, by the pattern
+	}
+	return v, true
+}
+
+// Conn is a connection to a server, for one goroutine at a time.
+type Conn struct {
+	conn    *client.Conn
+	options Options
+	Version Version
+}
+
+// Connect logs in. It fails with AccessDenied or ServerUnreachable.
+func Connect(ctx context.Context, o Options) (*Conn, error) {
+	network, address := "tcp", o.Address
+	if o.IsSocket() {
+		network = "unix"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	conn, err := client.ConnectWithDialer(ctx, network, address, o.User, o.Password, "", func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		// A server that hangs takes connections, and says nothing.
+		return conn, conn.SetDeadline(time.Now().Add(20 * time.Second))
+	})
+	if err != nil {
+		return nil, failed(o, "log in to", err)
+	}
+	c := &Conn{conn: conn, options: o}
+	if err = conn.SetDeadline(time.Time{}); err != nil {
+		return nil, failed(o, "log in to", errors.Join(err, conn.Close()))
+	}
+	text, err := c.Value("SELECT VERSION()")
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	var ok bool
+	if c.Version, ok = ParseVersion(text); !ok {
+		return nil, errors.Join(contract.Errorf(contract.ReasonFailed, "server %s has the version %q, which is none that is known", o.Address, text), conn.Close())
+	}
+	return c, nil
+}
+
+// Close ends the connection, and what the session holds with it.
+func (c *Conn) Close() { _ = c.conn.Close() }
+
+// Limit has every request until the next call end by a time; the zero time: whenever.
+func (c *Conn) Limit(until time.Time) error { return c.conn.SetDeadline(until) }
+
+// Rows runs a statement and returns its rows, NULL as "". Arguments take the place of question marks.
+func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
+	r, err := c.conn.Execute(statement, args...)
+	if err != nil {
+		return nil, failed(c.options, "ask", fmt.Errorf("%s: %w", brief(statement), err))
+	}
+	defer r.Close()
+	if r.Resultset == nil {
+		return nil, nil
+	}
+	rows := make([][]string, r.RowNumber())
+	for i := range rows {
+		rows[i] = make([]string, r.ColumnNumber())
+		for j := range rows[i] {
+			value, err := r.GetString(i, j)
+			if err != nil {
+				return nil, failed(c.options, "ask", fmt.Errorf("%s: %w", brief(statement), err))
+			}
+			rows[i][j] = strings.Clone(value) // Close gives its memory to the next result
+		}
+	}
+	return rows, nil
+}
+
+// Named runs a statement and returns its first row by the names of the columns; nil for no row.
+func (c *Conn) Named(statement string) (map[string]string, error) {
+	r, err := c.conn.Execute(statement)
+	if err != nil {
+		return nil, failed(c.options, "ask", fmt.Errorf("%s: %w", brief(statement), err))
+	}
+	defer r.Close()
+	if r.Resultset == nil || r.RowNumber() == 0 {
+		return nil, nil
+	}
+	row := map[string]string{}
+	for j, field := range r.Fields {
+		value, err := r.GetString(0, j)
+		if err != nil {
+			return nil, failed(c.options, "ask", fmt.Errorf("%s: %w", brief(statement), err))
+		}
+		row[string(field.Name)] = strings.Clone(value)
+	}
+	return row, nil
+}
+
+// Value runs a statement and returns the first column of its first row; "" where there is none.
+func (c *Conn) Value(statement string, args ...any) (string, error) {
+	rows, err := c.Rows(statement, args...)
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0][0], nil
+}
+
+// Do runs a statement.
+func (c *Conn) Do(statement string, args ...any) error {
+	_, err := c.Rows(statement, args...)
+	return err
+}
+
+// brief cuts a statement for a message, before anything that may be secret.
+func brief(statement string) string {
+	statement, _, _ = strings.Cut(statement, "\n")
+	if i := strings.Index(statement, "IDENTIFIED"); i >= 0 {
+		statement = statement[:i] + "IDENTIFIED …"
+	}
+	return statement[:min(len(statement), 120)]
+}
+
+// Code returns the number of the server's error, or 0.
+func Code(err error) uint16 {
+	var e *mysql.MyError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}
+
+// failed says what was tried, and of which kind the failure is.
+func failed(o Options, did string, err error) error {
+	what := fmt.Sprintf("%s server %s as %s", did, o.Address, o.User)
+	switch Code(err) {
+	case mysql.ER_ACCESS_DENIED_ERROR, 1698, mysql.ER_DBACCESS_DENIED_ERROR, mysql.ER_TABLEACCESS_DENIED_ERROR, mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR,
+		mysql.ER_HOST_NOT_PRIVILEGED, 3118, 4151, 1820:
+		return contract.Errorf(contract.ReasonAccessDenied, "%s: the server refuses: correct the password in the Secret, or the account's rights: %w", what, err)
+	case 0:
+		return contract.Errorf(contract.ReasonServerUnreachable, "%s: %w", what, err)
+	case mysql.ER_CON_COUNT_ERROR, mysql.ER_SERVER_SHUTDOWN:
+		return contract.Errorf(contract.ReasonServerUnreachable, "%s: %w", what, err)
+	}
+	return contract.Errorf(contract.ReasonFailed, "%s: %w", what, err)
+}

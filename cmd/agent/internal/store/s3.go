@@ -1,0 +1,218 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// S3Options say where a bucket is.
+type S3Options struct {
+	// Endpoint is a URL such as https://s3.example.com.
+	Endpoint string
+	Bucket   string
+	// Prefix is put before all names; a slash at its end is added.
+	Prefix string
+	Region string
+	// PathStyle puts the bucket into the path, not into the host name.
+	PathStyle bool
+	// CA has certificates in PEM that are trusted besides the system's.
+	CA []byte
+	// AccessKey, SecretKey and Token are the credentials.
+	AccessKey, SecretKey, Token string
+	// PartSize is that of the parts of large objects: the memory that an upload takes is twice this, an object has at
+	// most 10,000 parts. 0: 16 MiB.
+	PartSize int
+}
+
+const maxParts = 10_000
+
+// S3 keeps objects in a bucket.
+type S3 struct {
+	o      S3Options
+	client minio.Core
+}
+
+// NewS3 returns a store in a bucket, after a look whether the bucket answers.
+func NewS3(ctx context.Context, o S3Options) (*S3, error) {
+	if o.Prefix = strings.Trim(o.Prefix, "/"); o.Prefix != "" {
+		o.Prefix += "/"
+	}
+	if o.PartSize == 0 {
+		o.PartSize = 16 << 20
+	}
+	endpoint, err := url.Parse(o.Endpoint)
+	if err != nil || endpoint.Host == "" || endpoint.Scheme != "https" && endpoint.Scheme != "http" || strings.Trim(endpoint.Path, "/") != "" {
+		return nil, contract.Errorf(contract.ReasonUsage, "the endpoint of the store must be a URL such as 'https://s3.example.com', not %q", o.Endpoint)
+	}
+	transport, err := newTransport(o.CA)
+	if err != nil {
+		return nil, err
+	}
+	lookup := minio.BucketLookupDNS
+	if o.PathStyle {
+		lookup = minio.BucketLookupPath
+	}
+	client, err := minio.NewCore(endpoint.Host, &minio.Options{
+		Creds: credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.Token), Secure: endpoint.Scheme == "https",
+		Region: o.Region, BucketLookup: lookup, Transport: transport, MaxRetries: 5,
+	})
+	if err != nil {
+		return nil, contract.Errorf(contract.ReasonUsage, "use the store at %s: %w", o.Endpoint, err)
+	}
+	s := &S3{o: o, client: *client}
+	ctx, cancel := context.WithTimeout(ctx, 45*time.Second)
+	defer cancel()
+	// Needs no other right than listing, and tells of a wrong name, wrong credentials and a store that is not there.
+	first, ok := <-s.client.Client.ListObjects(ctx, o.Bucket, minio.ListObjectsOptions{Prefix: o.Prefix, Recursive: true, MaxKeys: 1})
+	if ok && first.Err != nil {
+		return nil, s.error("look into", "", first.Err)
+	}
+	if !ok && ctx.Err() != nil {
+		return nil, s.error("look into", "", context.DeadlineExceeded)
+	}
+	return s, nil
+}
+
+func (s *S3) String() string {
+	return fmt.Sprintf("bucket %s at %s", s.o.Bucket, s.o.Endpoint)
+}
+
+// Put uploads in parts what is larger than one, while the next part is read.
+func (s *S3) Put(ctx context.Context, name string, content io.Reader) error {
+	first := make([]byte, s.o.PartSize)
+	n, err := io.ReadFull(content, first)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return s.put(ctx, name, first[:n], minio.PutObjectOptions{})
+	case err != nil:
+		return err
+	}
+	return s.multipart(ctx, name, content, first)
+}
+
+func (s *S3) put(ctx context.Context, name string, content []byte, o minio.PutObjectOptions) error {
+	o.DisableContentSha256, o.ContentType = true, "application/octet-stream" // given here: not sent in signed pieces
+	_, err := s.client.PutObject(ctx, s.o.Bucket, s.o.Prefix+name, reader(content), int64(len(content)), "", sum(content), o)
+	return s.error("write", name, err)
+}
+
+// sum returns the hash that servers compare what they receive with.
+func sum(content []byte) string {
+	hash := sha256.Sum256(content)
+	return hex.EncodeToString(hash[:])
+}
+
+// Replace overwrites an object.
+func (s *S3) Replace(ctx context.Context, name string, content []byte) error {
+	return s.put(ctx, name, content, minio.PutObjectOptions{})
+}
+
+// Create writes on the condition that there is no object of that name. A server that knows no conditions is asked first.
+func (s *S3) Create(ctx context.Context, name string, content []byte) error {
+	o := minio.PutObjectOptions{}
+	o.SetMatchETagExcept("*")
+	err := s.put(ctx, name, content, o)
+	if err == nil {
+		return nil
+	}
+	switch answer(err).StatusCode {
+	case http.StatusPreconditionFailed, http.StatusConflict:
+		// An answer that was lost had this request sent twice: then the object is ours.
+		if found, readErr := ReadAll(ctx, s, name); readErr != nil {
+			return readErr
+		} else if string(found) == string(content) {
+			return nil
+		}
+		return ErrExists
+	case http.StatusNotImplemented:
+		if _, err := s.Stat(ctx, name); err == nil {
+			return ErrExists
+		} else if !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		return s.Replace(ctx, name, content)
+	}
+	return err
+}
+
+// Get opens an object. A connection that breaks is made again where it broke.
+func (s *S3) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
+	r := &resuming{ctx: ctx, store: s, name: name, offset: offset}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Stat describes an object.
+func (s *S3) Stat(ctx context.Context, name string) (Info, error) {
+	info, err := s.client.StatObject(ctx, s.o.Bucket, s.o.Prefix+name, minio.StatObjectOptions{})
+	if err != nil {
+		return Info{}, s.error("look for", name, err)
+	}
+	return Info{Name: name, Size: info.Size, Modified: info.LastModified}, nil
+}
+
+// List describes the objects under a prefix.
+func (s *S3) List(ctx context.Context, prefix string) ([]Info, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var found []Info
+	for object := range s.client.Client.ListObjects(ctx, s.o.Bucket, minio.ListObjectsOptions{Prefix: s.o.Prefix + prefix, Recursive: true}) {
+		if object.Err != nil {
+			return nil, s.error("list", prefix, object.Err)
+		}
+		found = append(found, Info{Name: strings.TrimPrefix(object.Key, s.o.Prefix), Size: object.Size, Modified: object.LastModified})
+	}
+	return found, nil
+}
+
+// Delete removes an object.
+func (s *S3) Delete(ctx context.Context, name string) error {
+	err := s.client.RemoveObject(ctx, s.o.Bucket, s.o.Prefix+name, minio.RemoveObjectOptions{})
+	if err = s.error("remove", name, err); errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Sweep ends uploads that nobody will complete: the bucket keeps their parts, and bills them, for ever.
+func (s *S3) Sweep(ctx context.Context, prefix string) ([]string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var names []string
+	for upload := range s.client.ListIncompleteUploads(ctx, s.o.Bucket, s.o.Prefix+prefix, true) {
+		if code := answer(upload.Err).Code; code == "NoSuchUpload" || code == "NotImplemented" {
+			return names, nil // how some servers say that there are none
+		}
+		if upload.Err != nil {
+			return names, s.error("list unfinished uploads of", prefix, upload.Err)
+		}
+		if !strings.HasPrefix(upload.Key, s.o.Prefix+prefix) {
+			continue // a server that looks at buckets only
+		}
+		if err := s.client.AbortMultipartUpload(ctx, s.o.Bucket, upload.Key, upload.UploadID); err != nil {
+			if err := s.error("end the unfinished upload of", upload.Key, err); !errors.Is(err, ErrNotFound) {
+				return names, err
+			}
+		}
+		names = append(names, strings.TrimPrefix(upload.Key, s.o.Prefix))
+	}
+	return names, nil
+}

@@ -1,0 +1,62 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package store keeps objects under names: in a bucket of S3's protocol, or in a folder. An object is there as a whole or
+// not at all. Errors carry the reason of package contract.
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// ErrNotFound says that there is no object of that name.
+var ErrNotFound = errors.New("there is no such object")
+
+// ErrExists says that there is an object of that name already.
+var ErrExists = errors.New("there is such an object already")
+
+// Info describes an object.
+type Info struct {
+	// Name is relative to the store's own prefix.
+	Name     string
+	Size     int64
+	Modified time.Time
+}
+
+// Store keeps objects. It may be used by several goroutines at once.
+type Store interface {
+	// Put writes an object with all that content has. When it fails, there is no object, or the whole.
+	Put(ctx context.Context, name string, content io.Reader) error
+	// Create writes a small object; it fails with ErrExists where there is one of that name.
+	Create(ctx context.Context, name string, content []byte) error
+	// Replace writes a small object, in the place of another where there is one.
+	Replace(ctx context.Context, name string, content []byte) error
+	// Get opens an object, from an offset on. It fails with ErrNotFound.
+	Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
+	// Stat describes an object. It fails with ErrNotFound.
+	Stat(ctx context.Context, name string) (Info, error)
+	// List describes the objects whose names begin with a prefix, in no order.
+	List(ctx context.Context, prefix string) ([]Info, error)
+	// Delete removes an object, or finds that it is gone.
+	Delete(ctx context.Context, name string) error
+	// Sweep removes what Puts that were broken off have left under a prefix, and returns their names.
+	Sweep(ctx context.Context, prefix string) ([]string, error)
+	// String names the store in messages, without secrets.
+	String() string
+}
+
+// ReadAll reads a small object, of at most 256 MiB.
+func ReadAll(ctx context.Context, s Store, name string) ([]byte, error) {
+	content, err := s.Get(ctx, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(content, 256<<20))
+	return text, errors.Join(err, content.Close())
+}
+
+func reader(content []byte) io.Reader { return bytes.NewReader(content) }

@@ -1,0 +1,178 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/iotest"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+func stores(t *testing.T) map[string]store.Store {
+	t.Helper()
+	folder, err := store.NewFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]store.Store{"folder": folder, "bucket": rig.NewBucket(t).Open(t)}
+}
+
+func content(size int) []byte {
+	b := make([]byte, size)
+	_, _ = rand.New(rand.NewSource(int64(size))).Read(b)
+	return b
+}
+
+// What both kinds of stores promise.
+func TestStore(t *testing.T) {
+	for kind, s := range stores(t) {
+		t.Run(kind, func(t *testing.T) {
+			ctx := t.Context()
+			for _, size := range []int{0, 1, 5<<20 - 1, 5 << 20, 5<<20 + 1, 12 << 20} {
+				if err := s.Put(ctx, "a/b/object", bytes.NewReader(content(size))); err != nil {
+					t.Fatal(err)
+				}
+				got, err := store.ReadAll(ctx, s, "a/b/object")
+				if err != nil || !bytes.Equal(got, content(size)) {
+					t.Fatalf("%d bytes: %d are read: %v", size, len(got), err)
+				}
+				if info, err := s.Stat(ctx, "a/b/object"); err != nil || info.Size != int64(size) {
+					t.Fatalf("%d bytes: %+v %v", size, info, err)
+				}
+			}
+			if err := s.Create(ctx, "a/once", []byte("one")); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Create(ctx, "a/once", []byte("two")); !errors.Is(err, store.ErrExists) {
+				t.Errorf("created twice: %v", err)
+			}
+			if got, err := store.ReadAll(ctx, s, "a/once"); err != nil || string(got) != "one" {
+				t.Errorf("%q %v", got, err)
+			}
+			for _, size := range []int{100, 12 << 20} { // broken off within the first part, and behind it
+				broken := io.MultiReader(bytes.NewReader(content(size)), iotest.ErrReader(io.ErrNoProgress))
+				if err := s.Put(ctx, "a/broken", broken); !errors.Is(err, io.ErrNoProgress) {
+					t.Errorf("a content that breaks off: %v", err)
+				}
+			}
+			if _, err := s.Stat(ctx, "a/broken"); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("a part of an object is there: %v", err)
+			}
+			if _, err := s.Get(ctx, "a/nothing", 0); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("read what is not there: %v", err)
+			}
+			if left, err := s.Sweep(ctx, ""); err != nil || len(left) > 0 {
+				t.Errorf("left over: %v %v", left, err)
+			}
+			infos, err := s.List(ctx, "a/")
+			if err != nil || len(infos) != 2 {
+				t.Errorf("%v %v", infos, err)
+			}
+			for _, name := range []string{"a/once", "a/b/object", "a/nothing"} {
+				if err := s.Delete(ctx, name); err != nil {
+					t.Error(err)
+				}
+			}
+			if infos, err := s.List(ctx, ""); err != nil || len(infos) > 0 {
+				t.Errorf("%v %v", infos, err)
+			}
+		})
+	}
+}
+
+// What an upload that was killed has left is found and removed, and nothing else is.
+func TestSweep(t *testing.T) {
+	root := t.TempDir()
+	s, err := store.NewFolder(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Replace(t.Context(), "a/x/good", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a/x/.partial-object-1", "a/y/.partial-object-2", "b/.partial-object-3"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := s.Sweep(t.Context(), "a/")
+	if err != nil || len(names) != 2 {
+		t.Errorf("%v %v", names, err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "a/y")); err == nil {
+		t.Error("the empty folder is left")
+	}
+	if _, err := os.Stat(filepath.Join(root, "b/.partial-object-3")); err != nil {
+		t.Error("what is another's is removed")
+	}
+}
+
+// A bucket whose connections break often: what Put says is there, is there.
+func TestBucketThatBreaks(t *testing.T) {
+	b := rig.NewBucket(t)
+	s := b.Open(t)
+	for seed := range int64(rig.Seeds(6, 60)) {
+		b.Break(rig.Sometimes(rand.New(rand.NewSource(seed)), 0.25, rig.Cut, rig.LostAnswer, rig.Busy))
+		err := s.Put(t.Context(), "object", bytes.NewReader(content(11<<20+int(seed))))
+		createErr := s.Create(t.Context(), "small", []byte{byte(seed)})
+		b.Break(nil)
+		if err == nil {
+			b.Break(rig.Sometimes(rand.New(rand.NewSource(seed)), 0.25, rig.Cut, rig.Busy))
+			got, err := store.ReadAll(t.Context(), s, "object")
+			b.Break(nil)
+			if err == nil && !bytes.Equal(got, content(11<<20+int(seed))) {
+				t.Fatalf("seed %d: %d bytes, and not those that were written", seed, len(got))
+			}
+		}
+		if got, err := store.ReadAll(t.Context(), s, "small"); createErr == nil && (err != nil || !bytes.Equal(got, []byte{byte(seed)})) {
+			t.Fatalf("seed %d: created, but: %v %v", seed, got, err)
+		}
+		for _, name := range []string{"object", "small"} {
+			if err := s.Delete(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A connection that breaks while an object is read is made again where it broke.
+func TestReadingGoesOn(t *testing.T) {
+	b := rig.NewBucket(t)
+	s := b.Open(t)
+	if err := s.Put(t.Context(), "object", bytes.NewReader(content(12<<20))); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Get(t.Context(), "object", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	got := make([]byte, 1<<20)
+	if _, err := io.ReadFull(r, got); err != nil {
+		t.Fatal(err)
+	}
+	again := 0
+	b.Break(func(*http.Request) rig.Fault { again++; return rig.None })
+	b.CloseClientConnections()
+	rest, err := io.ReadAll(r)
+	if err != nil || !bytes.Equal(slices.Concat(got, rest), content(12<<20)) {
+		t.Fatalf("%d bytes, %v", len(got)+len(rest), err)
+	}
+	if again == 0 {
+		t.Error("the connection did not break")
+	}
+}

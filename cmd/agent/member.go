@@ -1,0 +1,72 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/member"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/etcd"
+)
+
+// startMember becomes the server of a member of a database as soon as it may; see package member.
+func startMember(args []string) int {
+	if len(args) == 0 || args[0] != "etcd" {
+		fmt.Fprint(os.Stderr, usage)
+		return exitUsage
+	}
+	flags := flag.NewFlagSet("agent member etcd", flag.ContinueOnError)
+	server := etcd.Server{Pod: os.Getenv("POD_NAME"), Namespace: os.Getenv("POD_NAMESPACE"), UID: os.Getenv("POD_UID"), IP: os.Getenv("POD_IP")}
+	a := member.Agent{PodUID: server.UID, Log: os.Stderr}
+	flags.StringVar(&a.Volume, "volume", "", "root of the volume")
+	flags.StringVar(&a.Data, "data", "etcd", "folder of the data within the volume")
+	flags.StringVar(&a.Ticket, "ticket", "", "file with the pod's ticket")
+	flags.StringVar(&a.Notes, "notes", "", "folder that lives as long as the pod")
+	flags.StringVar(&server.Domain, "domain", "", "what follows the names of pods in DNS")
+	flags.IntVar(&server.Pods, "pods", 9, "how many pods the StatefulSet may have")
+	flags.StringVar(&server.ServerTLS, "server-tls", "", "folder with the certificate for clients: tls.crt, tls.key, ca.crt")
+	flags.StringVar(&server.PeerTLS, "peer-tls", "", "folder with the certificate for other members: tls.crt, tls.key, ca.crt")
+	flags.StringVar(&server.Program, "server", "etcd", "the server's program")
+	report := flags.String("report", "", "file for the reason why this program ends, such as /dev/termination-log")
+	watched := flags.Int("watch", 0, "only watch beside the server with this process id; for this program's own use")
+	if err := flags.Parse(args[1:]); err != nil || a.Volume == "" || a.Ticket == "" || a.Notes == "" {
+		fmt.Fprint(os.Stderr, usage)
+		return exitUsage
+	}
+	server.Flags = flags.Args()
+	s, err := etcd.New(server)
+	if err != nil {
+		return lastWords(*report, err)
+	}
+	a.Pod, a.Server, a.StateAddress = s.Namespace+"/"+s.Pod, s, s.StateAddress()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if *watched != 0 {
+		return code(a.Watch(ctx, *watched))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return lastWords(*report, fmt.Errorf("find this program: %w", err))
+	}
+	a.Watcher = func(server int) *exec.Cmd {
+		beside := exec.CommandContext(context.Background(), self, append([]string{"member", "etcd", fmt.Sprintf("--watch=%d", server)}, args[1:]...)...) //nolint:gosec // this program, with its own arguments
+		beside.Stdout, beside.Stderr = os.Stdout, os.Stderr
+		return beside
+	}
+	return lastWords(*report, a.Run(ctx))
+}
+
+// lastWords prints an error and leaves it as the container's termination message.
+func lastWords(file string, err error) int {
+	if err != nil && file != "" {
+		_ = os.WriteFile(file, []byte(err.Error()+"\n"), 0o600) // the log has it, too
+	}
+	return code(err)
+}

@@ -1,0 +1,240 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// archived starts a server with an archive of three files behind a backup.
+func archived(t *testing.T) (*rig.Server, *store.Folder, *age.X25519Identity, *archiver) {
+	t.Helper()
+	s, identity, to := start(t, server.MariaDB), key(t), folder(t)
+	a := archive(s, to, identity, time.Second)
+	t.Cleanup(func() { a.stop(); a.done.Wait() })
+	if _, _, err := backup.Run(t.Context(), options(s, to, identity)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		for j := range 10 {
+			s.Exec(fmt.Sprintf("INSERT INTO shop.items VALUES (%d, 1)", 10*i+j))
+		}
+		a.catchUp(t)
+		s.Exec("FLUSH BINARY LOGS")
+	}
+	a.catchUp(t)
+	return s, to, identity, a
+}
+
+// catchUp waits until all that is committed now is in the archive.
+func (a *archiver) catchUp(t *testing.T) {
+	t.Helper()
+	now := time.Now()
+	until(t, "the archive", time.Minute, func() bool { return a.reached().After(now) })
+}
+
+func segments(t *testing.T, to store.Store) []string {
+	t.Helper()
+	infos, err := to.List(t.Context(), manifest.BinLogs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, info := range infos {
+		if strings.HasSuffix(info.Name, ".age") {
+			names = append(names, info.Name)
+		}
+	}
+	return names
+}
+
+// A missing or damaged segment fails a restore that needs it, whatever of it is missing or damaged.
+func TestArchiveDamaged(t *testing.T) {
+	s, to, identity, a := archived(t)
+	a.stop()
+	a.done.Wait()
+	got, out, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{}, identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, s, out)
+	if len(got["shop.items"]) != 30 {
+		t.Fatalf("%d rows of 30", len(got["shop.items"]))
+	}
+	names := segments(t, to)
+	if len(names) < 4 {
+		t.Fatalf("only %d segments", len(names))
+	}
+	needed, last := "", ""
+	for _, name := range names { // an empty one is needed by nobody
+		if text := read(t, to, name); len(text) > 600 && name > needed {
+			needed = name
+		}
+		last = max(last, name)
+	}
+	record := strings.TrimSuffix(needed, ".zst.age") + ".json"
+	for what, change := range map[string]func(){
+		"a byte":       func() { write(t, to, needed, flip(read(t, to, needed))) },
+		"its end":      func() { write(t, to, needed, read(t, to, needed)[:300]) },
+		"the object":   func() { remove(t, to, needed) },
+		"the manifest": func() { remove(t, to, record) },
+		"both":         func() { remove(t, to, needed); remove(t, to, record) },
+		"another's":    func() { write(t, to, needed, read(t, to, names[0])) },
+	} {
+		object, description := read(t, to, needed), read(t, to, record)
+		change()
+		_, _, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{}, identity)
+		if contract.ReasonOf(err) != contract.ReasonDamaged {
+			t.Errorf("%s of %s is missing or changed: %v", what, needed, err)
+		}
+		write(t, to, needed, object)
+		write(t, to, record, description)
+	}
+	remove(t, to, last)
+	remove(t, to, strings.TrimSuffix(last, ".zst.age")+".json")
+	if _, _, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{}, identity); contract.ReasonOf(err) != contract.ReasonDamaged {
+		t.Errorf("the last segment is missing: %v", err)
+	}
+}
+
+func read(t *testing.T, s store.Store, name string) []byte {
+	t.Helper()
+	text, err := store.ReadAll(t.Context(), s, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func write(t *testing.T, s store.Store, name string, content []byte) {
+	t.Helper()
+	if err := s.Replace(t.Context(), name, content); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, s store.Store, name string) {
+	t.Helper()
+	if err := s.Delete(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func flip(content []byte) []byte {
+	content = bytes.Clone(content)
+	content[len(content)-20] ^= 1
+	return content
+}
+
+// An idle server stays recoverable up to now, and costs no object. A log that is another one begins a new timeline.
+func TestArchiveIdleAndBegunAgain(t *testing.T) {
+	s, to, identity, a := archived(t)
+	a.catchUp(t)
+	before := len(segments(t, to))
+	a.catchUp(t)
+	a.catchUp(t)
+	if after := len(segments(t, to)); after != before {
+		t.Errorf("%d segments of a server where nothing happened", after-before)
+	}
+	moment := a.reached()
+	if lag := time.Since(moment); lag > time.Minute {
+		t.Errorf("the archive is %s behind", lag)
+	}
+	if _, _, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{Time: moment}, identity); err != nil {
+		t.Error(err)
+	}
+	reasons := func() string {
+		heads, err := binlog.Heads(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, head := range heads {
+			text = head.Reason + " " + text
+		}
+		return text
+	}
+	defer func() {
+		if t.Failed() {
+			t.Log(reasons(), a.reached(), a.failures())
+		}
+	}()
+	s.Exec("RESET MASTER", "INSERT INTO shop.items VALUES (1000, 1)")
+	until(t, "a new timeline", time.Minute, func() bool { return reasons() == "First Reset " })
+	a.catchUp(t)
+	// What was removed while nobody archived is a gap.
+	a.stop()
+	a.done.Wait()
+	s.Exec("FLUSH BINARY LOGS", "INSERT INTO shop.items VALUES (1001, 1)", "FLUSH BINARY LOGS", "PURGE BINARY LOGS TO 'binlog.000003'")
+	b := archive(s, to, identity, time.Second)
+	defer func() { b.stop(); b.done.Wait() }()
+	until(t, "a new timeline", time.Minute, func() bool { return reasons() == "First Reset Gap " })
+	b.catchUp(t)
+	if _, _, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{Time: time.Now()}, identity); contract.ReasonOf(err) != contract.ReasonNotFound {
+		t.Errorf("the backup lies on a timeline that has ended, and yet: %v", err)
+	}
+}
+
+// A restore that is killed leaves a volume on which nothing starts. The next one begins anew and comes to its end.
+func TestRestoreBrokenOff(t *testing.T) {
+	s, identity, to := start(t, server.MariaDB), key(t), folder(t)
+	if _, _, err := backup.Run(t.Context(), options(s, to, identity)); err != nil {
+		t.Fatal(err)
+	}
+	entry, err := catalogue.Find(t.Context(), to, "latest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	volume := t.TempDir()
+	flags := []string{"restore", "--volume=" + volume, "--report=", strings.Replace(to.String(), "folder ", "--folder=", 1)}
+	marked := func() bool {
+		text, err := os.ReadFile(filepath.Join(volume, "d3os-data.json"))
+		return err == nil && strings.Contains(string(text), `"restoring":"`+entry.ID)
+	}
+	guarded := func() int {
+		guard, _ := agent(t, s.Flavour, nil, "guard", "--volume="+volume, "--report="+filepath.Join(t.TempDir(), "report"))
+		_ = guard.Run() // its code is what counts
+		return guard.ProcessState.ExitCode()
+	}
+	for _, what := range []string{"ibdata1", "mysql/db.frm", "shop"} {
+		cmd, _ := agent(t, s.Flavour, []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, what, time.Minute, func() bool { _, err := os.Stat(filepath.Join(volume, "mysql", what)); return err == nil })
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if !marked() || guarded() != 3 {
+			t.Fatalf("killed at %s: marked %t, the guard's exit code is %d", what, marked(), guarded())
+		}
+	}
+	cmd, out := agent(t, s.Flavour, []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %+v", err, result(t, out))
+	}
+	if marked() || guarded() != 0 {
+		t.Fatalf("restored: marked %t, the guard's exit code is %d", marked(), guarded())
+	}
+	if r := result(t, out); r.Rows != entry.Manifest.Rows() || r.Tables != len(entry.Manifest.Tables) {
+		t.Errorf("%+v", r)
+	}
+}

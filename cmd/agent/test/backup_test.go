@@ -1,0 +1,35 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+)
+
+// A backup under load, encrypted, to a folder: what is restored of it are the rows of its position.
+func TestBackupAndRestore(t *testing.T) {
+	for _, flavour := range flavours() {
+		t.Run(flavour, func(t *testing.T) {
+			s, identity, to := start(t, flavour), key(t), folder(t)
+			load := s.Write(1, 4, 2*time.Millisecond)
+			defer load.Stop()
+			until(t, "200 transactions", time.Minute, func() bool { return len(load.Acks()) >= 200 })
+			m, _, err := backup.Run(t.Context(), options(s, to, identity))
+			load.Stop()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, out, err := attempt(t.Context(), t, flavour, to, "latest", nil, identity)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, got, s, out)
+			plain, stored := m.Totals()
+			t.Logf("%d rows, %d bytes, %d stored, %d transactions", m.Rows(), plain, stored, len(load.Acks()))
+		})
+	}
+}

@@ -1,0 +1,114 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package test has the agent at work: on real database servers, in folders and buckets, with everything that breaks.
+package test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
+
+// flavours are those that a test runs on: MariaDB stands for MySQL 5.7 and its words.
+func flavours() []string {
+	if rig.Full() {
+		return []string{server.MariaDB, server.MySQL}
+	}
+	return []string{server.MariaDB}
+}
+
+// key returns a pair of keys.
+func key(t testing.TB) *age.X25519Identity {
+	t.Helper()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity
+}
+
+func options(s *rig.Server, to store.Store, identity *age.X25519Identity) backup.Options {
+	o := backup.Options{Server: s.Options(), Store: to, MaxLockWait: 10 * time.Second, Tries: 3, DumpProgram: s.DumpProgram()}
+	if identity != nil {
+		o.Recipients, o.Keys = []age.Recipient{identity.Recipient()}, []string{identity.Recipient().String()}
+	}
+	return o
+}
+
+// folder returns a store in a folder of its own.
+func folder(t testing.TB) *store.Folder {
+	t.Helper()
+	f, err := store.NewFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// attempt restores a backup to a new volume and returns the rows that a server finds there.
+func attempt(ctx context.Context, t testing.TB, flavour string, from store.Store, id string, until *restore.Until, identities ...age.Identity) (rig.Rows, restore.Outcome, error) {
+	t.Helper()
+	entry, err := catalogue.Find(ctx, from, id)
+	if err != nil {
+		return nil, restore.Outcome{}, err
+	}
+	volume, err := os.MkdirTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(volume)
+	programs := rig.Programs(t, flavour) //nolint:contextcheck // it has that of the test
+	source := restore.Source{Store: from, Backup: entry.Manifest, Identities: identities}
+	out, err := restore.Restore(ctx, source, programs, restore.Target{Volume: volume, Data: "mysql", RootPassword: "root", Until: until})
+	if err != nil {
+		return nil, out, err
+	}
+	i := &restore.Instance{Programs: programs, Data: filepath.Join(volume, "mysql")}
+	if err := i.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer i.Kill()
+	o := i.Options()
+	o.Password = "root"
+	rows, err := rig.Read(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows, out, nil
+}
+
+// same fails unless rows are those that the server's binary log has at a position.
+func same(t testing.TB, got rig.Rows, s *rig.Server, out restore.Outcome) {
+	t.Helper()
+	want := s.At(*out.Position)
+	if diff := rig.Differ(got, want); diff != "" {
+		t.Fatalf("the restored rows are not those of position %v:\n%s", *out.Position, diff)
+	}
+}
+
+// until waits for a condition.
+func until(t testing.TB, what string, most time.Duration, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(most); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %s for %s", most, what)
+		}
+	}
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,203 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Each kind of failure has its exit code and a message that says what to do, within a minute, and changes nothing.
+func TestMessages(t *testing.T) {
+	s, b, identity := start(t, server.MariaDB), rig.NewBucket(t), key(t)
+	made, _, err := backup.Run(t.Context(), options(s, b.Open(t), identity))
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	other := key(t).String()
+	own := "AGENT_IDENTITIES=" + identity.String()
+	take := func(more ...string) []string { return backupFlags(s, append(bucketFlags(b), more...), identity) }
+	give := func(more ...string) []string {
+		return append(append([]string{"restore", "--volume=" + t.TempDir()}, bucketFlags(b)...), more...)
+	}
+	always := func(f rig.Fault) func(*http.Request) rig.Fault { return func(*http.Request) rig.Fault { return f } }
+	table := []struct {
+		name   string
+		flags  []string
+		env    string
+		faults func(*http.Request) rig.Fault
+		reason contract.Reason
+		says   string
+	}{
+		{"wrong password", take(), "AGENT_PASSWORD=wrong", nil, contract.ReasonAccessDenied, "correct the password"},
+		{"no server", take("--server=127.0.0.1:1"), "", nil, contract.ReasonServerUnreachable, "127.0.0.1:1"},
+		{"server hangs", take("--server=" + silent.Addr().String()), "", nil, contract.ReasonServerUnreachable, silent.Addr().String()},
+		{"no store", take("--s3-endpoint=http://127.0.0.1:1"), "", nil, contract.ReasonStoreUnreachable, "does not answer"},
+		{"store hangs", take("--s3-endpoint=http://" + silent.Addr().String()), "", nil, contract.ReasonStoreUnreachable, "does not answer"},
+		{"store breaks", take(), "", always(rig.Down), contract.ReasonStoreUnreachable, "does not answer"},
+		{"no bucket", take("--s3-bucket=nothing"), "", nil, contract.ReasonStoreMissing, "create it"},
+		{"no folder", backupFlags(s, []string{"--folder=/nowhere", "--report="}, identity), "", nil, contract.ReasonStoreMissing, "mounted"},
+		{"full bucket", take(), "", always(rig.NoRoom), contract.ReasonStoreFull, "no room"},
+		{"wrong credentials", take(), "", always(rig.Denied), contract.ReasonStoreDenied, "credentials"},
+		{"wrong key", give(), "AGENT_IDENTITIES=" + other, nil, contract.ReasonWrongKey, "other keys"},
+		{"no key", give(), "", nil, contract.ReasonWrongKey, "private key"},
+		{"key that is none", give(), "AGENT_IDENTITIES=secret-that-must-not-be-shown", nil, contract.ReasonUsage, "AGE-SECRET-KEY"},
+		{"no such backup", give("--backup=20200101T000000Z-00000000"), own, nil, contract.ReasonNotFound, "agent list"},
+		{"time before the backup", give("--to-time=2020-01-01T00:00:00Z"), own, nil, contract.ReasonNotFound, "before the first backup"},
+		{"time before the given backup", give("--backup="+made.ID, "--to-time=2020-01-01T00:00:00Z"), own, nil, contract.ReasonNotFound, "older backup"},
+		{"time without archive", give("--to-time=2099-01-01T00:00:00Z"), own, nil, contract.ReasonNotFound, "archive"},
+		{"bad time", give("--to-time=yesterday"), own, nil, contract.ReasonUsage, "--to-time"},
+		{"unknown flag", take("--nonsense"), "", nil, contract.ReasonUsage, "nonsense"},
+		{"bad recipient", take("--recipient=nonsense"), "", nil, contract.ReasonUsage, "public keys"},
+	}
+	before := list(t, b)
+	for _, c := range table {
+		t.Run(c.name, func(t *testing.T) {
+			b.Break(c.faults)
+			defer b.Break(nil)
+			cmd, out := agent(t, server.MariaDB, []string{c.env}, c.flags...)
+			began := time.Now()
+			_ = cmd.Run() // its code is looked at below
+			r := result(t, out)
+			if r.Reason != c.reason || cmd.ProcessState.ExitCode() != contract.Exits[c.reason] || !strings.Contains(r.Message, c.says) {
+				t.Errorf("exit code %d, result %+v; wanted %s with %q", cmd.ProcessState.ExitCode(), r, c.reason, c.says)
+			}
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("took %s", took)
+			}
+			for _, secret := range []string{rig.Password, "secret-that", other, identity.String()} {
+				if strings.Contains(out.String(), secret) {
+					t.Errorf("the output has a secret: %s", out)
+				}
+			}
+			b.Break(nil)
+			if after := list(t, b); after != before {
+				t.Errorf("the bucket has changed:\n%s\n%s", before, after)
+			}
+		})
+	}
+	t.Run("newer format", func(t *testing.T) {
+		text, err := manifest.Encode(map[string]any{"format": manifest.Format + 1, "id": "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Open(t).Create(t.Context(), manifest.Folder("20990101T000000Z-00000000")+manifest.Name, text); err != nil {
+			t.Fatal(err)
+		}
+		cmd, out := agent(t, server.MariaDB, []string{own}, give()...)
+		_ = cmd.Run()
+		if r := result(t, out); r.Reason != contract.ReasonNewerFormat || !strings.Contains(r.Message, "newer") {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("volume in use", func(t *testing.T) {
+		volume := t.TempDir()
+		file := filepath.Join(volume, "mysql", "ibdata1")
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd, out := agent(t, server.MariaDB, []string{own}, give("--backup="+made.ID, "--volume="+volume)...)
+		_ = cmd.Run()
+		if r := result(t, out); r.Reason != contract.ReasonNotEmpty {
+			t.Errorf("%+v", r)
+		}
+		if text, err := os.ReadFile(file); err != nil || string(text) != "precious" {
+			t.Error("the file is gone")
+		}
+	})
+	t.Run("damaged", func(t *testing.T) {
+		b.Damage(t, "platform/mysql/"+manifest.Folder(made.ID)+made.Objects[0].Name)
+		volume := t.TempDir()
+		cmd, out := agent(t, server.MariaDB, []string{own}, give("--backup="+made.ID, "--volume="+volume)...)
+		_ = cmd.Run()
+		if r := result(t, out); r.Reason != contract.ReasonDamaged {
+			t.Errorf("%+v", r)
+		}
+		guard, _ := agent(t, server.MariaDB, nil, "guard", "--volume="+volume, "--report="+filepath.Join(t.TempDir(), "report"))
+		if err := guard.Run(); err == nil || guard.ProcessState.ExitCode() != 3 {
+			t.Errorf("the guard lets a server start on a part of a database: %v", err)
+		}
+	})
+}
+
+// A query that runs long does not keep a server from its work because of a backup. MySQL's dump needs a lock of all tables
+// for a moment, which waits for the query: the backup is broken off. MariaDB's takes none.
+func TestLongQuery(t *testing.T) {
+	for _, flavour := range flavours() {
+		t.Run(flavour, func(t *testing.T) {
+			s, identity := start(t, flavour), key(t)
+			conn, err := server.Connect(t.Context(), s.Root())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			id, err := conn.Value("SELECT CONNECTION_ID()")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Exec("INSERT INTO shop.items VALUES (1, 1)")
+			ended := make(chan error, 1)
+			go func() { ended <- conn.Do("SELECT SLEEP(100) FROM shop.items") }()
+			until(t, "the query", time.Minute, func() bool {
+				n, err := value(t, s, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%' AND TIME >= 2")
+				return err == nil && n == "1"
+			})
+			flags := append(backupFlags(s, []string{"--report="}, identity), strings.Replace(folder(t).String(), "folder ", "--folder=", 1), "--max-lock-wait=1s")
+			cmd, out := agent(t, flavour, nil, flags...)
+			_ = cmd.Run() // its result is looked at
+			r := result(t, out)
+			if flavour == server.MariaDB && !r.OK || flavour == server.MySQL && (r.Reason != contract.ReasonLockWait || !strings.Contains(r.Message, "connection "+id)) {
+				t.Errorf("%+v", r)
+			}
+			s.Exec("INSERT INTO shop.items VALUES (2, 1)") // others do not wait
+			s.Exec("KILL QUERY " + id)
+			if err := <-ended; err != nil {
+				t.Log(err)
+			}
+		})
+	}
+}
+
+func value(t testing.TB, s *rig.Server, query string) (string, error) {
+	t.Helper()
+	conn, err := server.Connect(t.Context(), s.Root())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	return conn.Value(query)
+}
+
+func list(t testing.TB, b *rig.Bucket) string {
+	t.Helper()
+	infos, err := b.Open(t).List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(infos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,150 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"context"
+	"math/rand"
+	"sync"
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+
+	"filippo.io/age"
+)
+
+func start(t testing.TB, flavour string, more ...string) *rig.Server {
+	t.Helper()
+	s := rig.Start(t, flavour, more...)
+	s.Tables()
+	return s
+}
+
+// archiver keeps an archive running, as a pod does that is started again whenever it ends.
+type archiver struct {
+	mu   sync.Mutex
+	head manifest.Head
+	errs []error
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+func archive(s *rig.Server, to store.Store, identity *age.X25519Identity, interval time.Duration) *archiver {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &archiver{stop: cancel}
+	a.done.Go(func() {
+		for ctx.Err() == nil {
+			err := binlog.Archive(ctx, binlog.Options{Server: s.Options(), Store: to, Recipients: []age.Recipient{identity.Recipient()}, Interval: interval, MaxBytes: 1 << 20,
+				Archived: func(h manifest.Head) { a.mu.Lock(); a.head = h; a.mu.Unlock() }})
+			a.mu.Lock()
+			if err != nil {
+				a.errs = append(a.errs, err)
+			}
+			a.mu.Unlock()
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	return a
+}
+
+func (a *archiver) reached() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.head.Time
+}
+
+func (a *archiver) failures() []error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]error(nil), a.errs...)
+}
+
+// Random moments under load, while the server is killed, its files rotate and the archive is stopped: every row that was
+// acknowledged before the moment is there, none that was begun after it, and all rows are those of one position.
+func TestPointInTime(t *testing.T) {
+	for _, flavour := range flavours() {
+		t.Run(flavour, func(t *testing.T) {
+			s, identity, to := start(t, flavour), key(t), folder(t)
+			a := archive(s, to, identity, time.Second)
+			defer func() { a.stop(); a.done.Wait() }()
+			load := s.Write(2, 3, 5*time.Millisecond)
+			defer load.Stop()
+			until(t, "100 transactions", time.Minute, func() bool { return len(load.Acks()) >= 100 })
+			if _, _, err := backup.Run(t.Context(), options(s, to, identity)); err != nil {
+				t.Fatal(err)
+			}
+			random := rand.New(rand.NewSource(3))
+			var moments []time.Time
+			begin := time.Now()
+			time.Sleep(1100 * time.Millisecond) // MariaDB's binary log knows whole seconds: this one is the backup's
+			count := rig.Seeds(4, 50)
+			for len(moments) < count {
+				n := len(load.Acks())
+				until(t, "more transactions", time.Minute, func() bool { return len(load.Acks()) >= n+50 })
+				time.Sleep(time.Duration(800+random.Intn(1400)) * time.Millisecond) // the moment is random
+				moments = append(moments, time.Now())
+				switch len(moments) % 4 {
+				case 1:
+					s.Exec("FLUSH BINARY LOGS")
+				case 3:
+					s.Kill()
+					s.Up()
+				}
+			}
+			acks := load.Stop()
+			end := time.Now()
+			until(t, "the archive", time.Minute, func() bool { return a.reached().After(end) })
+			t.Logf("%d transactions in %s, the archive broke %d times, as %v", len(acks), end.Sub(begin).Round(time.Second), len(a.failures()), a.failures())
+			for _, moment := range moments {
+				point(t, s, to, identity, moment, acks)
+			}
+			got, out, err := attempt(t.Context(), t, flavour, to, "latest", &restore.Until{}, identity)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, got, s, out)
+			if lost := lostOf(got, acks, end.Add(time.Hour)); lost > 0 {
+				t.Fatalf("the end of the archive lacks %d acknowledged transactions", lost)
+			}
+		})
+	}
+}
+
+func point(t *testing.T, s *rig.Server, to store.Store, identity age.Identity, moment time.Time, acks []rig.Ack) {
+	t.Helper()
+	got, out, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{Time: moment}, identity)
+	if err != nil {
+		t.Fatalf("restore to %s: %v", moment, err)
+	}
+	same(t, got, s, out)
+	if s.Flavour == server.MariaDB {
+		moment = moment.Truncate(time.Second) // its binary log knows no less
+	}
+	if lost := lostOf(got, acks, moment); lost > 0 {
+		t.Fatalf("restored to %s: %d transactions that were acknowledged before are missing", moment, lost)
+	}
+	for _, ack := range acks {
+		if _, ok := got["shop.orders"][itoa(ack.Key)]; ok && !ack.Began.Before(moment) {
+			t.Fatalf("restored to %s: row %d is there, whose commit was sent at %s", moment, ack.Key, ack.Began)
+		}
+	}
+	t.Logf("%s: %d transactions replayed, up to %s", moment.Format(time.RFC3339Nano), out.Transactions, out.RestoredTo.Format(time.RFC3339Nano))
+}
+
+func lostOf(got rig.Rows, acks []rig.Ack, moment time.Time) int {
+	lost := 0
+	for _, ack := range acks {
+		if _, ok := got["shop.orders"][itoa(ack.Key)]; !ok && ack.Done.Before(moment) {
+			lost++
+		}
+	}
+	return lost
+}

@@ -1,0 +1,110 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package databackup
+
+import (
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds"
+)
+
+// What follows from what is seen: where the backup stands, and whether the Job is made.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	good, bad := &Result{OK: true, ID: "id"}, &Result{Reason: "StoreFull", Message: "the store is full"}
+	for name, c := range map[string]struct {
+		known  string // the Job in the status
+		world  World
+		phase  backupv1.Phase
+		reason string
+		makes  bool
+	}{
+		"no source":            {world: World{Problem: "none"}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
+		"a source":             {world: World{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"another's Job":        {world: World{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
+		"at work":              {world: World{Job: &Job{UID: "1"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"does not start":       {world: World{Job: &Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
+		"tried again":          {world: World{Job: &Job{UID: "1", Result: bad}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"reported, not done":   {world: World{Job: &Job{UID: "1", Result: good}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"succeeded":            {world: World{Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
+		"succeeded, no report": {world: World{Job: &Job{UID: "1", Done: true, Succeeded: true}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonResultLost},
+		"failed":               {world: World{Job: &Job{UID: "1", Done: true, Result: bad}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
+		"failed, no report":    {world: World{Job: &Job{UID: "1", Done: true, Reason: "DeadlineExceeded"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"failed all the same":  {world: World{Job: &Job{UID: "1", Done: true, Result: good}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"the Job was deleted":  {known: "1", world: World{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobDeleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, k := &backupv1.DataBackup{}, &Kind{}
+			b.Name, b.Status.Job = "backup", c.known
+			decided := k.Decide(b, kinds.Seen[World]{}.Seen, c.world)
+			assert.Equal(t, len(decided.Steps) > 0, c.makes)
+			k.Status(b, kinds.Seen[World]{Generation: 1, Observed: &c.world}, metav1.Now())
+			assert.Equal(t, b.Status.Phase, c.phase)
+			assert.Equal(t, b.Status.Reason, c.reason)
+			assert.Assert(t, b.Status.Message != "")
+			assert.Equal(t, isFinal(c.phase), b.Status.CompletedAt != nil)
+			assert.Equal(t, decided.LookAgain == 0, isFinal(c.phase))
+			ready := meta.IsStatusConditionTrue(b.Status.Conditions, backupv1.ConditionReady)
+			assert.Equal(t, ready, c.phase == backupv1.PhaseSucceeded)
+			one := meta.IsStatusConditionTrue(b.Status.Conditions, backupv1.ConditionReconciling) != meta.IsStatusConditionTrue(b.Status.Conditions, backupv1.ConditionStalled)
+			assert.Equal(t, one, !ready, "%+v", b.Status.Conditions)
+		})
+	}
+}
+
+// What has ended stays as it is, whatever is seen later; the same is seen with the same status, times included.
+func TestTheStatusSettles(t *testing.T) {
+	t.Parallel()
+	b, k := &backupv1.DataBackup{}, &Kind{}
+	now, later := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
+	running := World{Job: &Job{UID: "1", Created: now}}
+	k.Status(b, kinds.Seen[World]{Generation: 1, Observed: &running}, now)
+	before := b.DeepCopy()
+	k.Status(b, kinds.Seen[World]{Generation: 1, Observed: &running}, later)
+	assert.DeepEqual(t, b, before)
+	done := World{Job: &Job{UID: "1", Created: now, Ended: &later, Done: true, Succeeded: true, Result: &Result{OK: true, ID: "id", StoredBytes: 1536}}}
+	k.Status(b, kinds.Seen[World]{Generation: 1, Observed: &done}, later)
+	assert.Equal(t, b.Status.Size, "1.5 KiB")
+	before = b.DeepCopy()
+	for _, seen := range []kinds.Seen[World]{
+		{Generation: 1, Observed: &World{}}, {Generation: 1, Deleting: true}, {Generation: 1, Failure: &kinds.Failure{Reason: "ApplyFailed", Message: "no"}},
+	} {
+		k.Status(b, seen, metav1.NewTime(time.Unix(3000, 0)))
+		assert.DeepEqual(t, b, before)
+	}
+}
+
+// A pod that succeeded has the last word; a report that says well of a container that failed is not believed.
+func TestReports(t *testing.T) {
+	t.Parallel()
+	pod := func(code int32, message string) *corev1.Pod {
+		end := &corev1.ContainerStateTerminated{ExitCode: code, Message: message}
+		return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "sidecar", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"ok":true,"id":"no"}`}}},
+			{Name: container, State: corev1.ContainerState{Terminated: end}},
+		}}}
+	}
+	j := &Job{}
+	j.take(pod(11, `{"ok":false,"reason":"ServerUnreachable","message":"no answer"}`))
+	assert.Equal(t, j.Result.Reason, "ServerUnreachable")
+	j.take(pod(137, ""))
+	assert.Equal(t, j.Exit, int32(137))
+	j.take(pod(0, `{"ok":true,"id":"good"}`))
+	j.take(pod(1, `{"ok":false,"reason":"Failed","message":"later"}`))
+	assert.Assert(t, j.Result.OK && j.Result.ID == "good")
+	j = &Job{}
+	j.take(pod(1, `{"ok":true,"id":"bad"}`))
+	assert.Assert(t, !j.Result.OK)
+	j = &Job{}
+	j.take(pod(0, "{"))
+	assert.Assert(t, j.Result == nil)
+}

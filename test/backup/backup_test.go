@@ -1,0 +1,301 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/chaos/fault"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+const (
+	platform = "platform"
+	store    = "backups"
+	name     = "before-upgrade"
+)
+
+type fields = harness.Fields
+
+// scene is a namespace whose pods run.
+type scene struct {
+	*stage.Stage
+
+	pods *emulator.Emulator
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	t.Parallel()
+	s := &scene{Stage: suite.New(t)}
+	self, err := os.Executable()
+	s.Must(err)
+	s.pods, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{Namespace: s.Namespace, Images: map[string]emulator.Image{
+		"example/mysql": {}, "example/agent": {Executables: map[string]string{"/agent": self}},
+	}})
+	s.Must(err)
+	t.Cleanup(func() { s.Must(s.pods.Stop()) })
+	s.claim()
+	return s
+}
+
+// claim makes the volume of the store.
+func (s *scene) claim() {
+	s.Helper()
+	s.Must(suite.API.Create(s.Ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: store},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}))
+}
+
+// start starts an operator as a process that something happens to.
+func (s *scene) start() *operator {
+	s.Helper()
+	op := &operator{Process: fault.New()}
+	config := rest.CopyConfig(suite.Config)
+	config.Wrap(op.Wrap)
+	options := harness.ManagerOptions(s.Namespace)
+	options.Images = map[string]string{"agent": "example/agent:v1"}
+	var err error
+	op.Operator, err = harness.Start(s.Ctx, config, options, func(*manager.Operator) error { return nil })
+	s.Must(err)
+	s.Cleanup(func() { s.stop(op) })
+	s.Must(op.Active(patience))
+	return op
+}
+
+type operator struct {
+	*harness.Operator
+	*fault.Process
+}
+
+func (s *scene) stop(op *operator) {
+	s.Helper()
+	if err := op.Stop(patience); err != nil {
+		s.Error(err)
+	}
+}
+
+// declare creates a DataService whose database does not run, and waits for what its backups are made from.
+func (s *scene) declare(changes ...fields) {
+	s.Helper()
+	ds := &unstructured.Unstructured{Object: fields{
+		"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": platform},
+		"spec": fields{"mysql": fields{
+			"name": "db", "image": "example/mysql:5.7", "replica": int64(0), "backup": fields{"destination": fields{"claim": fields{"name": store}}},
+		}},
+	}}
+	s.Create(harness.With(ds, changes...))
+	s.Until("the CronJob", func() error {
+		if harness.Lookup[*batchv1.CronJob](s.Journal, "db-backup") == nil {
+			return errors.New("it is not there")
+		}
+		return nil
+	})
+}
+
+// back creates a DataBackup.
+func (s *scene) back(name string) {
+	s.Helper()
+	s.Must(suite.API.Create(s.Ctx, &backupv1.DataBackup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
+		Spec:       backupv1.DataBackupSpec{Of: backupv1.Source{Name: platform}},
+	}))
+}
+
+// has waits until a DataBackup has a phase and a reason, and returns it.
+func (s *scene) has(name string, phase backupv1.Phase, reason string) *backupv1.DataBackup {
+	s.Helper()
+	var found *backupv1.DataBackup
+	s.Until(fmt.Sprintf("%s: %s", phase, reason), func() error {
+		found = harness.Lookup[*backupv1.DataBackup](s.Journal, name)
+		if found == nil || found.Status.Phase != phase || found.Status.Reason != reason {
+			return fmt.Errorf("it is %+v", found)
+		}
+		return nil
+	})
+	return found
+}
+
+// folder is where the store is on this machine.
+func (s *scene) folder() string {
+	s.Helper()
+	folder, err := s.pods.VolumeFolder(s.Ctx, store)
+	s.Must(err)
+	return folder
+}
+
+// runs are the sources that were backed up, one for each run.
+func (s *scene) runs() []string {
+	s.Helper()
+	text, err := os.ReadFile(filepath.Join(s.folder(), fileRuns))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	s.Must(err)
+	return strings.Fields(string(text))
+}
+
+// A DataBackup makes one Job of what the DataService declares, and says what came of it. With it goes the Job, and nothing
+// of the store.
+func TestABackupOnDemand(t *testing.T) {
+	s := newScene(t)
+	s.start()
+	s.back(name)
+	s.has(name, backupv1.PhasePending, backupv1.ReasonSourceNotFound)
+	s.declare()
+	b := s.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded)
+	status := b.Status
+	if status.ID != "20260102T150405Z-0a1b2c3d" || status.Bytes != 73400320 || status.StoredBytes != 13002342 || status.Tables != 42 ||
+		status.Rows != 120000 || status.Size != "12.4 MiB" || status.Duration != "5s" || status.ServerVersion != "5.7.44" || len(status.Warnings) != 1 ||
+		status.Position == nil || status.Position.File != "binlog.000042" || status.Position.Offset != 1547 ||
+		status.StartedAt == nil || status.CompletedAt == nil || !meta.IsStatusConditionTrue(status.Conditions, backupv1.ConditionReady) {
+		t.Errorf("status %+v", status)
+	}
+	if runs := s.runs(); len(runs) != 1 || runs[0] != s.Namespace+"/"+platform+"/mysql" {
+		t.Errorf("runs %v", runs)
+	}
+	job := harness.Lookup[*batchv1.Job](s.Journal, name)
+	if job == nil || !metav1.IsControlledBy(job, b) {
+		t.Fatalf("the Job is %+v", job)
+	}
+	s.Must(suite.API.Delete(s.Ctx, b))
+	s.Until("the Job is gone", func() error {
+		if harness.Lookup[*batchv1.Job](s.Journal, name) != nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	if runs := s.runs(); len(runs) != 1 {
+		t.Errorf("runs %v", runs)
+	}
+}
+
+// What the agent says of a failure is in the status, after one try where a second does not help. It stays there when the
+// Job goes, and when the operator is another.
+func TestAFailureSaysWhy(t *testing.T) {
+	s := newScene(t)
+	op := s.start()
+	s.declare()
+	s.back("first") // makes the volume
+	s.has("first", backupv1.PhaseSucceeded, backupv1.ReasonSucceeded)
+	s.Must(os.WriteFile(filepath.Join(s.folder(), fileFail), nil, 0o600))
+	s.back(name)
+	b := s.has(name, backupv1.PhaseFailed, "AccessDenied")
+	if !strings.Contains(b.Status.Message, "refused user d3os_backup") || !meta.IsStatusConditionTrue(b.Status.Conditions, backupv1.ConditionStalled) {
+		t.Errorf("status %+v", b.Status)
+	}
+	if runs := s.runs(); len(runs) != 2 {
+		t.Errorf("runs %v", runs)
+	}
+	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*batchv1.Job](s.Journal, name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	s.stop(op)
+	s.start()
+	s.back("last") // which the new operator takes after its look at the others
+	s.has("last", backupv1.PhaseFailed, "AccessDenied")
+	if again := s.has(name, backupv1.PhaseFailed, "AccessDenied"); again.ResourceVersion != b.ResourceVersion {
+		t.Errorf("it was written again: %+v", again.Status)
+	}
+	if runs := s.runs(); len(runs) != 3 {
+		t.Errorf("runs %v", runs)
+	}
+}
+
+// A Job of another's is not taken for the backup's.
+func TestAnothersJob(t *testing.T) {
+	s := newScene(t)
+	s.start()
+	s.declare()
+	other := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+	suspend := true
+	other.Spec.Suspend = &suspend
+	other.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "example/agent:v1"}}}
+	s.Must(suite.API.Create(s.Ctx, other))
+	s.back(name)
+	s.has(name, backupv1.PhasePending, backupv1.ReasonJobConflict)
+	s.Must(suite.API.Delete(s.Ctx, other, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	s.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded)
+}
+
+// The operator crashes at every write of a backup: before it is sent, after it took effect, and with its answer lost. There
+// is one Job, one run and the same status in the end.
+func TestCrash(t *testing.T) {
+	base := newScene(t)
+	op := base.start()
+	base.declare()
+	base.back(name)
+	want := base.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded).Status
+	points := fault.Points(op.Since(0, ofBackup))
+	if len(points) < 3 {
+		t.Fatalf("only %v was written", points)
+	}
+	t.Logf("%d writes: %v", len(points), points)
+	for action, do := range map[string]fault.Action{"before": fault.CrashBefore, "after": fault.CrashAfter, "lost": fault.CrashLost} {
+		for _, p := range points {
+			t.Run(action+"/"+p.String(), func(t *testing.T) {
+				s := newScene(t)
+				op := s.start()
+				s.declare()
+				rule := p.Rule(do)
+				op.Rule(rule)
+				s.back(name)
+				s.Until("the end, or a crash", func() error {
+					b := harness.Lookup[*backupv1.DataBackup](s.Journal, name)
+					if crashed(op) || b != nil && b.Status.Phase == backupv1.PhaseSucceeded {
+						return nil
+					}
+					return errors.New("neither")
+				})
+				if crashed(op) {
+					s.stop(op)
+					s.start()
+				} else if p.Nth == 1 {
+					t.Errorf("the write did not happen; these did: %v", op.Since(0, ofBackup))
+				}
+				got := s.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded).Status
+				if got.ID != want.ID || got.Bytes != want.Bytes || got.Message != want.Message {
+					t.Errorf("want %+v\ngot %+v", want, got)
+				}
+				if runs := s.runs(); len(runs) != 1 {
+					t.Errorf("runs %v", runs)
+				}
+			})
+		}
+	}
+}
+
+// ofBackup are the writes that a DataBackup causes.
+func ofBackup(r harness.Sent) bool {
+	return r.Writes() && (strings.HasPrefix(r.Resource, "databackups") || r.Resource == "jobs")
+}
+
+func crashed(op *operator) bool {
+	select {
+	case <-op.Crashed():
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,117 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backup_test holds the operator against what it promises about backups: on a real API server with Kubernetes' own
+// controllers of Jobs, and pods that the emulator runs. A DataBackup makes one Job whatever happens to the operator, and
+// its status says what the Job's pod said.
+package backup_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+const patience = 90 * time.Second
+
+var suite = &stage.Suite{
+	Patience: func() time.Duration { return patience },
+	Lists: []client.ObjectList{
+		&dsv1.DataServiceList{}, &backupv1.DataBackupList{}, &batchv1.JobList{}, &batchv1.CronJobList{}, &appsv1.StatefulSetList{},
+		&corev1.PersistentVolumeClaimList{}, &corev1.PodList{},
+	},
+}
+
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "agent" {
+		os.Exit(program(os.Args[1:]))
+	}
+	os.Exit(suite.Main(m, cluster.Options{Name: "backup"}, nil))
+}
+
+// The file in the store by which a test tells the program how to end, and the one that counts its runs.
+const (
+	fileFail = "fail"
+	fileRuns = "runs"
+)
+
+// program stands for the agent where a test is about the operator alone: it does what the agent's contract says, without a
+// database.
+func program(args []string) int {
+	if len(args) == 2 && args[0] == "install" {
+		self, err := os.Executable()
+		if err == nil {
+			err = os.Symlink(self, args[1])
+		}
+		return report("", err)
+	}
+	flags := map[string]string{}
+	for _, arg := range args[1:] {
+		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		flags[name] = value
+	}
+	password, err := os.ReadFile(os.Getenv("AGENT_PASSWORD_FILE"))
+	if err != nil || len(password) == 0 {
+		return report(flags["report"], fmt.Errorf("read the password: %w", err))
+	}
+	for _, variable := range os.Environ() {
+		if strings.Contains(variable, string(password)) {
+			return report(flags["report"], fmt.Errorf("a password is in the environment"))
+		}
+	}
+	store := flags["folder"]
+	if args[0] != "backup" {
+		return report(flags["report"], fmt.Errorf("the command %s is not what this test is about", args[0]))
+	}
+	runs, err := os.OpenFile(filepath.Join(store, fileRuns), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(runs, flags["source"])
+	}
+	if err != nil {
+		return report(flags["report"], err)
+	}
+	if _, err := os.Stat(filepath.Join(store, fileFail)); err == nil {
+		return exit(flags["report"], 10, map[string]any{
+			"command": "backup", "reason": "AccessDenied", "message": "the server at " + flags["server"] + " refused user " + flags["user"],
+		})
+	}
+	return exit(flags["report"], 0, map[string]any{
+		"command": "backup", "ok": true, "id": "20260102T150405Z-0a1b2c3d", "bytes": 73400320, "storedBytes": 13002342, "tables": 42,
+		"rows": 120000, "server": "5.7.44", "seconds": 5.4, "position": map[string]any{"file": "binlog.000042", "offset": 1547},
+		"warnings": []string{"table app.log has the engine MyISAM"},
+	})
+}
+
+func report(file string, err error) int {
+	if err == nil {
+		return 0
+	}
+	return exit(file, 1, map[string]any{"command": "backup", "reason": "Failed", "message": err.Error()})
+}
+
+func exit(file string, code int, result map[string]any) int {
+	text, err := json.Marshal(result)
+	if err == nil && file != "" {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	fmt.Println(string(text))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return code
+}

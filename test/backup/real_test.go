@@ -1,0 +1,238 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/emulator"
+)
+
+// tools are the programs of a real database server: hack/mariadb.sh unpacks them.
+func tools(t *testing.T) string {
+	t.Helper()
+	folder := os.Getenv("MARIADB")
+	if folder == "" {
+		folder = filepath.Join(cluster.Root(), "bin/tools/mariadb")
+	}
+	if _, err := os.Stat(filepath.Join(folder, "mysqld")); err != nil {
+		t.Fatalf("the test needs a database server: run hack/mariadb.sh %s, or name its folder in MARIADB: %v", folder, err)
+	}
+	return folder
+}
+
+// agent builds the agent.
+func agent(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "agent")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", file, ".")
+	build.Dir = filepath.Join(cluster.Root(), "cmd", "agent")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the agent: %v\n%s", err, out)
+	}
+	return file
+}
+
+// realScene is a scene with a real database server, and the agent's own program.
+type realScene struct {
+	*scene
+
+	tools, agent string
+}
+
+func newReal(t *testing.T) *realScene {
+	t.Helper()
+	s := &realScene{scene: &scene{Stage: suite.New(t)}, tools: tools(t), agent: agent(t)}
+	entrypoint := filepath.Join(cluster.Root(), "test/backup/testdata/entrypoint.sh")
+	programs := map[string]string{"/entrypoint": entrypoint}
+	for _, program := range []string{"mysqld", "mysql", "mysqldump", "mysql_install_db"} {
+		programs[program] = filepath.Join(s.tools, program)
+	}
+	var err error
+	s.pods, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{Namespace: s.Namespace, Images: map[string]emulator.Image{
+		"example/mysql": {
+			Entrypoint: []string{"/entrypoint", "/var/lib/mysql", "/var/run/mysqld/mysqld.sock"}, Executables: programs,
+			Rewrite: func(_ *corev1.Pod, text string) string { // there is no DNS
+				return strings.ReplaceAll(text, "--server=db:3306", "--server="+s.address()+":3306")
+			},
+		},
+		"example/agent": {Executables: map[string]string{"/agent": s.agent}},
+	}})
+	s.Must(err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.describe()
+		}
+		s.Must(s.pods.Stop())
+	})
+	s.claim()
+	return s
+}
+
+// describe says what the pods printed last.
+func (s *realScene) describe() {
+	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
+		for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+			text, _ := s.pods.Log(pod.Name, c.Name)
+			lines := strings.Split(strings.TrimSpace(text), "\n")
+			s.Logf("%s %s: %s\n%s", pod.Name, c.Name, pod.Status.Phase, strings.Join(lines[max(0, len(lines)-12):], "\n"))
+		}
+	}
+}
+
+// address is that of the database's pod, "" while there is none.
+func (s *realScene) address() string {
+	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
+		if pod.Name == "db-0" {
+			return pod.Status.PodIP
+		}
+	}
+	return ""
+}
+
+// password reads a password of a Secret.
+func (s *realScene) password(secret, key string) string {
+	s.Helper()
+	found := &corev1.Secret{}
+	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: secret}, found))
+	return string(found.Data[key])
+}
+
+// ask runs SQL at a server and returns what it answers.
+func (s *realScene) ask(user, password, sql string, where ...string) (string, error) {
+	args := append([]string{"--no-defaults", "--user=" + user, "--batch", "--skip-column-names", "--execute=" + sql}, where...)
+	command := exec.CommandContext(s.Ctx, filepath.Join(s.tools, "mysql"), args...)
+	command.Env = append(os.Environ(), "MYSQL_PWD="+password)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return string(out), nil
+}
+
+// A DataBackup of a running database, by the agent's own program: what is in the store is restored to the same rows, by
+// those who have nothing but the store.
+func TestARealBackup(t *testing.T) {
+	t.Parallel()
+	s := newReal(t)
+	s.start()
+	s.Create(&unstructured.Unstructured{Object: fields{
+		"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": platform},
+		"spec": fields{"mysql": fields{
+			"name": "db", "image": "example/mysql:10.11", "backup": fields{"destination": fields{"claim": fields{"name": store}}},
+			"envs":   []any{fields{"name": "POD_IP", "valueFrom": fields{"fieldRef": fields{"fieldPath": "status.podIP"}}}},
+			"probes": fields{"startup": fields{"periodSeconds": int64(1)}, "readiness": fields{"periodSeconds": int64(1)}},
+		}},
+	}})
+	s.Ready(platform)
+	user, password := s.password("db-credentials", "username"), s.password("db-credentials", "password")
+	_, err := s.ask(user, password, "CREATE DATABASE app; USE app; CREATE TABLE app.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(100)); "+
+		"INSERT INTO app.t (v) SELECT CONCAT('row ', seq, ' ', UUID()) FROM seq_1_to_5000", "--host="+s.address())
+	s.Must(err)
+	const rows = "SELECT COUNT(*), SUM(CRC32(CONCAT(id, v))) FROM app.t"
+	want, err := s.ask(user, password, rows, "--host="+s.address())
+	s.Must(err)
+
+	s.back(name)
+	b := s.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded)
+	if b.Status.ID == "" || b.Status.Bytes == 0 || b.Status.StoredBytes == 0 || b.Status.Tables == 0 || b.Status.Rows < 5000 ||
+		b.Status.Position == nil || !strings.Contains(b.Status.ServerVersion, "MariaDB") {
+		t.Errorf("status %+v", b.Status)
+	}
+	t.Logf("backup %s: %s of %d bytes, %d tables, %d rows, %s, at %+v", b.Status.ID, b.Status.Size, b.Status.Bytes, b.Status.Tables,
+		b.Status.Rows, b.Status.Duration, b.Status.Position)
+	_, err = s.ask(user, password, "DELETE FROM app.t", "--host="+s.address()) // which the backup must not know
+	s.Must(err)
+	if got := s.restored(b.Status.ID, rows); got != want {
+		t.Errorf("the restore has %q, not %q", got, want)
+	}
+
+	// While the volume holds anything, nothing is restored to it.
+	s.Change(platform, fields{"mysql": fields{"replica": 0}})
+	s.Until("the server has ended", func() error {
+		if s.address() != "" {
+			return errors.New("its pod is there")
+		}
+		return nil
+	})
+	if job := s.job("refused", "db-restore"); job.Status.Succeeded != 0 {
+		t.Errorf("it was restored over what is there: %+v", job.Status)
+	}
+	// The volume is lost: what docs/backup.md says brings the data back.
+	s.Must(s.pods.WipeVolume(s.Ctx, "data-db-0"))
+	if job := s.job("restore", "db-restore"); job.Status.Succeeded != 1 {
+		t.Fatalf("it was not restored: %+v", job.Status)
+	}
+	s.Must(suite.API.Delete(s.Ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "db-data"}}))
+	s.ChangeReady(platform, fields{"mysql": fields{"replica": 1}})
+	got, err := s.ask(user, password, rows, "--host="+s.address())
+	s.Must(err)
+	if got != want {
+		t.Errorf("the database that came back has %q, not %q", got, want)
+	}
+}
+
+// job makes a Job of a CronJob, as kubectl create job --from does, and waits until it has ended.
+func (s *realScene) job(name, from string) *batchv1.Job {
+	s.Helper()
+	cron := &batchv1.CronJob{}
+	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: from}, cron))
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: cron.Spec.JobTemplate.Labels}, Spec: cron.Spec.JobTemplate.Spec}
+	backoff := int32(0)
+	job.Spec.BackoffLimit = &backoff
+	s.Must(suite.API.Create(s.Ctx, job))
+	s.Until("the end of "+name, func() error {
+		s.Must(suite.API.Get(s.Ctx, client.ObjectKeyFromObject(job), job))
+		for _, c := range job.Status.Conditions {
+			if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+				return nil
+			}
+		}
+		return errors.New("it is at work")
+	})
+	return job
+}
+
+// restored restores a backup to a folder, starts a server on it and asks it.
+func (s *realScene) restored(id, sql string) string {
+	s.Helper()
+	volume := s.TempDir()
+	restore := exec.CommandContext(s.Ctx, s.agent, "restore", "--folder="+s.folder(), "--backup="+id, "--volume="+volume)
+	restore.Env = append(os.Environ(), "AGENT_ROOT_PASSWORD=root", "PATH="+s.tools+":"+os.Getenv("PATH"))
+	if out, err := restore.CombinedOutput(); err != nil {
+		s.Fatalf("restore: %v\n%s", err, out)
+	}
+	ctx, stop := context.WithCancel(s.Ctx)
+	socket := filepath.Join(volume, "s")
+	server := exec.CommandContext(ctx, filepath.Join(s.tools, "mysqld"), "--no-defaults", "--datadir="+filepath.Join(volume, "mysql"), "--socket="+socket,
+		"--skip-networking", "--innodb-buffer-pool-size=32M", "--user=root")
+	s.Must(server.Start())
+	defer func() {
+		stop()
+		_ = server.Wait()
+	}()
+	var answer string
+	s.Must(harness.Within(time.Minute, 100*time.Millisecond, s.Next, func() (err error) {
+		answer, err = s.ask("root", "root", sql, "--protocol=SOCKET", "--socket="+socket)
+		return err
+	}))
+	return answer
+}

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Does what the entrypoint of a database image does: fills an empty data folder, makes the accounts, and becomes the server.
+set -eu
+data=/var/lib/mysql socket=/var/run/mysqld/mysqld.sock
+[ $# = 2 ] && data=$1 socket=$2
+init=$data.sql
+if ! [ -d "$data/mysql" ]; then
+  mysql_install_db --datadir="$data" >/dev/null
+  cat >"$init" <<SQL
+ALTER USER 'root'@'localhost' IDENTIFIED BY '$MYSQL_ROOT_PASSWORD';
+CREATE USER '$MYSQL_USER'@'%' IDENTIFIED BY '$MYSQL_PASSWORD';
+GRANT ALL ON *.* TO '$MYSQL_USER'@'%' WITH GRANT OPTION;
+SQL
+else
+  : >"$init"
+fi
+exec mysqld --no-defaults --datadir="$data" --socket="$socket" --init-file="$init" --bind-address="$POD_IP" --port=3306 \
+  --log-bin=binlog --binlog-format=ROW --server-id=1 --innodb-buffer-pool-size=32M --user="$(id -un)"
