@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -116,6 +118,14 @@ func selector(name, component string) string {
 	return text
 }
 
+// selectorOf selects the pods of a resource that is a component of a DataService.
+func selectorOf(o *unstructured.Unstructured) string {
+	owner := object.Owner{GroupVersionKind: o.GroupVersionKind(), Name: o.GetName()}
+	return labels.SelectorFromSet(labels.Set{
+		object.LabelManagedBy: object.ManagedBy, object.LabelInstance: owner.Name, object.LabelKind: owner.KindLabel(),
+	}).String()
+}
+
 // objects lists what belongs to a DataService, of the given kinds. What the user may not list is in the second result.
 func (c *cluster) objects(ctx context.Context, selector string, kinds []schema.GroupVersionKind) (found []*unstructured.Unstructured, refused []string, err error) {
 	var mu sync.Mutex
@@ -128,6 +138,9 @@ func (c *cluster) objects(ctx context.Context, selector string, kinds []schema.G
 			if apierrors.IsForbidden(err) {
 				refused = append(refused, gvk.Kind)
 				return nil
+			}
+			if apierrors.IsNotFound(err) && slices.Contains(object.Resources, gvk) {
+				return nil // its CRD is not installed
 			}
 			if err != nil {
 				return fmt.Errorf("list %s: %w", gvk.Kind, err)

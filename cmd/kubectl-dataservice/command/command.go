@@ -88,7 +88,8 @@ func New(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlag
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
 		p.statusCommand(), p.whyCommand(), p.diffCommand(), p.renderCommand(), p.eventsCommand(), p.logsCommand(),
-		p.pauseCommand(true), p.pauseCommand(false), p.restartCommand(), p.mysqlCommand(), p.historyCommand(), p.rollbackCommand(), p.versionCommand(),
+		p.pauseCommand(true), p.pauseCommand(false), p.restartCommand(), p.mysqlCommand(), p.historyCommand(), p.rollbackCommand(), p.upgradeCheckCommand(),
+		p.versionCommand(),
 	)
 	return root
 }
@@ -117,16 +118,14 @@ func (p *plugin) print(text string) error {
 	return err
 }
 
-// outputFlag adds -o.
+// outputFlag adds -o, and refuses an output that there is not before the command runs.
 func (p *plugin) outputFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&p.output, "output", "o", "", "json: for programs")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// checkOutput refuses an output that there is not.
-func (p *plugin) checkOutput() error {
-	if p.output != "" && p.output != "json" {
-		return fmt.Errorf("there is no output %q: it must be 'json', or not given", p.output)
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if p.output != "" && p.output != "json" {
+			return fmt.Errorf("there is no output %q: it must be 'json', or not given", p.output)
+		}
+		return nil
 	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -17,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -50,9 +52,6 @@ func (p *plugin) diffCommand() *cobra.Command {
 		Example: "  kubectl dataservice diff -f platform.yaml --summary\n  kubectl dataservice diff platform",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := p.checkOutput(); err != nil {
-				return err
-			}
 			c, err := p.cluster()
 			if err != nil {
 				return err
@@ -185,7 +184,31 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*diff.Diff
 		return nil, err
 	}
 	running := c.operator(ctx)
-	planned, err := c.plan(ctx, ds, there, running.Images)
+	d, err := c.judge(ctx, ds, there, running.Images)
+	if err != nil {
+		return nil, err
+	}
+	if !running.Found {
+		d.Notes = append(d.Notes, "the operator's Deployment cannot be read: it is taken for one of this plugin's version with the default images")
+	}
+	v := versions{Plugin: version.Version, Operator: tag(running.Image), Writer: writer(there.Objects)}
+	if skew := v.skew(); skew != "" {
+		d.Notes = append(d.Notes, skew)
+	}
+	return d, nil
+}
+
+// computeWith does so for an operator of the plugin's version with these images, whichever runs.
+func (c *cluster) computeWith(ctx context.Context, ds *dsv1.DataService, images map[string]string) (*diff.Diff, error) {
+	there, err := c.there(ctx, ds.Name)
+	if err != nil {
+		return nil, err
+	}
+	return c.judge(ctx, ds, there, images)
+}
+
+func (c *cluster) judge(ctx context.Context, ds *dsv1.DataService, there *diff.Cluster, images map[string]string) (*diff.Diff, error) {
+	planned, err := c.plan(ctx, ds, there, images)
 	if err != nil {
 		return nil, err
 	}
@@ -197,13 +220,6 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*diff.Diff
 		return nil, err
 	}
 	d := diff.Compute(plan.OwnerOf(ds), planned, *there, apply.NewJudge(types, version.Version))
-	if !running.Found {
-		d.Notes = append(d.Notes, "the operator's Deployment cannot be read: it is taken for one of this plugin's version with the default images")
-	}
-	v := versions{Plugin: version.Version, Operator: tag(running.Image), Writer: writer(there.Objects)}
-	if skew := v.skew(); skew != "" {
-		d.Notes = append(d.Notes, skew)
-	}
 	if m := ds.Spec.MySQL; there.SecretsUnread && m != nil && m.ThirdParty != nil && m.ThirdParty.Password != "" {
 		d.Notes = append(d.Notes, "mysql's password is in the spec: without the right to read Secrets, restarts of its users may be shown that do not come")
 	}
@@ -212,12 +228,15 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*diff.Diff
 
 // there is what belongs to a DataService.
 func (c *cluster) there(ctx context.Context, name string) (*diff.Cluster, error) {
-	objects, refused, err := c.objects(ctx, selector(name, ""), object.Kinds)
+	objects, refused, err := c.objects(ctx, selector(name, ""), slices.Concat(object.Kinds, object.Resources))
 	if err != nil {
 		return nil, err
 	}
 	there := &diff.Cluster{Objects: objects}
 	for _, kind := range refused {
+		if slices.ContainsFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind }) {
+			continue // one that is planned is read by its name
+		}
 		if kind != "Secret" {
 			return nil, fmt.Errorf("you may not list %s in namespace %s", kind, c.namespace)
 		}

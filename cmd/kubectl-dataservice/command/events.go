@@ -24,9 +24,6 @@ func (p *plugin) eventsCommand() *cobra.Command {
 		Short: "Show the events of a DataService, its objects and its pods",
 		Args:  cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := p.checkOutput(); err != nil {
-				return err
-			}
 			c, err := p.cluster()
 			if err != nil {
 				return err
@@ -38,7 +35,7 @@ func (p *plugin) eventsCommand() *cobra.Command {
 			if _, err := c.get(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			kinds := slices.DeleteFunc(slices.Clone(object.Kinds), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" })
+			kinds := slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" })
 			objects, _, err := c.objects(cmd.Context(), selector(args[0], component), kinds)
 			if err != nil {
 				return err

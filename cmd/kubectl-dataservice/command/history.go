@@ -28,9 +28,6 @@ func (p *plugin) historyCommand() *cobra.Command {
 		Short: "List the specs that a DataService had",
 		Args:  cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := p.checkOutput(); err != nil {
-				return err
-			}
 			c, err := p.cluster()
 			if err != nil {
 				return err

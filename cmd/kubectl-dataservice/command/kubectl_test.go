@@ -17,15 +17,39 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
+// built is a folder with the plugin.
+func built(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(folder, "kubectl-dataservice"), "..")
+	out, err := build.CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	return folder
+}
+
+// The tour of the demo (make tour) shows what it says, and leaves the platform as it was.
+func TestTour(t *testing.T) {
+	e := newEnv(t, "view")
+	e.Start()
+	sample := harness.Small()
+	e.CreateReady(sample)
+	path := built(t) + ":" + os.Getenv("KUBEBUILDER_ASSETS") + ":" + os.Getenv("PATH")
+	tour := exec.CommandContext(t.Context(), "hack/tour.sh", e.Namespace, name, e.file(sample))
+	tour.Dir = testcluster.Root()
+	tour.Env = append(os.Environ(), "KUBECONFIG="+suite.Kubeconfig, "PATH="+path)
+	out, err := tour.CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	assert.NilError(t, harness.Mentions(string(out), "Running 6/6", "ImagePullBackOff", "look at Pod proxy-", "~ proxy", "restarts 1 pod",
+		"Good", "goes back to revision 1", "DriftCorrected", "That was the tour"), "%s", out)
+	e.says(exitYes, []string{"Running 6/6"}, "status", name)
+}
+
 // kubectl finds the plugin, hands it its flags and its exit code, and asks it for completions.
 func TestThroughKubectl(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()
 	e.CreateReady(harness.Small())
-	folder := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(folder, "kubectl-dataservice"), "..")
-	out, err := build.CombinedOutput()
-	assert.NilError(t, err, "%s", out)
+	folder := built(t)
 	complete := filepath.Join(testcluster.Root(), "cmd/kubectl-dataservice/kubectl_complete-dataservice")
 	assert.NilError(t, os.Symlink(complete, filepath.Join(folder, "kubectl_complete-dataservice")))
 	kubectl := func(args ...string) (string, error) {

@@ -30,9 +30,6 @@ func (p *plugin) statusCommand() *cobra.Command {
 		Example: "  kubectl dataservice status platform -w\n  kubectl dataservice status -A",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := p.checkOutput(); err != nil {
-				return err
-			}
 			c, err := p.cluster()
 			if err != nil {
 				return err

@@ -31,9 +31,6 @@ func (p *plugin) versionCommand() *cobra.Command {
 		Long:  "Compare the plugin's version with the operator's.\n\nExit codes: 0 the same, or not known, 1 different, 2 an error.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := p.checkOutput(); err != nil {
-				return err
-			}
 			c, err := p.cluster()
 			if err != nil {
 				return err

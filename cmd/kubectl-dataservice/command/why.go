@@ -32,9 +32,6 @@ func (p *plugin) whyCommand() *cobra.Command {
 			"Exit codes: 0 nothing is wrong, 1 something is, 2 an error.",
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := p.checkOutput(); err != nil {
-				return err
-			}
 			c, err := p.cluster()
 			if err != nil {
 				return err
@@ -89,12 +86,22 @@ func (c *cluster) facts(ctx context.Context, args []string) (*why.Facts, error) 
 	if blamed == nil {
 		return f, nil
 	}
-	kinds := slices.DeleteFunc(slices.Clone(object.Kinds), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" || gvk.Kind == "ConfigMap" })
+	kinds := slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" || gvk.Kind == "ConfigMap" })
 	if f.Objects, _, err = c.objects(ctx, selector(ds.Name, blamed.Name), kinds); err != nil {
 		return nil, err
 	}
 	if f.Pods, err = c.pods(ctx, selector(ds.Name, blamed.Name)); err != nil {
 		return nil, err
+	}
+	for _, o := range f.Objects {
+		if !object.IsResource(o) {
+			continue
+		}
+		inside, err := c.pods(ctx, selectorOf(o))
+		if err != nil {
+			return nil, err
+		}
+		f.Pods = append(f.Pods, inside...)
 	}
 	if source := why.Source(f); source != nil {
 		f.Log, err = c.lastLines(ctx, source)

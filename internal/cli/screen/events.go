@@ -51,7 +51,7 @@ func (s Style) Events(all []corev1.Event, now time.Time) string {
 		})
 	}
 	s.Width = 0
-	return s.table(0, rows)
+	return s.table(rows)
 }
 
 // Times says how often an event happened, if more than once.

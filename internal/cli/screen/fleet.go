@@ -69,7 +69,7 @@ func (s Style) Fleet(all []dsv1.DataService, namespaces bool, now time.Time) str
 		}
 		rows = append(rows, row)
 	}
-	return s.table(0, rows) + fmt.Sprintf("%d of %d ready\n", ready, len(all))
+	return s.table(rows) + fmt.Sprintf("%d of %d ready\n", ready, len(all))
 }
 
 // urgency orders DataServices: what is broken, what is in work, what is well.

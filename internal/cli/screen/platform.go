@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
@@ -47,6 +49,9 @@ func (s Style) trouble(ds *dsv1.DataService) []string {
 	var lines []string
 	if ds.Spec.Paused {
 		lines = append(lines, "paused: the operator heals and updates nothing until spec.paused is false")
+	}
+	if c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionOperatorChange); c != nil {
+		lines = append(lines, "turn   "+c.Message)
 	}
 	if Ready(ds) {
 		return lines
@@ -101,7 +106,7 @@ func (s Style) components(all []dsv1.ComponentStatus, now time.Time) string {
 			{text: fmt.Sprintf("%d/%d", c.Ready, c.Desired)}, {text: Age(c.LastTransitionTime, now)}, {text: note(c)},
 		})
 	}
-	text := s.table(0, rows)
+	text := s.table(rows)
 	if running > 0 {
 		text += fmt.Sprintf("  %d more are Running (-v lists them)\n", running)
 	}

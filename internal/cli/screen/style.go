@@ -81,7 +81,7 @@ type cell struct {
 
 // table prints rows in columns that are as wide as their widest cell. The last column is cut where the
 // width of the style ends.
-func (s Style) table(indent int, rows [][]cell) string {
+func (s Style) table(rows [][]cell) string {
 	var widths []int
 	for _, row := range rows {
 		for i, c := range row {
@@ -98,7 +98,7 @@ func (s Style) table(indent int, rows [][]cell) string {
 		for i, c := range row {
 			text := c.text
 			if i == len(row)-1 {
-				text = s.cut(text, s.Width-column-indent)
+				text = s.cut(text, s.Width-column)
 			}
 			padding := ""
 			if i < len(row)-1 {
@@ -110,7 +110,18 @@ func (s Style) table(indent int, rows [][]cell) string {
 			line.WriteString(text + padding)
 			column += widths[i] + 2
 		}
-		out.WriteString(strings.TrimRight(strings.Repeat(" ", indent)+line.String(), " ") + "\n")
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	return out.String()
+}
+
+// Columns prints rows of text in columns, the first row as their titles.
+func (s Style) Columns(rows [][]string) string {
+	cells := make([][]cell, len(rows))
+	for i, row := range rows {
+		for _, text := range row {
+			cells[i] = append(cells[i], cell{text: text})
+		}
+	}
+	return s.table(cells)
 }

@@ -28,7 +28,7 @@ type Facts struct {
 	Component string
 	// Objects are the live objects of the component that Blamed returns, Secrets and ConfigMaps aside.
 	Objects []*unstructured.Unstructured
-	// Pods are the pods of that component.
+	// Pods are the pods of that component, and those of a resource that is one.
 	Pods []*corev1.Pod
 	// Events are those of the namespace.
 	Events []corev1.Event

@@ -35,6 +35,9 @@ func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.Component
 			pod.Name, screen.Age(pod.DeletionTimestamp, f.Now), pod.Spec.NodeName)
 		return
 	}
+	if c.Kind == "Managed" && culprit.Kind != "Pod" {
+		f.lookInside(culprit, text)
+	}
 	if vague(culprit) {
 		if e := f.decisive(c); e != nil {
 			kind, name := e.InvolvedObject.Kind, e.InvolvedObject.Name
@@ -48,6 +51,18 @@ func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.Component
 	if c.Kind == "ThirdParty" && (culprit.Reason == "Unhealthy" || culprit.Reason == "ContainersNotReady" || culprit.Reason == "ProgressDeadlineExceeded") {
 		*text = fmt.Sprintf("the third party%s does not answer its check: %s", f.url(c.Name), *text)
 		culprit.Reason = "ThirdParty"
+	}
+}
+
+// lookInside goes on from a resource that is a component to the pod of it that is to blame, if there is one.
+func (f *Facts) lookInside(culprit *health.Culprit, text *string) {
+	state := health.Assess(f.Objects, f.Pods)
+	if state.Culprit.Kind != "Pod" {
+		return
+	}
+	*culprit = state.Culprit
+	if !strings.Contains(*text, state.Problem) {
+		*text += "; " + state.Problem
 	}
 }
 
@@ -149,6 +164,8 @@ func (f *Facts) url(component string) string {
 		m = spec.UUC.ThirdParty
 	case component == "eureka" && spec.Eureka != nil:
 		m = spec.Eureka.ThirdParty
+	case component == "redis" && spec.Redis != nil && spec.Redis.ThirdParty != nil:
+		return " " + spec.Redis.ThirdParty.URL
 	}
 	if m == nil || m.URL == "" {
 		return ""

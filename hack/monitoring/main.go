@@ -1,0 +1,55 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Prints what the people who run the operator load into Prometheus and Grafana:
+//
+//	go run -C hack/monitoring . rules [-shorten N] [-plain]
+//	go run -C hack/monitoring . dashboard
+//
+// make manifests writes both into config/prometheus. -shorten divides every duration, so that tests need not wait
+// for as long as people do; -plain prints a file of rules for Prometheus itself, which does not know Kubernetes.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "monitoring:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	flags := flag.NewFlagSet("monitoring", flag.ContinueOnError)
+	shorten := flags.Int64("shorten", 1, "divide durations by this")
+	plain := flags.Bool("plain", false, "print rules for Prometheus itself")
+	what := ""
+	if len(args) > 0 {
+		what = args[0]
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+	}
+	if *shorten < 1 {
+		return fmt.Errorf("-shorten is %d, not 1 or more", *shorten)
+	}
+	text := ""
+	switch what {
+	case "rules":
+		text = manifest(rules(func(d time.Duration) time.Duration { return max(d/time.Duration(*shorten), time.Second) }), *plain)
+	case "dashboard":
+		var err error
+		if text, err = dashboardJSON(); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%q is neither rules nor dashboard", what)
+	}
+	_, err := os.Stdout.WriteString(text)
+	return err
+}

@@ -1,0 +1,165 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// alert is one alert. Its name is an anchor of docs/runbooks.md.
+type alert struct {
+	name, expr           string
+	wait                 time.Duration // for how long expr has to hold
+	severity             string        // critical: somebody has to act now; warning: today; info: some day
+	summary, description string
+}
+
+// kind is a kind of resources, and what differs in its alerts.
+type kind struct {
+	name string
+	// dataReasons are the reasons of the condition Degraded that say that data is lost or about to be.
+	dataReasons []string
+	hasDegraded bool // it has the phase Degraded; others say Failed
+}
+
+var kinds = []kind{
+	{"DataService", []string{"DataLost", "VolumeBeingDeleted", "ServerVersionRefused", "VolumeReplaced", "VolumeUnreadable"}, true},
+	{"RedisCluster", []string{"SlotsLost", "MajorityLost", "Inconsistent"}, false},
+}
+
+// leader is true while one of the operator's replicas leads.
+const leader = `max(leader_election_master_status{name=~".*d3os.*"}) == 1`
+
+// rules are all alerts. scaled shortens durations in tests.
+//
+// Every replica of the operator has the metrics of all resources, so each expression takes the maximum over them, and
+// reaches back for two minutes: a new leader, a new pod and a scrape that failed end no alert.
+func rules(scaled func(time.Duration) time.Duration) []alert {
+	var all []alert
+	for _, k := range kinds {
+		all = append(all, k.alerts(scaled)...)
+	}
+	return append(all, operator(scaled)...)
+}
+
+func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
+	label := strings.ToLower(k.name)
+	by, recent := "max by (namespace, "+label+")", window(scaled, 2*time.Minute)
+	named := "{{ $labels.namespace }}/{{ $labels." + label + " }}"
+	phase := func(name string) string {
+		return fmt.Sprintf(`%s (max_over_time(%s_phase{phase="%s"}%s)) == 1`, by, label, name, recent)
+	}
+	degraded := func(reasons string) string {
+		return fmt.Sprintf(`%s (max_over_time(%s_condition{condition="Degraded", reason=~"%s"}%s)) == 1`, by, label, reasons, recent)
+	}
+	stuck := scaled(45 * time.Minute)
+	look := "kubectl dataservice why says what stands in the way."
+	if k.name != "DataService" {
+		look = "Its status.message says what stands in the way."
+	}
+	found := []alert{
+		{
+			name: k.name + "Failed", wait: scaled(5 * time.Minute), severity: "critical",
+			expr:    phase("Failed") + "\nunless on (namespace, " + label + ")\n" + degraded("Contested"),
+			summary: "The operator cannot carry out " + k.name + " " + named + ".", description: look,
+		},
+		{
+			name: k.name + "DataInDanger", wait: scaled(time.Minute), severity: "critical", expr: degraded(strings.Join(k.dataReasons, "|")),
+			summary:     "The data of " + k.name + " " + named + " is lost, or about to be.",
+			description: "Delete nothing before you have read the runbook. " + look,
+		},
+		{
+			name: k.name + "Stuck", wait: scaled(time.Minute), severity: "warning",
+			expr: fmt.Sprintf("time() - %s (%s_condition_since_seconds{condition=\"Progressing\"}) > %d\nand on (namespace, %s)\n%s (%s_condition{condition=\"Progressing\"}) == 1",
+				by, label, int64(stuck.Seconds()), label, by, label),
+			summary: k.name + " " + named + " is being changed for over " + text(stuck) + ".", description: look,
+		},
+		{
+			name: k.name + "NotObserved", wait: scaled(5 * time.Minute), severity: "critical",
+			expr:        fmt.Sprintf("%s (%s_generation) > %s (%s_observed_generation)\nand on () %s", by, label, by, label, leader),
+			summary:     "A change of " + k.name + " " + named + " has no effect.",
+			description: "An operator leads, but the status does not follow the spec. Its log says why.",
+		},
+		{
+			name: k.name + "Paused", wait: scaled(24 * time.Hour), severity: "info",
+			expr:        fmt.Sprintf(`%s (max_over_time(%s_paused%s)) == 1`, by, label, recent),
+			summary:     k.name + " " + named + " is paused for over " + text(scaled(24*time.Hour)) + ".",
+			description: "Nothing of it is healed or changed until somebody resumes it.",
+		},
+		{
+			name: k.name + "Contested", wait: scaled(15 * time.Minute), severity: "warning", expr: degraded("Contested"),
+			summary:     "Somebody else keeps changing an object of " + k.name + " " + named + ".",
+			description: "The operator puts it back ever less often. " + look,
+		},
+	}
+	if k.hasDegraded {
+		found = append(found, alert{
+			name: k.name + "Degraded", wait: scaled(10 * time.Minute), severity: "warning", expr: phase("Degraded"),
+			summary: "Something of " + k.name + " " + named + " is not well.", description: look,
+		})
+	}
+	return found
+}
+
+func operator(scaled func(time.Duration) time.Duration) []alert {
+	rate := func(d time.Duration) string { return window(scaled, d) }
+	return []alert{
+		{
+			name: "D3OSOperatorDown", wait: scaled(5 * time.Minute), severity: "critical",
+			expr:        `absent(up{job=~"d3os-operator.*"} == 1)`,
+			summary:     "No d3os-operator is running.",
+			description: "Platforms keep running, but nothing is healed or updated until it is back.",
+		},
+		{
+			name: "D3OSOperatorWithoutLeader", wait: scaled(2 * time.Minute), severity: "critical",
+			expr:        `sum(leader_election_master_status{name=~".*d3os.*"}) == 0`,
+			summary:     "The d3os-operator has no leader.",
+			description: "Pods of the operator run but none holds the lease; look at their logs.",
+		},
+		{
+			name: "D3OSOperatorReconcileErrors", wait: scaled(15 * time.Minute), severity: "warning",
+			expr:        `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job=~"d3os-operator.*"}` + rate(5*time.Minute) + `)) > 0.1`,
+			summary:     "Reconciling fails again and again ({{ $labels.controller }}).",
+			description: "{{ $value | humanize }} errors a second. kubectl get dataservices,redisclusters -A shows which and why.",
+		},
+		{
+			name: "D3OSOperatorQueueGrows", wait: scaled(15 * time.Minute), severity: "warning",
+			expr:        `max by (name) (workqueue_depth{job=~"d3os-operator.*"}) > 100`,
+			summary:     "The d3os-operator does not keep up ({{ $labels.name }}).",
+			description: "{{ $value }} resources wait to be reconciled. Raise --max-concurrent-reconciles or the operator's CPU limit.",
+		},
+		{
+			name: "D3OSOperatorSlow", wait: scaled(15 * time.Minute), severity: "warning",
+			expr: "histogram_quantile(0.99, sum by (le, controller) (\n  rate(controller_runtime_reconcile_time_seconds_bucket{job=~\"d3os-operator.*\"}" +
+				rate(10*time.Minute) + "))) > 5",
+			summary:     "Reconciling takes long ({{ $labels.controller }}).",
+			description: "One pass in a hundred takes over {{ $value | humanizeDuration }}: is the API server slow?",
+		},
+		{
+			name: "D3OSOperatorMemoryNearLimit", wait: scaled(15 * time.Minute), severity: "warning",
+			expr:        `process_resident_memory_bytes{job=~"d3os-operator.*"} > 0.9 * go_gc_gomemlimit_bytes{job=~"d3os-operator.*"}`,
+			summary:     "The d3os-operator {{ $labels.pod }} is near its limit on memory.",
+			description: "Beyond the limit it is killed. Raise the limit: 1Gi is for some 1,000 DataServices.",
+		},
+		{
+			name: "D3OSOperatorRolloutStopped", wait: scaled(10 * time.Minute), severity: "warning",
+			expr:        `count(count by (namespace, dataservice) (dataservice_condition{condition="OperatorChange", reason="Stopped"})) > 0`,
+			summary:     "The rollout of a new version of the d3os-operator has stopped.",
+			description: "{{ $value }} DataServices wait, because one that was changed is Degraded. Their condition OperatorChange names it.",
+		},
+		{
+			name: "D3OSOperatorVersions", wait: scaled(30 * time.Minute), severity: "warning",
+			expr:        `count(count by (version) (d3os_operator_info)) > 1`,
+			summary:     "Pods of the d3os-operator have different versions.",
+			description: "An upgrade is not done. Whichever leads decides what is written.",
+		},
+	}
+}
+
+// window is a range of a query: long enough for several scrapes, however durations are shortened.
+func window(scaled func(time.Duration) time.Duration, d time.Duration) string {
+	return "[" + text(max(scaled(d), 10*time.Second).Round(time.Second)) + "]"
+}

@@ -1,0 +1,332 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build alerts
+
+package alerts_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/redis/rig"
+)
+
+type fields = harness.Fields
+
+const name = "platform" // of each resource
+
+// service is a spec with one service.
+func service(image string, more ...fields) fields {
+	one := fields{"name": "reports", "image": image, "port": 8080}
+	for _, m := range more {
+		harness.Merge(one, m)
+	}
+	return fields{"additionalServices": []any{one}}
+}
+
+// service creates a DataService, which need not become ready.
+func (w *world) service(namespace string, spec fields) {
+	w.Helper()
+	w.create("d3os-product.com.d3os/v1", "DataService", namespace, spec)
+}
+
+func (w *world) redis(namespace string, spec fields) {
+	w.Helper()
+	w.create("redis.middleware.hc.cn/v1alpha1", "RedisCluster", namespace, spec)
+}
+
+func (w *world) create(version, kind, namespace string, spec fields) {
+	w.Helper()
+	w.must(suite.API.Create(w.Context(), &unstructured.Unstructured{Object: fields{
+		"apiVersion": version, "kind": kind, "metadata": fields{"name": name, "namespace": namespace}, "spec": spec,
+	}}))
+}
+
+// patch changes an object (JSON merge patch in YAML).
+func (w *world) patch(ctx context.Context, version, kind, namespace, name, change string) error {
+	text, err := yaml.YAMLToJSON([]byte(change))
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{Object: fields{"apiVersion": version, "kind": kind, "metadata": fields{"name": name, "namespace": namespace}}}
+	return suite.API.Patch(ctx, object, client.RawPatch("application/merge-patch+json", text))
+}
+
+// becomes waits for a phase of a resource in the metrics.
+func (w *world) becomes(kind, namespace, phase string) {
+	w.Helper()
+	w.until("it is "+phase, func() error { return w.has(fmt.Sprintf(`%s_phase{namespace=%q, phase=%q}`, kind, namespace, phase)) })
+}
+
+// keepChanging changes an object until the test ends, as another controller would.
+func (w *world) keepChanging(version, kind, namespace, name string, change func(n int) string) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				_ = w.patch(ctx, version, kind, namespace, name, change(n)) // it may be gone for a moment, or for good
+			}
+		}
+	}()
+	w.Cleanup(func() { cancel(); <-done })
+}
+
+// resourceFaults make the alerts about resources fire.
+var resourceFaults = map[string]func(w *world, namespace string){
+	"DataServiceFailed": func(w *world, namespace string) { // it contradicts itself
+		w.service(namespace, service("registry.example/app:v1", fields{"dependsOn": []any{"nobody"}}))
+	},
+	"DataServiceDegraded": func(w *world, namespace string) {
+		w.service(namespace, service("registry.example/does-not-exist:v1"))
+	},
+	"DataServiceDataInDanger": func(w *world, namespace string) { // somebody deletes the claim of a running database
+		w.service(namespace, fields{"mysql": fields{"name": "db"}})
+		w.becomes("dataservice", namespace, "Running")
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-db-0"}}
+		w.must(suite.API.Delete(w.Context(), claim))
+	},
+	"DataServiceStuck": func(w *world, namespace string) {
+		w.service(namespace, service("registry.example/never-ready:v1"))
+	},
+	"DataServiceNotObserved": func(w *world, namespace string) { // see refuseStatus
+		w.service(namespace, service("registry.example/app:v1"))
+	},
+	"DataServicePaused": func(w *world, namespace string) {
+		spec := service("registry.example/app:v1")
+		spec["paused"] = true
+		w.service(namespace, spec)
+	},
+	"DataServiceContested": func(w *world, namespace string) { // another controller wants another image
+		w.service(namespace, service("registry.example/app:v1"))
+		w.keepChanging("apps/v1", "Deployment", namespace, "reports", func(n int) string {
+			return fmt.Sprintf("spec: {template: {spec: {containers: [{name: reports, image: 'registry.example/other:v%d'}]}}}", n)
+		})
+	},
+	"RedisClusterFailed": func(w *world, namespace string) {
+		w.redis(namespace, fields{"replicas": 6, "version": "5.0.0"})
+	},
+	"RedisClusterDataInDanger": loseSlots,
+	"RedisClusterStuck": func(w *world, namespace string) { // pods without a Redis
+		w.redis(namespace, fields{"replicas": 6})
+	},
+	"RedisClusterNotObserved": func(w *world, namespace string) { // see refuseStatus
+		w.redis(namespace, fields{"replicas": 6})
+	},
+	"RedisClusterPaused": func(w *world, namespace string) {
+		w.redis(namespace, fields{"replicas": 6, "pause": true})
+	},
+	"RedisClusterContested": func(w *world, namespace string) {
+		w.redis(namespace, fields{"replicas": 6})
+		w.keepChanging("apps/v1", "StatefulSet", namespace, name+"-0", func(n int) string {
+			return fmt.Sprintf("spec: {template: {spec: {containers: [{name: redis, image: 'registry.example/other:v%d'}]}}}", n)
+		})
+	},
+}
+
+// loseSlots runs a Redis Cluster and takes both volumes of a shard away from it.
+func loseSlots(w *world, namespace string) {
+	server, err := rig.Program("redis-server")
+	w.must(err)
+	cli, err := rig.Program("redis-cli")
+	w.must(err)
+	pods, err := emulator.Start(context.WithoutCancel(w.Context()), suite.Config, emulator.Options{
+		Namespace: namespace, Nodes: 3,
+		Images: map[string]emulator.Image{"redis": {Executables: map[string]string{"redis-server": server, "redis-cli": cli}}},
+	})
+	w.must(err)
+	w.Cleanup(func() { w.must(pods.Stop()) })
+	w.redis(namespace, fields{"replicas": 6, "repository": "redis"})
+	w.becomes("rediscluster", namespace, "Running")
+	for _, pod := range []string{name + "-0-0", name + "-0-1"} {
+		w.must(pods.WipeVolume(w.Context(), "data-"+pod))
+		w.must(pods.Kill(pod, syscall.SIGKILL, "redis"))
+	}
+}
+
+// refuseStatus has the API server refuse the status of resources in namespaces with a label.
+func refuseStatus(w *world) {
+	w.Helper()
+	const text = `
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: ValidatingAdmissionPolicy
+  metadata: {name: refuse-status}
+  spec:
+    matchConstraints:
+      resourceRules:
+      - apiGroups: [d3os-product.com.d3os, redis.middleware.hc.cn]
+        apiVersions: ["*"]
+        operations: [UPDATE]
+        resources: [dataservices/status, redisclusters/status]
+    validations: [{expression: "false", message: nobody writes a status here}]
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: ValidatingAdmissionPolicyBinding
+  metadata: {name: refuse-status}
+  spec:
+    policyName: refuse-status
+    validationActions: [Deny]
+    matchResources: {namespaceSelector: {matchLabels: {refuse: status}}}
+`
+	var objects []unstructured.Unstructured
+	var raw []map[string]any
+	w.must(yaml.Unmarshal([]byte(text), &raw))
+	for _, o := range raw {
+		objects = append(objects, unstructured.Unstructured{Object: o})
+	}
+	for i := range objects {
+		w.must(suite.API.Create(w.Context(), &objects[i]))
+	}
+	probe := w.namespace(map[string]string{"refuse": "status"})
+	w.service(probe, fields{"paused": true})
+	w.until("the policy holds", func() error {
+		object := &unstructured.Unstructured{Object: fields{"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": name, "namespace": probe}}}
+		if suite.API.Status().Patch(w.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"message":"x"}}`)), client.DryRunAll) == nil {
+			return fmt.Errorf("a status is taken")
+		}
+		return nil
+	})
+	w.must(suite.API.Delete(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: probe}}))
+}
+
+// operatorFaults make the alerts about the operator fire.
+var operatorFaults = map[string]func(w *world){
+	"D3OSOperatorDown": func(w *world) {
+		r := w.start(programs.older, nil)
+		w.end(r, func() { _ = r.Signal(syscall.SIGKILL) })
+	},
+	"D3OSOperatorWithoutLeader": func(w *world) { // somebody holds the Lease who does nothing
+		namespace := w.namespace(nil)
+		now := metav1.NewMicroTime(time.Now())
+		w.must(suite.API.Create(w.Context(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "d3os-operator.d3os-product.com.d3os"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("nobody"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &now, RenewTime: &now},
+		}))
+		args := []string{"--leader-elect", "--leader-elect-namespace=" + namespace}
+		w.start(programs.older, args)
+		w.start(programs.older, args)
+	},
+	"D3OSOperatorMemoryNearLimit": func(w *world) { w.start(programs.older, []string{}, "GOMEMLIMIT=20MiB") },
+	"D3OSOperatorRolloutStopped": func(w *world) { // a version whose Eureka does not come up
+		namespace := w.namespace(nil)
+		for _, name := range []string{"a", "b"} {
+			w.must(suite.API.Create(w.Context(), &unstructured.Unstructured{Object: fields{
+				"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": name, "namespace": namespace},
+				"spec": fields{"eureka": fields{"name": "eureka-" + name, "kind": "Deployment"}},
+			}}))
+		}
+		args := []string{"--watch-namespaces=" + namespace, "--max-rollouts=1"}
+		older := w.start(programs.older, args, "RELATED_IMAGE_EUREKA=registry.example/eureka:v1")
+		w.until("both run", func() error { return w.has(`count(dataservice_phase{phase="Running"}) == 2`) })
+		w.end(older, func() { _ = older.Signal(syscall.SIGTERM) })
+		w.start(programs.newer, args, "RELATED_IMAGE_EUREKA=registry.example/does-not-exist:v1")
+	},
+	"D3OSOperatorVersions": func(w *world) {
+		w.start(programs.older, nil)
+		w.start(programs.newer, nil)
+	},
+	"D3OSOperatorSlow": func(w *world) {
+		line, kubeconfig := w.line()
+		namespace := w.namespace(nil)
+		w.start(programs.older, []string{"--watch-namespaces=" + namespace}, "KUBECONFIG="+kubeconfig)
+		line.Store(int64(3 * time.Second))
+		w.service(namespace, service("registry.example/app:v1"))
+	},
+	"D3OSOperatorQueueGrows": func(w *world) { // an API server that is slow, and a fleet that comes at once
+		line, kubeconfig := w.line()
+		namespace := w.namespace(nil)
+		w.start(programs.older, []string{"--watch-namespaces=" + namespace, "--max-concurrent-reconciles=1"}, "KUBECONFIG="+kubeconfig)
+		line.Store(int64(time.Second))
+		for i := range 130 {
+			spec := service("registry.example/app:v1", fields{"name": fmt.Sprintf("app-%d", i)})
+			w.must(suite.API.Create(w.Context(), &unstructured.Unstructured{Object: fields{
+				"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": fmt.Sprintf("p-%d", i), "namespace": namespace}, "spec": spec,
+			}}))
+		}
+	},
+}
+
+// line is a connection to the API server for a replica, and how long each piece of data takes on it.
+func (w *world) line() (delay *atomic.Int64, kubeconfig string) {
+	w.Helper()
+	config, err := clientcmd.LoadFromFile(suite.Kubeconfig)
+	w.must(err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	w.Cleanup(func() { listener.Close() })
+	delay = &atomic.Int64{}
+	for _, c := range config.Clusters {
+		server, err := url.Parse(c.Server)
+		w.must(err)
+		c.Server = "https://" + listener.Addr().String()
+		go func() {
+			for {
+				near, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				go connect(near, server.Host, delay)
+			}
+		}()
+	}
+	kubeconfig = filepath.Join(w.dir, "kubeconfig")
+	w.must(clientcmd.WriteToFile(*config, kubeconfig))
+	return delay, kubeconfig
+}
+
+// connect hands on what one side sends to the other, late.
+func connect(near net.Conn, host string, delay *atomic.Int64) {
+	defer near.Close()
+	far, err := net.Dial("tcp", host)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	go func() { _, _ = io.Copy(near, far) }()
+	type piece struct {
+		data []byte
+		due  time.Time
+	}
+	pieces := make(chan piece, 10000)
+	go func() {
+		for p := range pieces {
+			time.Sleep(time.Until(p.due))
+			if _, err := far.Write(p.data); err != nil {
+				return
+			}
+		}
+	}()
+	defer close(pieces)
+	for {
+		buffer := make([]byte, 64<<10)
+		n, err := near.Read(buffer)
+		if err != nil {
+			return
+		}
+		pieces <- piece{buffer[:n], time.Now().Add(time.Duration(delay.Load()))}
+	}
+}

@@ -1,0 +1,61 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build alerts
+
+package alerts_test
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// Normal life: a platform comes up, is changed, scaled and healed, the operator is killed and upgraded, and
+// no alert fires. ALERTS=full goes on so for an hour, with alerts that are nearer to what users have. Durations stay longer
+// than a Lease lasts: a leader that crashes is followed within that.
+func TestNormalLife(t *testing.T) {
+	shorten, lasts := 6, 3*time.Minute
+	if os.Getenv("ALERTS") == "full" {
+		shorten, lasts = 3, time.Hour
+	}
+	w := newWorld(t, shorten)
+	namespace := w.namespace(nil)
+	args := []string{"--leader-elect", "--leader-elect-namespace=" + namespace, "--watch-namespaces=" + namespace}
+	replicas := []*replica{w.start(programs.older, args), w.start(programs.older, args)}
+	ready := fmt.Sprintf(`min(dataservice_condition{namespace=%q, condition="Ready"}) == 1 and on () max(dataservice_generation) == min(dataservice_observed_generation)`, namespace)
+	w.create("d3os-product.com.d3os/v1", "DataService", namespace, harness.Small().Object["spec"].(fields))
+	w.until("the platform is ready", func() error { return w.has(ready) })
+	rounds := 0
+	for ; rounds == 0 || time.Since(w.began) < lasts; rounds++ {
+		for _, change := range []string{
+			fmt.Sprintf("spec: {auth: {image: 'registry.example/auth:r%d'}}", rounds), fmt.Sprintf("spec: {proxy: {replica: %d}}", 2+rounds%2),
+			fmt.Sprintf("spec: {mysql: {envs: [{name: ROUND, value: 'r%d'}]}}", rounds),
+		} {
+			w.must(w.patch(t.Context(), "d3os-product.com.d3os/v1", "DataService", namespace, name, change))
+			w.until("changed", func() error { return w.has(ready) })
+		}
+		w.must(client.IgnoreNotFound(suite.API.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}})))
+		// A crash: the same pod comes back. An upgrade: one pod after the other is replaced.
+		w.end(replicas[0], func() { _ = replicas[0].Signal(syscall.SIGKILL) })
+		replicas[0] = w.start(programs.newer, args)
+		w.end(replicas[1], func() { _ = replicas[1].Signal(syscall.SIGTERM) })
+		replicas[1] = w.start(programs.newer, args)
+		w.until("one leads", func() error { return w.has(`max(leader_election_master_status) == 1`) })
+		w.until("healed", func() error {
+			return suite.API.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, &corev1.Service{})
+		})
+	}
+	if found := w.over(`ALERTS{alertstate="firing"}`, w.began); len(found) > 0 {
+		t.Errorf("%d alerts fired: %v", len(found), found)
+	}
+	t.Logf("%d rounds in %s, durations of alerts divided by %d", rounds, time.Since(w.began).Round(time.Second), shorten)
+}

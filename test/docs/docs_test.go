@@ -1,0 +1,263 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package docs_test guards the documentation: links lead somewhere, every page is found from docs/README.md, and the rules of
+// docs/develop/style.md that a machine can check are kept.
+package docs_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+const root = "../.."
+
+// page is a file of Markdown, without its blocks of code.
+type page struct {
+	path  string   // from the root, with slashes
+	lines []string // those of code are empty
+	text  string
+}
+
+// written reports whether people write a page: what is generated has no sentences of its own.
+func (p *page) written() bool { return !strings.HasPrefix(p.path, "docs/reference/") }
+
+// pages are the files of Markdown in the root and in docs.
+func pages(t *testing.T) []*page {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(root, "*.md"))
+	assert.NilError(t, err)
+	assert.NilError(t, filepath.WalkDir(filepath.Join(root, "docs"), func(name string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(name) == ".md" {
+			names = append(names, name)
+		}
+		return err
+	}))
+	var found []*page
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		assert.NilError(t, err)
+		relative, err := filepath.Rel(root, name)
+		assert.NilError(t, err)
+		p := &page{path: filepath.ToSlash(relative), lines: withoutCode(string(data))}
+		p.text = strings.Join(p.lines, "\n")
+		found = append(found, p)
+	}
+	assert.Assert(t, len(found) > 10, "no pages: %s", root)
+	return found
+}
+
+var code = regexp.MustCompile("`[^`]+`")
+
+// withoutCode are the lines of a page: those of code blocks are empty, and code in a line is one word.
+func withoutCode(text string) []string {
+	lines := strings.Split(text, "\n")
+	inside := false
+	for i, line := range lines {
+		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+		if heading.MatchString(line) {
+			lines[i] = strings.ReplaceAll(line, "`", "")
+		} else {
+			lines[i] = code.ReplaceAllString(line, "`code`")
+		}
+		if fence || inside || strings.HasPrefix(line, "    ") {
+			lines[i] = ""
+		}
+		inside = inside != fence
+	}
+	return lines
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`^#+ +(.*)$`)
+)
+
+// anchor is the name that a heading is linked by.
+func anchor(title string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(link.ReplaceAllString(title, "]")) {
+		switch {
+		case r == ' ':
+			b.WriteRune('-')
+		case r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r > 127:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func anchors(p *page) []string {
+	var found []string
+	for _, line := range p.lines {
+		if match := heading.FindStringSubmatch(line); match != nil {
+			found = append(found, anchor(match[1]))
+		}
+	}
+	return found
+}
+
+// coming are pages that are being written: links may lead to them before they are there.
+var coming []string
+
+// Every relative link leads to a file, and to a heading of it where it names one.
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	for _, p := range all {
+		for _, match := range link.FindAllStringSubmatch(p.text, -1) {
+			if strings.Contains(match[1], "://") {
+				continue
+			}
+			target, section, _ := strings.Cut(match[1], "#")
+			to := p.path
+			if target != "" {
+				to = path.Join(path.Dir(p.path), target)
+			}
+			_, err := os.Stat(filepath.Join(root, to))
+			if err != nil && slices.Contains(coming, to) {
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s: the link %s leads to no file", p.path, match[1])
+				continue
+			}
+			i := slices.IndexFunc(all, func(other *page) bool { return other.path == to })
+			if section != "" && (i < 0 || !slices.Contains(anchors(all[i]), section)) {
+				t.Errorf("%s: the link %s leads to no heading", p.path, match[1])
+			}
+		}
+	}
+}
+
+// Every page of docs is named in its index. What is generated may be named by any page.
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	index := slices.IndexFunc(all, func(p *page) bool { return p.path == "docs/README.md" })
+	assert.Assert(t, index >= 0)
+	named, anywhere := map[string]bool{"docs/README.md": true}, map[string]bool{}
+	for i, p := range all {
+		for _, match := range link.FindAllStringSubmatch(p.text, -1) {
+			target, _, _ := strings.Cut(match[1], "#")
+			to := path.Join(path.Dir(p.path), target)
+			anywhere[to] = true
+			named[to] = named[to] || i == index
+		}
+	}
+	for _, p := range all {
+		if strings.HasPrefix(p.path, "docs/") && !named[p.path] && (p.written() || !anywhere[p.path]) {
+			t.Errorf("docs/README.md does not name %s: add it where its readers look for it", p.path)
+		}
+	}
+}
+
+// banned are words that hide who does what, or that have a plain word in their place (docs/develop/style.md).
+var banned = regexp.MustCompile(`(?i)\b(anew|goes before|by turns|tells? whether|looked at again|way through the house|whoever comes next|strangers to one another|takes its place)\b`)
+
+// longest is how many words a sentence may have.
+const longest = 30
+
+// allowed is how many breaches older pages still have. The numbers only ever go down.
+var allowed = map[string]int{
+	"SECURITY.md":           4,
+	"docs/architecture.md":  8,
+	"docs/develop/style.md": 5, // which lists the banned words
+	"docs/plugin.md":        3,
+	"docs/reliability.md":   12,
+	"docs/testing.md":       5,
+}
+
+// allowedElsewhere is what any other page may have.
+const allowedElsewhere = 2
+
+func breaches(p *page) []string {
+	var found []string
+	for _, s := range sentences(p) {
+		if match := banned.FindString(s); match != "" {
+			found = append(found, fmt.Sprintf("%q says %q: use a plain word", s, match))
+		}
+		if n := len(strings.Fields(s)); n > longest {
+			found = append(found, fmt.Sprintf("%d words, and at most %d are allowed: %q", n, longest, s))
+		}
+	}
+	return found
+}
+
+var end = regexp.MustCompile(`[.!?:;]["')*]*(\s+|$)|\s+–\s+`)
+
+// sentences are those of paragraphs, items of lists and cells of tables.
+func sentences(p *page) []string {
+	var found []string
+	var block []string
+	flush := func() {
+		found = append(found, end.Split(strings.Join(block, " "), -1)...)
+		block = nil
+	}
+	for _, line := range p.lines {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "|"):
+			flush()
+			for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
+				block = []string{cell}
+				flush()
+			}
+		case line == "" || strings.HasPrefix(line, "#"):
+			flush()
+		case strings.HasPrefix(line, "- ") || item.MatchString(line):
+			flush()
+			block = []string{line}
+		default:
+			block = append(block, line)
+		}
+	}
+	flush()
+	return slices.DeleteFunc(found, func(s string) bool { return strings.TrimSpace(s) == "" })
+}
+
+var item = regexp.MustCompile(`^\d+\. `)
+
+// The rules of style that a machine can check: short sentences, plain words.
+func TestStyle(t *testing.T) {
+	t.Parallel()
+	for _, p := range pages(t) {
+		if !p.written() {
+			continue
+		}
+		limit, known := allowed[p.path]
+		if !known {
+			limit = allowedElsewhere
+		}
+		if found := breaches(p); len(found) > limit {
+			t.Errorf("%s: %d breaches of docs/develop/style.md, and %d are allowed:\n\t%s", p.path, len(found), limit, strings.Join(found, "\n\t"))
+		}
+	}
+}
+
+// A page with each sort of mistake is found out.
+func TestStyleFinds(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", longest+1)
+	for text, want := range map[string]int{
+		"It is drawn anew.": 1,
+		long + ".":          1,
+		strings.Repeat("word ", longest) + ". " + long:                      1,
+		"| " + strings.Repeat("a ", longest) + "| " + long + "|":            1,
+		"- " + strings.Repeat("a ", 20) + "\n- " + strings.Repeat("a ", 20): 0,
+		"```\n" + long + "\n```":                                            0,
+	} {
+		p := &page{path: "docs/a.md", lines: withoutCode(text)}
+		assert.Equal(t, len(breaches(p)), want, text)
+	}
+	assert.DeepEqual(t, anchors(&page{lines: withoutCode("## `why`, and *what*: 2 of them\n```\n# a comment\n```")}), []string{"why-and-what-2-of-them"})
+}

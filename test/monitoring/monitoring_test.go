@@ -1,0 +1,175 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package monitoring_test holds alerts, runbooks and dashboard against one another and against the operator's metrics.
+// That alerts fire for real faults is test/alerts'.
+package monitoring_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"gotest.tools/v3/assert"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+const runbooks = "https://github.com/d3os/d3os-operator/blob/main/docs/runbooks.md#"
+
+type rule struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+func file(t *testing.T, path ...string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{cluster.Root()}, path...)...))
+	assert.NilError(t, err)
+	return text
+}
+
+// groups are the groups of rules, as Prometheus reads them.
+func groups(t *testing.T) (plain []byte, rules []rule) {
+	t.Helper()
+	var object struct{ Spec json.RawMessage }
+	assert.NilError(t, yaml.Unmarshal(file(t, "config", "prometheus", "rules.yaml"), &object))
+	var spec struct{ Groups []struct{ Rules []rule } }
+	assert.NilError(t, json.Unmarshal(object.Spec, &spec))
+	return object.Spec, spec.Groups[0].Rules
+}
+
+// Every alert leads to its section of the runbooks, and every section is an alert's.
+func TestEveryAlertHasItsRunbook(t *testing.T) {
+	t.Parallel()
+	var sections []string
+	parts := map[string]string{}
+	for part := range strings.SplitSeq(string(file(t, "docs", "runbooks.md")), "\n## ") {
+		title, text, _ := strings.Cut(part, "\n")
+		if !strings.HasPrefix(title, "# ") {
+			sections = append(sections, title)
+			parts[title] = text
+		}
+	}
+	_, rules := groups(t)
+	var alerts []string
+	for _, rule := range rules {
+		alerts = append(alerts, rule.Alert)
+		assert.Equal(t, rule.Annotations["runbook_url"], runbooks+strings.ToLower(rule.Alert))
+		for _, what := range []string{"**Meaning.**", "**Impact.**", "**Look.**", "**Mitigation.**"} {
+			assert.Assert(t, strings.Contains(parts[rule.Alert], what), "docs/runbooks.md: %s lacks %s", rule.Alert, what)
+		}
+		assert.Assert(t, slices.Contains([]string{"critical", "warning", "info"}, rule.Labels["severity"]), rule.Alert)
+	}
+	assert.DeepEqual(t, sections, alerts)
+}
+
+// promtool runs the rules over series that are made up; each alert fires in one of the cases.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	folder := os.Getenv("PROMETHEUS")
+	assert.Assert(t, folder != "", "PROMETHEUS is not the folder of promtool: make test sets it")
+	plain, rules := groups(t)
+	cases := file(t, "test", "monitoring", "testdata", "rules.test.yaml")
+	for _, rule := range rules {
+		assert.Assert(t, strings.Contains(string(cases), `alertname="`+rule.Alert+`"`), "%s fires in no case of rules.test.yaml", rule.Alert)
+	}
+	dir := t.TempDir()
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), plain, 0o600))
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "rules.test.yaml"), cases, 0o600))
+	for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules.test.yaml"}} {
+		promtool := exec.CommandContext(t.Context(), filepath.Join(folder, "promtool"), args...)
+		promtool.Dir = dir
+		out, err := promtool.CombinedOutput()
+		assert.NilError(t, err, string(out))
+	}
+}
+
+// What others have: Kubernetes' client, controller-runtime, Go, Prometheus itself.
+var foreign = []string{
+	"ALERTS", "controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_time_seconds_bucket", "go_gc_gomemlimit_bytes",
+	"leader_election_master_status", "process_resident_memory_bytes", "rest_client_requests_total", "up", "workqueue_depth",
+}
+
+var metricName = regexp.MustCompile(`\b([a-zA-Z_]+)\s*(?:\{|\[)|\b((?:dataservice|rediscluster|d3os_operator)_[a-z_]+)\b`)
+
+// Alerts and panels ask for metrics that there are.
+func TestEveryMetricExists(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, name := range foreign {
+		known[name] = true
+	}
+	described := make(chan *prometheus.Desc, 1000)
+	for _, kind := range []string{"DataService", "RedisCluster"} {
+		s := metrics.SeriesOf(kind)
+		s.Describe(described)
+		s.TimeToReady.Describe(described)
+	}
+	for _, c := range []prometheus.Collector{metrics.Writes, metrics.SkippedWrites, metrics.DriftCorrections, metrics.StatusWrites} {
+		c.Describe(described)
+	}
+	close(described)
+	quoted := regexp.MustCompile(`fqName: "([a-z_]+)"`)
+	for d := range described {
+		name := quoted.FindStringSubmatch(d.String())[1]
+		known[name], known[name+"_bucket"] = true, true
+	}
+	families, err := ctrlmetrics.Registry.Gather()
+	assert.NilError(t, err)
+	for _, family := range families {
+		known[family.GetName()] = true
+	}
+	_, rules := groups(t)
+	var exprs []string
+	for _, rule := range rules {
+		exprs = append(exprs, rule.Expr)
+	}
+	var board struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	assert.NilError(t, json.Unmarshal(file(t, "config", "prometheus", "dashboard.json"), &board))
+	for _, panel := range board.Panels {
+		for _, target := range panel.Targets {
+			exprs = append(exprs, target.Expr)
+		}
+	}
+	assert.Assert(t, len(exprs) > 40)
+	used := map[string]bool{}
+	for _, expr := range exprs {
+		for _, found := range metricName.FindAllStringSubmatch(regexp.MustCompile(`"[^"]*"`).ReplaceAllString(expr, `""`), -1) {
+			name := found[1] + found[2]
+			used[name] = true
+			assert.Assert(t, known[name], "%s: nobody has the metric %s", expr, name)
+		}
+	}
+	for _, name := range foreign {
+		assert.Assert(t, used[name], "%s is used by nobody", name)
+	}
+}
+
+// Every metric of the operator's is in docs/operations.md, under its name without the kind.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	t.Parallel()
+	docs := string(file(t, "docs", "operations.md"))
+	described := make(chan *prometheus.Desc, 1000)
+	metrics.SeriesOf("DataService").Describe(described)
+	for _, c := range []prometheus.Collector{metrics.Writes, metrics.SkippedWrites, metrics.DriftCorrections, metrics.StatusWrites} {
+		c.Describe(described)
+	}
+	close(described)
+	for d := range described {
+		name := regexp.MustCompile(`fqName: "([a-z_0-9]+)"`).FindStringSubmatch(d.String())[1]
+		name = strings.TrimPrefix(name, "dataservice_")
+		assert.Assert(t, strings.Contains(docs, name+"`") || strings.Contains(docs, name+"{"), "docs/operations.md does not tell of %s", name)
+	}
+}
