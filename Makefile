@@ -41,7 +41,8 @@ USER_CLUSTER := $(KUBECONFIG)
 KUBECONFIG   ?= $(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig
 export KUBECONFIG
 # Where suites find a cluster, or what to make one of.
-ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)'
+ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)' \
+	PROMETHEUS='$(PROMETHEUS)' ETCD='$(ETCD)'
 # With a cluster of one's own, one's own kubectl will do.
 KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubectl)
 
@@ -67,8 +68,13 @@ help: ## Show this.
 .PHONY: demo
 demo: export DEMO_START := $(shell date +%s)
 demo: ## From nothing to a running platform in one command: cluster, operator, sample.
-	@$(MAKE) --silent -j2 $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools) build
+	@hack/progress.sh .cluster/build.log $(MAKE) --silent -j2 $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools) build
 	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh up
+
+.PHONY: tour
+tour: $(KUBECTL) ## A walk through the demo with the kubectl plugin: a broken image, why, diff, history, rollback.
+	@hack/progress.sh .cluster/build.log $(MAKE) --silent plugin
+	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh tour
 
 .PHONY: demo-down
 demo-down: $(KUBECTL) ## Remove what demo started.
@@ -89,17 +95,21 @@ generate: $(CONTROLLER_GEN) ## Generate the deep-copy code of the API types.
 	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
 
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Generate the CRDs, the operator's role and its list of images.
+manifests: $(CONTROLLER_GEN) ## Generate the CRDs, the operator's role, its list of images, alerts and dashboard.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/crd config/crd/bases/*.yaml
 	$(CONTROLLER_GEN) rbac:roleName=manager-role,headerFile=hack/boilerplate.yaml.txt paths=./internal/... output:rbac:dir=config/rbac
 	go run ./hack/relatedimages config/manager/related_images.yaml
+	go run -C hack/monitoring . rules >config/prometheus/rules.yaml
+	go run -C hack/monitoring . dashboard >config/prometheus/dashboard.json
 
 .PHONY: docs
 docs: $(CRD_REF_DOCS) ## Generate the API references in docs/reference: a file for each group.
 	@mkdir -p docs/reference
 	$(CRD_REF_DOCS) --source-path=api/v1 --output-path=docs/reference/api.md $(REF_DOCS)
+	$(CRD_REF_DOCS) --source-path=api/backup --output-path=docs/reference/backup.md $(REF_DOCS)
 	$(CRD_REF_DOCS) --source-path=api/redis --output-path=docs/reference/redis.md $(REF_DOCS)
+	$(CRD_REF_DOCS) --source-path=api/etcd --output-path=docs/reference/etcd.md $(REF_DOCS)
 
 REF_DOCS := --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --log-level=ERROR
 
@@ -134,9 +144,9 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LI
 	@hack/govulncheck.sh
 
 .PHONY: test
-test: cluster-tools $(REDIS)/redis-server $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
+test: cluster-tools $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(PROMETHEUS)/promtool $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' go test -p 2 -timeout 20m $(or $(ARGS),./...)
-	$(if $(ARGS),,go test -C cmd/agent ./... && go test -C test/images ./... && go test -C test/scorecard ./...)
+	$(if $(ARGS),,MARIADB='$(MARIADB)' go test -C cmd/agent ./... && go test -C test/images ./... && go test -C test/scorecard ./...)
 	$(if $(ARGS),,$(ON_CLUSTER) go test -C cmd/kubectl-dataservice -timeout 20m ./...)
 
 $(SOURCE_LINK):
@@ -147,7 +157,7 @@ bench: cluster-tools ## Measure the operator with many DataServices (test/bench)
 	$(ON_CLUSTER) go run ./test/bench $(ARGS)
 
 .PHONY: tools
-tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) ## Build every tool that any target needs.
+tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(MARIADB)/mysqld $(ETCDS) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) ## Build every tool that any target needs.
 
 .PHONY: verify
 verify: ## Run everything there is, in full, and print the seconds of each step (root, some hours; STEPS='lint test' runs those).
@@ -162,6 +172,10 @@ fresh-machine: ## Show that these targets need nothing but Go, git and make: eac
 .PHONY: ha
 ha: cluster-tools $(SOURCE_LINK) ## Stop, kill, freeze and cut off the leader; a standby must take over (test/ha, two minutes; HA_RUNS=times).
 	$(ON_CLUSTER) KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
+
+.PHONY: alerts
+alerts: cluster-tools $(REDIS)/redis-server $(PROMETHEUS)/promtool $(SOURCE_LINK) ## A real Prometheus scrapes the operator: every panel has data, every alert fires for its fault and never else (ALERTS=full: an hour).
+	$(ON_CLUSTER) KUBECONFIG= ALERTS='$(ALERTS)' go test -tags alerts -count 1 -timeout 2h -v $(ARGS) ./test/alerts
 
 .PHONY: load
 load: cluster-tools ## Load the operator with LOAD_SIZES DataServices and check what grows (an hour or more).
@@ -179,8 +193,16 @@ transitions: cluster-tools ## Change every property on running DataServices and 
 	$(ON_CLUSTER) go run ./test/transitions $(ARGS)
 
 .PHONY: redis
-redis: $(REDIS)/redis-server $(SOURCE_LINK) ## Break real Redis clusters in every known way and crash the operator between all commands (ARGS='-run X').
-	REDIS='$(REDIS)' REDIS_TESTS=full go test -count 1 -timeout 1h -v $(ARGS) ./test/redis
+redis: cluster-tools $(REDIS)/redis-server $(SOURCE_LINK) ## Break real Redis clusters in every known way and crash the operator between all commands (ARGS='-run X').
+	$(ON_CLUSTER) REDIS_TESTS=full go test -p 1 -count 1 -timeout 2h -v $(ARGS) ./test/redis ./test/rediscluster
+
+.PHONY: backup
+backup: $(MARIADB)/mysqld $(MYSQL)/mysqld ## Break backups, archives and restores of real databases in every way, and measure them (some hours; ARGS='-run X', BACKUP_SEEDS=N).
+	MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' BACKUP_TESTS=full go test -C cmd/agent -count 1 -timeout 6h -v $(ARGS) ./test
+
+.PHONY: etcd
+etcd: $(ETCDS) $(SOURCE_LINK) ## Break real etcd clusters in every known way, upgrade them, and end the operator at each effect (ARGS='-run X').
+	ETCD='$(ETCD)' ETCD_TESTS=full go test -count 1 -timeout 1h -v $(ARGS) ./test/etcd
 
 .PHONY: bad-input
 bad-input: cluster-tools ## Send invalid and hostile input; it must be refused or reported.
@@ -192,8 +214,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s).
 
 MODEL_RUNS ?= 300
 .PHONY: model
-model: ## Decide for simulated Redis Clusters under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one).
+model: ## Decide for simulated clusters: Redis under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one), etcd under all.
 	REDIS_MODEL_RUNS=$(MODEL_RUNS) go test -count 1 -timeout 2h -run TestModel $(ARGS) ./internal/kinds/rediscluster/topology
+	ETCD_MODEL=full go test -count 1 -timeout 2h -v -run TestExplore $(ARGS) ./internal/kinds/etcdcluster/membership
 
 ##@ Build
 
@@ -205,6 +228,7 @@ build: ## Build the operator and its agent, bin/manager and bin/agent.
 
 .PHONY: plugin
 plugin: ## Build the kubectl plugin, bin/kubectl-dataservice; in the PATH it is `kubectl dataservice`.
+	@printf '  [%s] building the kubectl plugin\n' "$$(date +%T)"
 	go build -C cmd/kubectl-dataservice -ldflags '$(LDFLAGS)' -o '$(CURDIR)/bin/kubectl-dataservice' .
 
 # Where the archives will be; the index of krew names them there.
@@ -275,7 +299,7 @@ crd-safety: $(CRDIFY) ## Fail when the CRD could break resources of the latest r
 	@CRDIFY='$(CRDIFY)' hack/crd-safety.sh
 
 .PHONY: release
-release: ## Keep bundle/ as the release of VERSION, in releases/ (docs/releasing.md).
+release: ## Keep bundle/ as the release of VERSION, in releases/ (docs/develop/releasing.md).
 	@VERSION='$(VERSION)' hack/release.sh
 
 .PHONY: scorecard

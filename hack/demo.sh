@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make demo: cluster, CRD, operator and a sample platform, watched until it is ready.
 #
-#   hack/demo.sh up|down
+#   hack/demo.sh up|tour|down
 #
 # With USER_CLUSTER (a kubeconfig) that cluster is used instead of the embedded one; the operator
 # runs on this machine either way, its log and process id are kept in .cluster/demo.
@@ -142,7 +142,9 @@ next_steps() {
 
 		${bold}What to try next${off} (the operator runs in the background, its log is $log)
 
-		  export KUBECONFIG=$KUBECONFIG PATH=$PWD/bin/tools:\$PATH
+		  make tour                                   # two minutes: a broken image, why, diff, history, rollback
+
+		  export KUBECONFIG=$KUBECONFIG PATH=$PWD/bin:$PWD/bin/tools:\$PATH
 		  alias k='kubectl -n $namespace'
 
 		  k get dataservices                          # is it well?
@@ -164,6 +166,14 @@ next_steps() {
 	TEXT
 }
 
+tour() {
+	operator_runs || {
+		echo 'The demo does not run. Start it with `make demo`.' >&2
+		exit 1
+	}
+	PATH=$PWD/bin:$(dirname "$kubectl"):$PATH hack/tour.sh "$namespace" "$name" "$sample"
+}
+
 down() {
 	if [[ ${USER_CLUSTER:-} ]]; then
 		# The namespace holds nothing but the demo: its volumes and passwords go too.
@@ -180,6 +190,6 @@ down() {
 }
 
 case ${1:-} in
-up | down) "$1" ;;
-*) echo "usage: $0 up|down" >&2; exit 2 ;;
+up | tour | down) "$1" ;;
+*) echo "usage: $0 up|tour|down" >&2; exit 2 ;;
 esac

@@ -17,19 +17,19 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 targets=(
 	help fmt images-list render build plugin plugin-archives vet helm-lint generate manifests docs build-installer crd-safety release fuzz bundle
 	verify-generated catalog-validate catalog-verify catalog bundle-validate images images-verify lint security
-	cluster-tools cluster-up install uninstall deploy undeploy cluster-down demo demo-down
-	test redis model transitions bad-input chaos ha bench load
+	cluster-tools cluster-up install uninstall deploy undeploy cluster-down demo tour demo-down
+	test redis etcd backup model alerts transitions bad-input chaos ha bench load
 	tools node-tools node-up node-images node-down node-clean olm-tools scorecard e2e clean clean-tools
 )
 declare -A arguments=([fuzz]=FUZZTIME=1s [load]=LOAD_SIZES=10 [clean-tools]=TOOLS=/tmp/tools)
 # Targets that go on with what another one leaves behind; it runs before them, on their machine.
 declare -A before=(
-	[cluster-down]=cluster-up [demo-down]=demo [uninstall]=install [undeploy]=deploy
+	[cluster-down]=cluster-up [demo-down]=demo [tour]=demo [uninstall]=install [undeploy]=deploy
 	[node-images]=node-up [node-down]=node-up [node-clean]=node-up
 )
 # Targets that stop what others leave running.
 declare -A after=([cluster-up]=cluster-down [install]=cluster-down [uninstall]=cluster-down [deploy]=cluster-down
-	[undeploy]=cluster-down [demo]=demo-down [node-up]=node-down [node-images]=node-clean)
+	[undeploy]=cluster-down [demo]=demo-down [tour]=demo-down [node-up]=node-down [node-images]=node-clean)
 elsewhere=(
 	docker-build bundle-build catalog-build # docker or podman, which is the user's
 	docker-push bundle-push catalog-push images-push # a registry; make e2e pushes to one

@@ -33,7 +33,7 @@ while IFS=: read -r file target; do
 	package=./$(dirname "$file") failed=0
 	echo "=== $package $target, $time"
 	# The time is for inputs, not for making those that reach something new as small as can be.
-	go test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 10x >"$log" 2>&1 || failed=1
+	go test -C "$package" -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 10x . >"$log" 2>&1 || failed=1
 	((failed)) && ended && failed=0
 	((failed)) && cat "$log"
 	cases=$(last ' execs: \([0-9]*\)') # none when the time did not suffice for more than seeds

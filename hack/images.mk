@@ -1,4 +1,4 @@
-# Images (hack/images.sh): the manager's, the bundles' and the catalog's. docs/images.md says more.
+# Images (hack/images.sh): the manager's, the bundles' and the catalog's. docs/develop/images.md says more.
 
 IMAGE_TAG_BASE ?= registry-edge.cosmoplat.com/dataservice/d3os-operator
 IMG            ?= $(IMAGE_TAG_BASE):v$(VERSION)

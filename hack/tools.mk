@@ -1,6 +1,6 @@
 # Every tool is pinned by a go.mod under hack/tools and built from source into bin/tools;
 # the Go build cache makes the second build a link step. Nothing is downloaded as a binary,
-# but for the Redis of the tests, which is Debian's.
+# but for Debian's Redis, MariaDB, MySQL, Prometheus and oldest etcd, which only tests run.
 
 TOOLS ?= $(CURDIR)/bin/tools
 
@@ -60,6 +60,14 @@ KUBE_SCORE     := $(TOOLS)/kube-score
 GOVULNCHECK    := $(TOOLS)/govulncheck
 # A folder with redis-server and redis-cli; tests read its path from the environment.
 REDIS          := $(TOOLS)/redis
+# Folders with mysqld, mysql and mysqldump, of MariaDB 10.11 and of a current MySQL.
+MARIADB        := $(TOOLS)/mariadb
+MYSQL          := $(TOOLS)/mysql
+# A folder with prometheus and promtool, likewise.
+PROMETHEUS     := $(TOOLS)/prometheus
+# A folder with etcd-3.4, etcd-3.5 and etcd-3.6, for the tests of EtcdCluster.
+ETCD           := $(TOOLS)/etcds
+ETCDS          := $(addprefix $(ETCD)/,etcd-3.4 etcd-3.5 etcd-3.6)
 
 $(KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
 	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(call kube_ldflags,$(KUBERNETES_VERSION)))
@@ -98,5 +106,17 @@ $(KUBE_SCORE): hack/tools/kube-score/go.mod
 	$(call build_tools,kube-score,github.com/zegl/kube-score/cmd/kube-score,kube-score)
 $(GOVULNCHECK): hack/tools/govulncheck/go.mod
 	$(call build_tools,govulncheck,golang.org/x/vuln/cmd/govulncheck,govulncheck)
-$(REDIS)/redis-server: hack/redis.sh
+$(REDIS)/redis-server: hack/redis.sh hack/debian.sh
 	@hack/redis.sh '$(REDIS)' && touch $@
+$(PROMETHEUS)/promtool: hack/prometheus.sh hack/debian.sh
+	@hack/prometheus.sh '$(PROMETHEUS)' && touch $@
+$(MARIADB)/mysqld: hack/mariadb.sh hack/debian.sh
+	@hack/mariadb.sh '$(MARIADB)' && touch $@
+$(MYSQL)/mysqld: hack/mariadb.sh hack/debian.sh
+	@hack/mariadb.sh '$(MYSQL)' mysql && touch $@
+$(ETCD)/etcd-3.4: hack/etcd.sh hack/debian.sh
+	@hack/etcd.sh '$@'
+$(ETCD)/etcd-3.5: hack/tools/etcd-3.5/go.mod
+	$(call build_tools,etcd-3.5,go.etcd.io/etcd/server/v3,etcd 3.5)
+$(ETCD)/etcd-3.6: $(TOOLS)/etcd
+	@mkdir -p $(@D) && ln -sfn ../etcd $@

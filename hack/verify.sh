@@ -41,6 +41,9 @@ declare -A full=(
 	[transitions]="$make transitions TRANSITIONS=full"
 	[fuzz]="$make fuzz FUZZTIME=5m"
 	[redis]="$make redis"
+	[backup]="$make backup"
+	[alerts]="$make alerts ALERTS=full"
+	[etcd]="$make etcd"
 	[ha]="$make ha"
 	[bench]="$make bench"
 	[load]="$make load"
@@ -52,7 +55,7 @@ first=(build tools lint verify-generated security catalog-verify)
 left=(chaos)
 right=(transitions bad-input)
 everything=(build tools oldest-tools lint verify-generated security catalog-verify bundle-validate images-verify
-	test test-oldest redis model bad-input fuzz ha e2e chaos transitions bench load)
+	test test-oldest redis etcd backup model alerts bad-input fuzz ha e2e chaos transitions bench load)
 
 work=$(mktemp -d)
 touch "$work/seconds" "$work/failed"

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/object"
@@ -43,7 +44,7 @@ func charts(t *testing.T) []string {
 			names = append(names, entry.Name())
 		}
 	}
-	assert.DeepEqual(t, names, []string{component.ChartCronJob, component.ChartEureka, component.ChartMicroservice, component.ChartMySQL, "rediscluster", component.ChartThirdParty})
+	assert.DeepEqual(t, names, []string{component.ChartCronJob, "etcdcluster", component.ChartEureka, component.ChartMicroservice, component.ChartMySQL, component.ChartRedis, "rediscluster", component.ChartThirdParty})
 	return names
 }
 
@@ -130,7 +131,10 @@ func canonical(t *testing.T, document string) *unstructured.Unstructured {
 	if content == nil {
 		return nil
 	}
-	typed, err := scheme.Scheme.New((&unstructured.Unstructured{Object: content}).GroupVersionKind())
+	types := runtime.NewScheme()
+	assert.NilError(t, scheme.AddToScheme(types))
+	assert.NilError(t, redisv1.AddToScheme(types))
+	typed, err := types.New((&unstructured.Unstructured{Object: content}).GroupVersionKind())
 	assert.NilError(t, err)
 	assert.NilError(t, yaml.UnmarshalStrict([]byte(document), typed), "%s", document)
 	content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
@@ -162,7 +166,7 @@ func TestEveryRenderedKindIsKnown(t *testing.T) {
 	seen := map[string]bool{}
 	for file, chart := range ciFiles(t) {
 		for _, obj := range rendered(t, chart, readValues(t, file)) {
-			assert.Assert(t, slices.Contains(object.Kinds, obj.GroupVersionKind()), "%s renders a %s", file, obj.GetKind())
+			assert.Assert(t, slices.Contains(object.Kinds, obj.GroupVersionKind()) || object.IsResource(obj), "%s renders a %s", file, obj.GetKind())
 			seen[obj.GetKind()] = true
 		}
 	}

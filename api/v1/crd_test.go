@@ -116,6 +116,9 @@ func urlOf(component string) string {
 	if component == "mysql" {
 		return "mysql://example.com"
 	}
+	if component == "redis" {
+		return "redis://example.com"
+	}
 	return "http://example.com"
 }
 
@@ -144,6 +147,9 @@ func set(in any, where, further at, value any) any {
 	if !ok {
 		object = required(where)
 	}
+	if step == "s3" { // in place of the claim
+		delete(object, "claim")
+	}
 	if step == "*" {
 		step = "KEY"
 	}
@@ -158,9 +164,15 @@ func required(where at) map[string]any {
 		return map[string]any{"url": urlOf(where[0])}
 	case where.last() == "autoscaling":
 		return map[string]any{"max": int64(1000)}
+	case where.last() == "backup":
+		return map[string]any{"destination": map[string]any{"claim": map[string]any{"name": "backups"}}}
+	case where.last() == "s3":
+		return map[string]any{"endpoint": "https://s3.example.com", "bucket": "backups", "credentialsSecret": map[string]any{"name": "s3"}}
+	case where.last() == "caSecret" || where.last() == "credentialsSecret" || where.last() == "claim":
+		return map[string]any{"name": "a"}
 	case where.last() == "ingress":
 		return map[string]any{"host": "data.example.com"}
-	case len(where) > 1 && where[len(where)-2] == "users":
+	case len(where) > 1 && (where[len(where)-2] == "users" || where[len(where)-2] == "claims"):
 		return map[string]any{"name": "reporter"}
 	}
 	return map[string]any{}

@@ -5,8 +5,8 @@ package v1
 
 import corev1 "k8s.io/api/core/v1"
 
-// CronJob is a job of your own that runs on a schedule. One that depends on mysql, eureka or uuc finds
-// their addresses and the database account in its environment.
+// CronJob is a job of your own that runs on a schedule. One that depends on mysql, redis, eureka or uuc
+// finds their addresses, and the accounts of mysql and redis, in its environment.
 //
 // +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="must not be the name of a built-in component, nor 'platform': choose another name"
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || (self.size == 'custom') == has(self.resources)",fieldPath=".size",message="resources is required with size 'custom' and may not be set with the other sizes"

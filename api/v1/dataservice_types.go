@@ -70,6 +70,7 @@ type DataServiceList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.uuc) || has(self.uuc.kind) || has(self.uuc.thirdParty)",fieldPath=".uuc.thirdParty",reason=FieldValueRequired,message="uuc is of kind ThirdParty by default: set spec.uuc.thirdParty.url, or another kind with image and port"
 // +kubebuilder:validation:XValidation:rule="!has(self.uuc) || !has(self.uuc.thirdParty) || self.uuc.thirdParty.url.startsWith('http')",fieldPath=".uuc.thirdParty.url",message="the url of uuc must be http:// or https://"
 // +kubebuilder:validation:XValidation:rule="!has(self.eureka) || !has(self.eureka.thirdParty) || self.eureka.thirdParty.url.startsWith('http')",fieldPath=".eureka.thirdParty.url",message="the url of eureka must be http:// or https://"
+// +kubebuilder:validation:XValidation:rule="!has(self.redis) || ((!has(self.additionalServices) || self.additionalServices.all(s, s.name != 'redis')) && (!has(self.cronJobs) || self.cronJobs.all(c, c.name != 'redis')))",fieldPath=".redis",message="may not be set together with an additional service or cron job named 'redis': give that another name"
 type DataServiceSpec struct {
 	// mysql is the relational database of every back end. Its default kind is StatefulSet.
 	// +kubebuilder:example=`{storage: {size: 50Gi}}`
@@ -89,6 +90,13 @@ type DataServiceSpec struct {
 	// +optional
 	// +nullable
 	Eureka *Middleware `json:"eureka,omitempty"`
+
+	// redis is a Redis Cluster. Services that name it in dependsOn find its nodes and its password in their
+	// environment. Its default kind is Managed.
+	// +kubebuilder:example=`{replicas: 6, storage: {size: 20Gi}}`
+	// +optional
+	// +nullable
+	Redis *Redis `json:"redis,omitempty"`
 
 	// api-manager defines APIs, manages their life cycle and administers the gateway.
 	// +kubebuilder:example=`{replica: 2}`

@@ -12,6 +12,9 @@ import (
 // defaultStorageSize is the default of Storage.Size in the CRD.
 const defaultStorageSize = "10Gi"
 
+// defaultRedisPods is the default of Redis.Replicas in the CRD.
+const defaultRedisPods = 6
+
 // SetDefaults sets what the API server sets from the CRD's defaults, for a DataService that
 // did not pass through one; a test holds it against the API server. Replica needs none: nil is 1.
 func SetDefaults(ds *DataService) {
@@ -23,6 +26,13 @@ func SetDefaults(ds *DataService) {
 		}
 		orDefault(&m.Storage.Retention, RetentionRetain)
 		setContainerFields(&m.ContainerFields)
+	}
+	if r := spec.Redis; r != nil {
+		if r.Storage.Size.IsZero() {
+			r.Storage.Size = resource.MustParse(defaultStorageSize)
+		}
+		orDefault(&r.Storage.Retention, RetentionRetain)
+		orDefault(&r.Replicas, defaultRedisPods)
 	}
 	for _, m := range []*Middleware{spec.UUC, spec.Eureka} {
 		if m != nil {

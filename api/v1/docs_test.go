@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,11 @@ var places = map[string]at{
 	"AdditionalService": {"additionalServices", "0"}, "CronJob": {"cronJobs", "0"}, "Defaults": {"defaults"},
 	"NetworkPolicy": {"networkPolicy"}, "Rollout": {"rollout"}, "Storage": {"mysql", "storage"}, "ThirdParty": {"mysql", "thirdParty"},
 	"DatabaseUser": {"mysql", "users", "0"}, "ObjectReference": {"mysql", "initScripts", "0"}, "Autoscaling": {"web", "autoscaling"},
-	"Ingress": {"web", "ingress"},
+	"Ingress": {"web", "ingress"}, "Redis": {"redis"}, "RedisThirdParty": {"redis", "thirdParty"},
+	"Backup": {"mysql", "backup"}, "BackupDestination": {"mysql", "backup", "destination"},
+	"S3": {"mysql", "backup", "destination", "s3"}, "BackupClaim": {"mysql", "backup", "destination", "claim"},
+	"BackupSecret": {"mysql", "backup", "destination", "s3", "caSecret"}, "BackupEncryption": {"mysql", "backup", "encryption"},
+	"BackupRetention": {"mysql", "backup", "retention"},
 }
 
 // row is a field in the API reference.
@@ -102,8 +107,11 @@ func known(where at) bool {
 	if len(where) == 1 {
 		return where[0] == "uuc"
 	}
+	if slices.Contains(where, "resources") { // Kubernetes' own, which it describes
+		return true
+	}
 	for _, other := range places {
-		if len(other) > 0 && (other.last() == where.last() && where.last() != "0" || where.last() == "secretRef") {
+		if len(other) > 0 && (other.last() == where.last() && where.last() != "0" || where.last() == "secretRef" || where.last() == "credentialsSecret") {
 			return true
 		}
 	}

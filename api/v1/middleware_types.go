@@ -93,6 +93,7 @@ type ThirdParty struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.replica) || self.replica <= 1",fieldPath=".replica",message="mysql runs as one pod: several would be separate databases behind one address"
 // +kubebuilder:validation:XValidation:rule="!has(self.thirdParty) || self.thirdParty.url.matches('^mysql://[^/]+/?$')",fieldPath=".thirdParty.url",message="the url of mysql must be mysql://host:port, without the name of a schema"
 // +kubebuilder:validation:XValidation:rule="(has(self.kind) && (self.kind == 3 || self.kind == 'ThirdParty')) || (has(oldSelf.kind) && (oldSelf.kind == 3 || oldSelf.kind == 'ThirdParty')) || (has(self.name) ? self.name : 'mysql-dataservice') == (has(oldSelf.name) ? oldSelf.name : 'mysql-dataservice')",fieldPath=".name",message="may not be changed while mysql runs in the cluster: under another name mysql starts with an empty database. Set the name back, or remove spec.mysql first to start anew"
+// +kubebuilder:validation:XValidation:rule="!has(self.backup) || !(has(self.kind) && (self.kind == 2 || self.kind == 3 || self.kind == 'DaemonSet' || self.kind == 'ThirdParty'))",fieldPath=".backup",message="needs a mysql with a volume in the cluster: kind StatefulSet or Deployment"
 type MySQL struct {
 	Middleware `json:",inline"`
 
@@ -149,6 +150,13 @@ type MySQL struct {
 	// +optional
 	// +nullable
 	Users []DatabaseUser `json:"users,omitempty"`
+
+	// backup says where backups go, how, and when. Declaring it restarts the server once, for the account that
+	// backups are made with. Default: there are none.
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
+	// +optional
+	// +nullable
+	Backup *Backup `json:"backup,omitempty"`
 }
 
 // DatabaseName is the name of a database.

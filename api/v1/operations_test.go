@@ -7,9 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,26 +16,42 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-const operations = "../../docs/operations.md"
+const (
+	statusPage = "../../docs/status.md"
+	everyKind  = "../../internal/kinds/kinds.go"
+	redis      = "../redis/v1alpha1/status_types.go"
+	topology   = "../../internal/kinds/rediscluster/topology/"
+)
 
-// constants are the values of the string constants of status_types.go with a prefix.
-func constants(t *testing.T, prefix string) []string {
+// constants are the values of the string constants of a file with a prefix, or with a type.
+func constants(t *testing.T, file, prefix string) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "status_types.go", nil, 0)
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	assert.NilError(t, err)
 	var found []string
-	ast.Inspect(file, func(node ast.Node) bool {
+	ast.Inspect(parsed, func(node ast.Node) bool {
 		spec, ok := node.(*ast.ValueSpec)
-		if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) {
+		if !ok || len(spec.Values) == 0 {
 			return true
 		}
-		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		kind, _ := spec.Type.(*ast.Ident)
+		literal, ok := spec.Values[0].(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING || !strings.HasPrefix(spec.Names[0].Name, prefix) && (kind == nil || kind.Name != prefix) {
+			return true
+		}
+		value, err := strconv.Unquote(literal.Value)
 		assert.NilError(t, err)
 		found = append(found, value)
 		return true
 	})
+	assert.Assert(t, len(found) > 0, "%s has no %s", file, prefix)
 	slices.Sort(found)
 	return found
+}
+
+// without are the values that are not among others.
+func without(all []string, others ...string) []string {
+	return slices.DeleteFunc(all, func(value string) bool { return slices.Contains(others, value) })
 }
 
 // tables are what the first column of each table of a page names, by the title of the column.
@@ -73,30 +87,30 @@ func tables(t *testing.T, file string) map[string][]string {
 	return found
 }
 
-// Whoever reads a phase, a condition or a reason in a status finds it in the documentation, and
-// nothing is documented that does not exist.
-func TestEveryReasonIsInTheDocumentation(t *testing.T) {
+// Whoever reads a phase, a condition, a reason or an event of any kind finds its row in the status reference, and nothing
+// is in there that does not exist.
+func TestEveryReasonIsInTheReference(t *testing.T) {
 	t.Parallel()
-	documented := tables(t, operations)
-	for title, prefix := range map[string]string{
-		"Reasons of conditions/reason": "Reason", "Reasons of events/reason": "Event",
-		"Reading a DataService/phase": "Phase", "Reading a DataService/condition": "Condition",
+	documented := tables(t, statusPage)
+	failures := constants(t, everyKind, "Reason")
+	events := append(constants(t, "status_types.go", "Event"), "VolumeNotResized")
+	slices.Sort(events)
+	for title, want := range map[string][]string{
+		"Reasons of failures/reason":             failures,
+		"Reasons of events/reason":               events,
+		"Phases of a DataService/phase":          constants(t, "status_types.go", "Phase"),
+		"Conditions of a DataService/condition":  constants(t, "status_types.go", "Condition"),
+		"Reasons of a DataService/reason":        without(constants(t, "status_types.go", "Reason"), failures...),
+		"Phases of a RedisCluster/phase":         constants(t, redis, "Phase"),
+		"Conditions of a RedisCluster/condition": constants(t, redis, "Condition"),
+		"Reasons of a RedisCluster/reason":       without(constants(t, redis, "Reason"), failures...),
+		"Verdicts of a RedisCluster/verdict":     constants(t, topology+"model.go", "Verdict"),
+		"Steps of a RedisCluster/step":           without(constants(t, topology+"step.go", "Action"), "Wait"),
 	} {
-		want := constants(t, prefix)
-		assert.Assert(t, len(want) > 0, prefix)
 		assert.DeepEqual(t, documented[title], want)
 	}
-}
-
-// The alerts that are shipped are those that the documentation explains.
-func TestEveryAlertIsInTheDocumentation(t *testing.T) {
-	t.Parallel()
-	data, err := os.ReadFile("../../config/prometheus/rules.yaml")
-	assert.NilError(t, err)
-	alerts := map[string]bool{}
-	for _, match := range regexp.MustCompile(`(?m)- alert: (\w+)`).FindAllStringSubmatch(string(data), -1) {
-		alerts[match[1]] = true
+	// Whatever the engine tells of is among the events.
+	for _, event := range constants(t, "../../internal/engine/event.go", "Event") {
+		assert.Assert(t, slices.Contains(events, event), event)
 	}
-	assert.Assert(t, len(alerts) > 0)
-	assert.DeepEqual(t, tables(t, operations)["Alerts/alert"], slices.Sorted(maps.Keys(alerts)))
 }

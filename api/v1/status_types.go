@@ -42,6 +42,9 @@ const (
 	ConditionDegraded = "Degraded"
 	// ConditionPaused is True while spec.paused is set.
 	ConditionPaused = "Paused"
+	// ConditionOperatorChange is present while a version of the operator changes what runs though the spec is the same: False
+	// while that waits for its turn (--max-rollouts), True from then on until every component is ready.
+	ConditionOperatorChange = "OperatorChange"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
@@ -91,6 +94,10 @@ const (
 	ReasonVolumeUnreadable = "VolumeUnreadable"
 	// ReasonNewerOperator: a newer version of the operator wrote some of the objects.
 	ReasonNewerOperator = "NewerOperator"
+	// ReasonWaitsForOthers: the operator changes as many other DataServices as it may (--max-rollouts).
+	ReasonWaitsForOthers = "WaitsForOthers"
+	// ReasonStopped: a DataService is Degraded since the operator changed it, so no other one is changed.
+	ReasonStopped = "Stopped"
 )
 
 // The reasons of events of type Normal. A Warning has the reason of the condition Degraded.

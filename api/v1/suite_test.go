@@ -4,7 +4,6 @@
 package v1
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -13,11 +12,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/apiserver"
 )
 
 const crdFile = "../../config/crd/bases/d3os-product.com.d3os_dataservices.yaml"
@@ -26,39 +25,7 @@ const crdFile = "../../config/crd/bases/d3os-product.com.d3os_dataservices.yaml"
 var api client.Client
 
 func TestMain(m *testing.M) {
-	code, err := runWithAPIServer(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func runWithAPIServer(m *testing.M) (code int, err error) {
-	environment := &envtest.Environment{CRDDirectoryPaths: []string{crdFile}, ErrorIfCRDPathMissing: true}
-	// Also after a start that failed, which it does with a CRD that the API server refuses.
-	defer func() {
-		if stopErr := environment.Stop(); err == nil {
-			err = stopErr
-		}
-	}()
-	cfg, err := environment.Start()
-	if err != nil {
-		return 0, fmt.Errorf("start the API server (KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd): %w", err)
-	}
-	cfg.QPS, cfg.Burst = -1, -1
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{AddToScheme, scheme.AddToScheme} {
-		if err := add(known); err != nil {
-			return 0, err
-		}
-	}
-	plain, err := client.New(cfg, client.Options{Scheme: known})
-	if err != nil {
-		return 0, err
-	}
-	api = client.WithFieldValidation(plain, metav1.FieldValidationStrict)
-	return m.Run(), nil
+	apiserver.Main(m, []string{crdFile}, apiserver.StrictInto(&api, AddToScheme, scheme.AddToScheme))
 }
 
 func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
@@ -109,7 +76,7 @@ func validate(t *testing.T, object *unstructured.Unstructured) error {
 func everything(t *testing.T) map[string]any {
 	t.Helper()
 	return resourceOf(t, `{
-		mysql: {}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, api-manager: {}, auth: {}, ds-adapter: {}, es-adapter: {},
+		mysql: {}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, redis: {}, api-manager: {}, auth: {}, ds-adapter: {}, es-adapter: {},
 		trd-adapter: {}, gateway-master: {}, gateway-web: {}, proxy: {}, web: {},
 		additionalServices: [{name: reports, image: reports}], cronJobs: [{name: clean-up, image: busybox, schedule: "@daily"}]}`).Object["spec"].(map[string]any)
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster"
 )
 
@@ -23,6 +24,7 @@ type object = map[string]any
 func main() {
 	images := values.DefaultImages()
 	maps.Copy(images, rediscluster.DefaultImages())
+	maps.Copy(images, etcdcluster.DefaultImages())
 	var env []object
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		env = append(env, object{"name": values.RelatedImage(key), "value": images[key]})

@@ -31,7 +31,7 @@ import (
 )
 
 // patience is how long anything may take that has no promise of its own; the machine may be busy.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // What all tests share.
 var (

@@ -25,6 +25,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/history"
@@ -50,6 +52,8 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	})
 	e.liveThroughEverything()
 	e.reportRedis()
+	e.reportBackup()
+	e.reportEtcd()
 	reader := e.account("reader", e.role("metrics_reader_role.yaml")...)
 	e.Until("metrics are served", func() error { // the authorizer learns of a new role by a watch
 		code, body := fetch(t, "https://"+metrics+"/metrics", reader)
@@ -62,7 +66,16 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	used[right{dsv1.GroupVersion.Group, "dataservices", "get"}] = true               // when the cache lags: test/chaos, dataservice-unseen
 	used[right{redisv1.GroupVersion.Group, "redisclusters/finalizers", "update"}] = true
 	used[right{redisv1.GroupVersion.Group, "redisclusters", "get"}] = true
-	used[right{"", "pods", "delete"}] = true // to replace one of Redis: test/rediscluster
+	for _, verb := range []string{"create", "update", "patch", "delete"} { // of spec.redis: test/rediscluster
+		used[right{redisv1.GroupVersion.Group, "redisclusters", verb}] = true
+	}
+	used[right{etcdv1.GroupVersion.Group, "etcdclusters/finalizers", "update"}] = true
+	used[right{etcdv1.GroupVersion.Group, "etcdclusters", "get"}] = true
+	used[right{"", "pods", "delete"}] = true // to replace one of Redis or etcd: test/rediscluster, test/etcdcluster
+	used[right{"", "pods", "patch"}] = true  // a ticket for a member of etcd: test/etcdcluster
+	used[right{backupv1.GroupVersion.Group, "databackups/finalizers", "update"}] = true
+	used[right{backupv1.GroupVersion.Group, "databackups", "get"}] = true
+	used[right{"batch", "jobs", "create"}] = true // of a backup: test/backup
 	granted := map[right]bool{}
 	for _, rule := range append(inNamespace, e.role("metrics_auth_role.yaml")...) {
 		for _, r := range rightsOf(rule) {
@@ -81,6 +94,29 @@ func (e *env) reportRedis() {
 	e.Until("it is reported", func() error {
 		e.Must(api.Get(e.Ctx, client.ObjectKeyFromObject(rc), rc))
 		return unless(rc.Status.ObservedGeneration == rc.Generation, rc.Status.Message)
+	})
+}
+
+// reportBackup has a DataBackup reported on whose source is not there.
+func (e *env) reportBackup() {
+	e.Helper()
+	b := &backupv1.DataBackup{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "backup"}}
+	b.Spec.Of.Name = "nobody"
+	e.Must(api.Create(e.Ctx, b))
+	e.Until("it is reported", func() error {
+		e.Must(api.Get(e.Ctx, client.ObjectKeyFromObject(b), b))
+		return unless(b.Status.Reason == backupv1.ReasonSourceNotFound, b.Status.Message)
+	})
+}
+
+// reportEtcd has an EtcdCluster reported on.
+func (e *env) reportEtcd() {
+	e.Helper()
+	ec := &etcdv1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "store"}, Spec: etcdv1.EtcdClusterSpec{Paused: true}}
+	e.Must(api.Create(e.Ctx, ec))
+	e.Until("it is reported", func() error {
+		e.Must(api.Get(e.Ctx, client.ObjectKeyFromObject(ec), ec))
+		return unless(ec.Status.ObservedGeneration == ec.Generation, ec.Status.Message)
 	})
 }
 

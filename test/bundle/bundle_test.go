@@ -30,6 +30,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/object"
@@ -39,8 +40,10 @@ import (
 const (
 	csvFile = "bundle/manifests/d3os-operator.clusterserviceversion.yaml"
 	// The file of each CRD, in the order of the bundle.
-	crdFile   = "bundle/manifests/d3os-product.com.d3os_dataservices.yaml"
-	redisFile = "bundle/manifests/redis.middleware.hc.cn_redisclusters.yaml"
+	backupFile = "bundle/manifests/d3os-product.com.d3os_databackups.yaml"
+	crdFile    = "bundle/manifests/d3os-product.com.d3os_dataservices.yaml"
+	etcdFile   = "bundle/manifests/etcd.database.coreos.com_etcdclusters.yaml"
+	redisFile  = "bundle/manifests/redis.middleware.hc.cn_redisclusters.yaml"
 )
 
 type descriptor struct {
@@ -113,7 +116,7 @@ func sorted(list []string) []string {
 // Consoles show a field by its descriptor.
 func TestDescriptors(t *testing.T) {
 	owned := read[csv](t, csvFile).Spec.Definitions.Owned
-	files := []string{crdFile, redisFile}
+	files := []string{backupFile, crdFile, etcdFile, redisFile}
 	assert.Equal(t, len(owned), len(files))
 	for i, file := range files {
 		crd := read[apiextensionsv1.CustomResourceDefinition](t, file)
@@ -137,7 +140,8 @@ func TestResources(t *testing.T) {
 	for _, gvk := range kinds {
 		want = append(want, gvk.GroupVersion().String()+" "+gvk.Kind)
 	}
-	for _, resource := range read[csv](t, csvFile).Spec.Definitions.Owned[0].Resources {
+	const dataService = 1 // its place among files
+	for _, resource := range read[csv](t, csvFile).Spec.Definitions.Owned[dataService].Resources {
 		got = append(got, resource.Version+" "+resource.Kind)
 	}
 	assert.DeepEqual(t, sorted(got), sorted(want))
@@ -152,6 +156,7 @@ func TestRelatedImages(t *testing.T) {
 	}
 	want := values.DefaultImages()
 	maps.Copy(want, rediscluster.DefaultImages())
+	maps.Copy(want, etcdcluster.DefaultImages())
 	assert.DeepEqual(t, listed, want)
 
 	for _, v := range spec.Install.Spec.Deployments[0].Spec.Template.Spec.Containers[0].Env {
@@ -175,9 +180,10 @@ func TestRights(t *testing.T) {
 		{"", "configmaps persistentvolumeclaims secrets services pods events"},
 		{"apps", "controllerrevisions daemonsets deployments statefulsets"},
 		{"autoscaling", "horizontalpodautoscalers"},
-		{"batch", "cronjobs"},
+		{"batch", "cronjobs jobs"},
 		{"coordination.k8s.io", "leases"},
-		{"d3os-product.com.d3os", "dataservices dataservices/finalizers dataservices/status"},
+		{"d3os-product.com.d3os", "databackups databackups/finalizers databackups/status dataservices dataservices/finalizers dataservices/status"},
+		{"etcd.database.coreos.com", "etcdclusters etcdclusters/finalizers etcdclusters/status"},
 		{"events.k8s.io", "events"},
 		{"networking.k8s.io", "ingresses networkpolicies"},
 		{"policy", "poddisruptionbudgets"},

@@ -42,7 +42,7 @@ func TestDocsNameThisVersion(t *testing.T) {
 		{"docs/install.md", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},
 		{"docs/install.md", `newTag: v([0-9.]+)`, []string{version}},
 		{"docs/install.md", `d3os-operator-bundle:v([0-9.]+)`, []string{previous, version}},
-		{"docs/images.md", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},
+		{"docs/develop/images.md", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},
 	} {
 		var named []string
 		for _, match := range regexp.MustCompile(c.pattern).FindAllStringSubmatch(string(mustRead(t, c.file)), -1) {

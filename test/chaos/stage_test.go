@@ -118,12 +118,14 @@ func (s *scene) run(process *fault.Process) *operator {
 		cfg.QPS, cfg.BearerToken = -1, s.token
 	}
 	cfg.Wrap(op.Wrap)
+	options := harness.ManagerOptions(s.Namespace)
+	options.RetryRefused = 10 * time.Second // or what a fault refused would wait longer than a case is patient
 	ctx, cancel := context.WithCancel(s.Ctx)
 	op.cancel = cancel
 	go func() {
 		defer close(op.stopped)
 		for ctx.Err() == nil {
-			running, err := harness.Start(ctx, cfg, harness.ManagerOptions(s.Namespace))
+			running, err := harness.Start(ctx, cfg, options)
 			if err == nil {
 				err = running.Wait()
 			}

@@ -24,6 +24,7 @@ import (
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
 )
@@ -78,7 +79,7 @@ func register(op *manager.Operator, gv schema.GroupVersion) error {
 	if err != nil {
 		return err
 	}
-	return manager.Register(op, &notebooks{gvk: gv.WithKind("Notebook"), renderer: renderer, client: op.Parts.Client})
+	return manager.Register(context.Background(), op, &notebooks{gvk: gv.WithKind("Notebook"), renderer: renderer, client: op.Parts.Client})
 }
 
 func (k *notebooks) GVK() schema.GroupVersionKind { return k.gvk }
@@ -237,7 +238,7 @@ func (*notebooks) Summary(n *Notebook) kinds.Summary {
 	summary := kinds.Summary{
 		Phase: s.Phase, Generation: s.ObservedGeneration, Ready: s.Phase == phaseReady, ReadyText: "the notebook is open",
 		New: s.Phase == "" || s.Phase == phaseCreating || s.Phase == phaseWorking, Urgent: s.Step != "" || s.Phase == phaseReady,
-		Parts: map[string]bool{part: s.Phase == phaseReady},
+		Parts: []metrics.Part{{Name: part, Ready: s.Phase == phaseReady}}, Conditions: s.Conditions,
 	}
 	if c := meta.FindStatusCondition(s.Conditions, "Ready"); c != nil && s.Phase == phaseFailed {
 		summary.Problem, summary.ProblemReason, summary.ProblemField = c.Message, c.Reason, "status.conditions"

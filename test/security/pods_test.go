@@ -73,13 +73,20 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 }
 
-// The same for Redis: the chart with all of its example values. No container may write to its root
-// filesystem, and none has the password in its arguments.
-func TestRedisPodsAreRestricted(t *testing.T) {
+// The same for Redis and etcd: their charts with all of their example values. No container may write to its root
+// filesystem, and none has a password in its arguments.
+func TestMiddlewarePodsAreRestricted(t *testing.T) {
+	for chart, pods := range map[string]int{"rediscluster": 9, "etcdcluster": 3} {
+		t.Run(chart, func(t *testing.T) { restricted(t, chart, pods) })
+	}
+}
+
+func restricted(t *testing.T, chart string, least int) {
+	t.Helper()
 	judge := newJudge(t)
 	renderer, err := render.New(kubeVersion)
 	assert.NilError(t, err)
-	files, err := filepath.Glob(filepath.Join(cluster.Root(), "helm-charts/rediscluster/ci/*.yaml"))
+	files, err := filepath.Glob(filepath.Join(cluster.Root(), "helm-charts", chart, "ci/*.yaml"))
 	assert.NilError(t, err)
 	pods := 0
 	for _, file := range files {
@@ -87,7 +94,7 @@ func TestRedisPodsAreRestricted(t *testing.T) {
 		assert.NilError(t, err)
 		v := map[string]any{}
 		assert.NilError(t, yaml.Unmarshal(data, &v))
-		rendered, err := renderer.Render(render.Release{Name: "cache", Namespace: "default"}, []render.Part{{Name: "redis", Chart: "rediscluster", Values: v}})
+		rendered, err := renderer.Render(render.Release{Name: "cache", Namespace: "default"}, []render.Part{{Name: "part", Chart: chart, Values: v}})
 		assert.NilError(t, err)
 		for id, template := range podsOf(t, rendered[0]) {
 			pods++
@@ -100,7 +107,7 @@ func TestRedisPodsAreRestricted(t *testing.T) {
 			}
 		}
 	}
-	assert.Assert(t, pods >= 9, "%d pods", pods)
+	assert.Assert(t, pods >= least, "%d pods", pods)
 }
 
 // checkRoot expects read-only root filesystems of the platform's own containers; an author's

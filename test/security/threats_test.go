@@ -81,7 +81,7 @@ func TestThreatOneNamespace(t *testing.T) {
 	for name, ds := range dataServices(t) {
 		for _, obj := range rendered(t, ds) {
 			assert.Check(t, obj.GetNamespace() == "data", "%s: %s is in %q", name, fields.ID(obj), obj.GetNamespace())
-			assert.Check(t, slices.Contains(object.Kinds, obj.GroupVersionKind()), "%s: %s", name, obj.GroupVersionKind())
+			assert.Check(t, slices.Contains(slices.Concat(object.Kinds, object.Resources), obj.GroupVersionKind()), "%s: %s", name, obj.GroupVersionKind())
 		}
 	}
 	assert.DeepEqual(t, namespaceFields("spec", reflect.TypeFor[dsv1.DataServiceSpec](), map[reflect.Type]bool{}), []string(nil))

@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/specfield"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/inject"
 )
@@ -159,7 +159,7 @@ func (w *walker) judgeText(ctx context.Context, l place, spec map[string]any, pa
 	}
 	with, err := w.planOf(ds)
 	if err != nil {
-		var mistake *component.FieldError
+		var mistake *specfield.Error
 		if !errors.As(err, &mistake) {
 			return "", fmt.Errorf("no field is named: %w", err)
 		}

@@ -33,7 +33,7 @@ func lastRelease(t *testing.T) string {
 func released(t *testing.T, version string) map[string]string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(cluster.Root(), testdata, "v"+version+".txt"))
-	assert.NilError(t, err, "make release writes it, see docs/releasing.md")
+	assert.NilError(t, err, "make release writes it, see docs/develop/releasing.md")
 	digests := map[string]string{}
 	for line := range strings.Lines(string(content)) {
 		at := strings.LastIndex(line, " ")

@@ -79,6 +79,24 @@ An IPv6 address comes without its brackets.
 {{- with dig "eureka" "url" "" $v.endpoints }}{{ $_ := set $env "EUREKA_URL" (trimSuffix "/" .) }}{{ end }}
 {{- with dig "uuc" "url" "" $v.endpoints }}{{ $_ := set $env "UUC_URL" (trimSuffix "/" .) }}{{ end }}
 {{- include "common.account" . }}
+{{- include "common.redis" . }}
+{{- end }}
+
+{{- /*
+Where Redis is, and its account, as endpoints and credentials say so. The names are those that Spring Boot 2 reads; a
+Secret without a username is one of an account without a name.
+*/}}
+{{- define "common.redis" }}
+{{- $env := .env }}
+{{- $v := .root.Values }}
+{{- with get $v "endpoints" | default dict | dig "redis" "nodes" "" }}{{ $_ := set $env "SPRING_REDIS_CLUSTER_NODES" . }}{{ end }}
+{{- $redis := get $v.credentials "redis" | default dict }}
+{{- with get $redis "secretName" }}
+{{- $_ := set $env "SPRING_REDIS_PASSWORD" (dict "secretKeyRef" (dict "name" . "key" (get $redis "passwordKey" | default "password"))) }}
+{{- with get $redis "usernameKey" }}
+{{- $_ := set $env "SPRING_REDIS_USERNAME" (dict "secretKeyRef" (dict "name" $redis.secretName "key" . "optional" true)) }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /* The database account as MYSQL_USERNAME and MYSQL_PASSWORD, when credentials name its Secret. */}}

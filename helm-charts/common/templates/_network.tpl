@@ -136,7 +136,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* Lets in whom the value networkPolicy names, to the component's ports; peers: the component's pods talk to each other. */}}
+{{- /* Lets in whom the value networkPolicy names, to the component's ports; peers: the component's pods talk to each other; callers: names of others that do. */}}
 {{- define "common.networkPolicy" }}
 {{- $policy := get .root.Values "networkPolicy" | default dict }}
 {{- if get $policy "enabled" }}
@@ -145,6 +145,7 @@ spec:
 {{- $from := list }}
 {{- $names := get $policy "from" | default list }}
 {{- if get . "peers" }}{{ $names = append $names .component }}{{ end }}
+{{- $names = concat $names (get . "callers" | default list) }}
 {{- with $names }}
 {{- $in := dict "key" "app.kubernetes.io/name" "operator" "In" "values" (uniq . | sortAlpha) }}
 {{- $from = append $from (dict "podSelector" (dict "matchLabels" (dict "app.kubernetes.io/instance" $.instance) "matchExpressions" (list $in))) }}

@@ -38,6 +38,7 @@
 {{- $secretName := required (printf "credentials.%s.secretName must be given for %s" $from.secret $service) (get $secret "secretName") }}
 {{- $_ := set $c.env $name (dict "secretKeyRef" (dict "name" $secretName "key" (get $secret (print $from.key "Key") | default $from.key))) }}
 {{- end }}
+{{- include "common.redis" $c }}
 {{- $uuc := dig "uuc" "url" "" $v.endpoints | trimSuffix "/" }}
 {{- $fill := dict "@port@" (toString $port) "@uucIsOpen@" (empty $uuc | not | toString)
       "@mysqlUrl@" (dig "mysql" "url" "" $v.endpoints | trimSuffix "/")

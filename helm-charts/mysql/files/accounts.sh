@@ -1,7 +1,7 @@
 #!/bin/sh
 # Creates the databases and users of a list, and again when the list or a password changes. It drops nothing.
 #   accounts.sh LIST PASSWORDS SOCKET READY
-# LIST       lines "database NAME" and "user NAME DATABASE..."
+# LIST       lines "database NAME", "user NAME DATABASE..." and "backup NAME", of an account that may read everything
 # PASSWORDS  the folder with one file for each user
 # READY      the file that exists while the server is as the list says
 set -u
@@ -50,6 +50,12 @@ user() {
   done
 }
 
+# backup NAME: what a dump of all databases and a position in the binary log need, and nothing that changes data.
+backup() {
+  user "$1" || return 1
+  printf "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION CLIENT ON *.* TO '%s'@'%%';\n" "$1"
+}
+
 # statements: the SQL that the list and the passwords stand for.
 statements() {
   echo "$mode"
@@ -62,6 +68,9 @@ statements() {
     user)
       # Unquoted: one argument for each database.
       user "$name" $databases || return 1
+      ;;
+    backup)
+      backup "$name" || return 1
       ;;
     esac
   done <"$list"

@@ -60,11 +60,13 @@ spec: {{ toJson $claim }}
 {{- end }}
 {{- $_ := set $c "volumes" $volumes }}
 {{- $_ := set $c "podAnnotations" $annotations }}
-{{- if or $v.databases $v.users }}{{ include "mysql.accounts" $c }}{{ end }}
+{{- if or $v.databases $v.users $v.backup }}{{ include "mysql.accounts" $c }}{{ end }}
 {{- if and $v.agentImage (ne $v.kind "DaemonSet") }}{{ include "mysql.guard" $c }}{{ end }}
 {{- include "common.service" $c }}
 {{- include "common.workload" $c }}
+{{- if $v.backup }}{{ $_ := set $c "callers" (list (print $c.component "-backup")) }}{{ end }}
 {{- include "common.networkPolicy" $c }}
+{{- if and $v.backup $v.agentImage }}{{ include "mysql.backup" $c }}{{ end }}
 {{- end }}
 
 {{- /*
@@ -77,6 +79,7 @@ of the checksum: a change reaches it without a restart of the server.
 {{- $list := "" }}
 {{- range $v.databases }}{{ $list = print $list "database " . "\n" }}{{ end }}
 {{- range $v.users }}{{ $list = print $list "user " (prepend (get . "databases" | default list) .name | join " ") "\n" }}{{ end }}
+{{- if $v.backup }}{{ $list = print $list "backup d3os_backup\n" }}{{ end }}
 {{- include "common.configMap" (dict "component" . "suffix" "-accounts" "data" (dict "list" $list "accounts.sh" (.root.Files.Get "files/accounts.sh"))) }}
 {{- $env := list }}
 {{- range $name := list "MYSQL_ROOT_PASSWORD" "MYSQL_USER" }}

@@ -19,6 +19,7 @@ spec:
   externalName: {{ quote $host }}
 {{- end }}
 {{- include "common.account" $c }}
+{{- include "common.redis" $c }}
 {{- include "common.ownFile" $c }}
 {{- include "common.files" $c }}
 {{- $check := $v.checkCommand | default (.Files.Get "files/check.sh") }}

@@ -17,6 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // data is what the operator knows of the database's data.
@@ -75,10 +76,16 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 	}
 	for i := range planned.Components {
 		if planned.Components[i].Name == component.MySQL {
-			found.objects, found.revision, err = guard.Settle(planned.Components[i].Objects, live, isKnown, plan.OwnerOf(ds))
+			objects, err := guard.KeepCronJobs(planned.Components[i].Objects, in.Lookup, plan.OwnerOf(ds))
+			if err != nil {
+				return nil, err
+			}
+			if found.objects, found.revision, err = guard.Settle(objects, live, isKnown, plan.OwnerOf(ds)); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return found, err
+	return found, nil
 }
 
 // isFree refuses a component with a ConfigMap of the record's name.
@@ -87,7 +94,7 @@ func isFree(planned *plan.Plan, name string) error {
 		c := &planned.Components[i]
 		for _, o := range c.Objects {
 			if o.GroupVersionKind() == object.ConfigMapKind && o.GetName() == name {
-				return mistake(&component.FieldError{Field: c.Path + ".name",
+				return mistake(&specfield.Error{Field: c.Path + ".name",
 					Message: fmt.Sprintf("ConfigMap %s is what the operator records of the data of spec.mysql; choose another name", name)})
 			}
 		}

@@ -25,6 +25,8 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/status"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // The operator never writes a DataService but its status. It reads one from the API server when its
@@ -33,6 +35,8 @@ import (
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/finalizers,verbs=update
+// A RedisCluster is made of spec.redis.
+// +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters,verbs=create;update;patch;delete
 
 // Kind is the kind DataService.
 type Kind struct {
@@ -43,7 +47,10 @@ type Kind struct {
 	originals cache.Cache // the metadata of what the original operator made; nil for none
 }
 
-var _ kinds.Kind[*dsv1.DataService, kinds.Nothing] = &Kind{}
+var (
+	_ kinds.Kind[*dsv1.DataService, kinds.Nothing] = &Kind{}
+	_ kinds.Parent                                 = &Kind{}
+)
 
 // New returns the kind. originals is the metadata of what the original operator made.
 func New(planner *plan.Planner, keeper *credentials.Keeper, originals cache.Cache) *Kind {
@@ -55,6 +62,9 @@ func (*Kind) GVK() schema.GroupVersionKind { return dsv1.GroupVersion.WithKind(d
 
 // New returns an empty DataService.
 func (*Kind) New() *dsv1.DataService { return &dsv1.DataService{} }
+
+// Children are the kinds of the components that are resources of their own.
+func (*Kind) Children() []schema.GroupVersionKind { return object.Resources }
 
 // Paused is spec.paused.
 func (*Kind) Paused(ds *dsv1.DataService) bool { return ds.Spec.Paused }
@@ -88,6 +98,7 @@ func (k *Kind) Plan(ds *dsv1.DataService, in kinds.Inputs) (*engine.Plan, error)
 		Records:      data.records,
 		Parts:        make([]engine.Part, len(planned.Components)),
 		RemovalOrder: component.TableIndex,
+		Farewell:     farewell,
 		Adopt:        func(live *unstructured.Unstructured) bool { return k.keeper.Adopt(ds, live) },
 	}
 	for i := range planned.Components {
@@ -102,7 +113,7 @@ func (k *Kind) Plan(ds *dsv1.DataService, in kinds.Inputs) (*engine.Plan, error)
 // mistake: the spec has to change before anything helps.
 func mistake(err error) error {
 	reason := kinds.ReasonRenderFailed
-	var field *component.FieldError
+	var field *specfield.Error
 	if errors.As(err, &field) {
 		reason = kinds.ReasonInvalidSpec
 	}
@@ -115,6 +126,7 @@ func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) engin
 		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), NeedsDryRun: c.NeedsDryRun,
 		Notes:       notes(c),
 		RetainsData: c.MySQL != nil && c.MySQL.Storage.Retention != dsv1.RetentionDelete,
+		Spare:       spare,
 	}
 }
 
@@ -157,6 +169,9 @@ func (*Kind) Decide(_ *dsv1.DataService, seen engine.Seen, _ kinds.Nothing) kind
 // Status writes what was seen into the status of a DataService.
 func (k *Kind) Status(ds *dsv1.DataService, seen kinds.Seen[kinds.Nothing], now metav1.Time) {
 	observation := status.Observation{Generation: seen.Generation, Paused: seen.Paused, Deleting: seen.Deleting, Components: seen.Parts, Kept: seen.Kept}
+	if p := seen.Pace; p != nil {
+		observation.Pace = &status.Pace{Granted: p.Granted, Reason: p.Reason, Message: p.Message}
+	}
 	if f := seen.Failure; f != nil {
 		observation.Failure = &status.Failure{Reason: f.Reason, Message: f.Message, Stalled: f.Stalled}
 	}

@@ -6,9 +6,11 @@ package dataservice
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/metrics"
 )
 
 // Summary says what a DataService's status amounts to.
@@ -19,10 +21,14 @@ func (*Kind) Summary(ds *dsv1.DataService) kinds.Summary {
 		Ready:  meta.IsStatusConditionTrue(s.Conditions, dsv1.ConditionReady),
 		New:    s.Phase == "" || s.Phase == dsv1.PhasePending || s.Phase == dsv1.PhaseCreating,
 		Urgent: s.Phase == dsv1.PhaseDegraded || s.Phase == dsv1.PhaseFailed || s.Phase == dsv1.PhaseRunning,
-		Parts:  make(map[string]bool, len(s.Components)),
+		Parts:  make([]metrics.Part, 0, len(s.Components)), Conditions: s.Conditions,
 	}
-	for _, c := range s.Components {
-		summary.Parts[c.Name] = c.Phase == dsv1.PhaseRunning
+	for i := range s.Components {
+		c := &s.Components[i]
+		summary.Parts = append(summary.Parts, metrics.Part{
+			Name: c.Name, Ready: c.Phase == dsv1.PhaseRunning, Since: ptr.Deref(c.LastTransitionTime, metav1.Time{}).Time,
+			Pods: c.Ready, Desired: c.Desired, Waits: len(c.WaitsFor) > 0,
+		})
 		if summary.ProblemField == "" && (c.Phase == dsv1.PhaseDegraded || c.Phase == dsv1.PhaseFailed) {
 			summary.ProblemField = "status.components[" + c.Name + "]"
 		}

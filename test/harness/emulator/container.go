@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -210,7 +211,14 @@ func (c *container) launch(v *view) (*process.Process, error) {
 		return nil, err
 	}
 	defer out.Close() // the process has it
-	return c.pod.emulator.guard.Start(v.argv(c.spec), v.environ(), v.dir, out)
+	argv := v.argv(c.spec)
+	if v.names != nil {
+		if err := v.names.list(); err != nil {
+			return nil, err
+		}
+		argv = append(slices.Clone(v.names.wrap), argv...)
+	}
+	return c.pod.emulator.guard.Start(argv, v.environ(), v.dir, out)
 }
 
 // terminate ends a program as a kubelet does: preStop, SIGTERM, and SIGKILL at the end of the grace period.

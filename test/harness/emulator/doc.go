@@ -19,7 +19,8 @@
 //   - jobs: restart policies Never and OnFailure, phases Succeeded and Failed.
 //
 // What it does not emulate: isolation (processes share the machine's files, network and users), Services and
-// DNS (the API server takes no loopback address in an EndpointSlice, so clients use pod addresses), resource
+// DNS (the API server takes no loopback address in an EndpointSlice, so clients use pod addresses; see
+// Options.Names for the names of pods), resource
 // limits, security contexts, read-only mounts, gRPC probes, hostPath volumes, image pulls, exec and logs
 // through the API server, resizing and ephemeral containers. A pod that asks for a volume or a probe that
 // is not emulated waits, and says so in its status.

@@ -34,6 +34,9 @@ type Options struct {
 	// Backoff is the wait before the second restart of a container; it doubles up to 30 times itself.
 	// A kubelet waits 10 s at first. Default: 200 ms.
 	Backoff time.Duration
+	// Names lets programs reach pods by their names in DNS, if they heed HTTP_PROXY and HTTPS_PROXY, and tests cut such
+	// connections (Cut, Mend).
+	Names bool
 }
 
 // Emulator runs the pods of a namespace.
@@ -44,6 +47,7 @@ type Emulator struct {
 	guard   *process.Guard
 	dir     string // everything that pods and claims keep
 	network *process.Network
+	names   *names // nil without Options.Names
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -83,6 +87,11 @@ func (e *Emulator) start(ctx context.Context) error {
 	if e.network, err = process.ClaimNetwork(); err != nil {
 		return err
 	}
+	if e.options.Names {
+		if err := e.serveNames(ctx); err != nil {
+			return err
+		}
+	}
 	if err := e.layOutImages(); err != nil {
 		return err
 	}
@@ -114,6 +123,9 @@ func (e *Emulator) Stop() error {
 	e.mu.Lock()
 	e.cancel()
 	e.mu.Unlock()
+	if e.names != nil {
+		e.names.close()
+	}
 	e.running.Wait()
 	var errs []error
 	for name := range e.nodes {

@@ -23,7 +23,7 @@ func (p *pod) see(ctx context.Context, c *corev1.Container) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &view{image: image, pod: p.addressed(), dir: filepath.Join(p.dir, "containers", c.Name)}
+	v := &view{image: image, pod: p.addressed(), dir: filepath.Join(p.dir, "containers", c.Name), names: p.emulator.names}
 	if err := os.MkdirAll(v.dir, 0o755); err != nil {
 		return nil, err
 	}

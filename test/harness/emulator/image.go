@@ -5,6 +5,7 @@ package emulator
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,6 +73,7 @@ type view struct {
 	places []place     // longest first
 	env    []corev1.EnvVar
 	dir    string // working directory
+	names  *names // nil for none
 
 	lastWords string // file of the termination message
 }
@@ -135,9 +137,10 @@ func (v *view) argv(c *corev1.Container) []string {
 // environ is the environment of the container's processes.
 func (v *view) environ() []string {
 	values := map[string]string{"PATH": v.image.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": v.pod.Name, "HOME": v.dir}
-	for name, value := range v.image.Env {
-		values[name] = value
+	if v.names != nil {
+		maps.Copy(values, v.names.variables(v.pod.Name))
 	}
+	maps.Copy(values, v.image.Env)
 	for _, variable := range v.env {
 		values[variable.Name] = variable.Value
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 func specOf(t *testing.T, text string) *dsv1.DataServiceSpec {
@@ -89,73 +90,73 @@ func TestContradictions(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ spec, field, message string }{
 		"a dependency that is not declared": {
-			"{auth: {dependsOn: [proxy]}}", "spec.auth.dependsOn", `"proxy" is not declared`,
+			"{auth: {dependsOn: [proxy]}}", "spec.auth.dependsOn", `"proxy" is not declared: declare it in the spec, or remove it here`,
 		},
 		"a dependency of no name": {
-			"{auth: {dependsOn: [oracle]}}", "spec.auth.dependsOn", `"oracle" is not declared`,
+			"{auth: {dependsOn: [oracle]}, proxy: {}}", "spec.auth.dependsOn", `"oracle" is not declared: declare it in the spec, or remove it here; declared are proxy`,
 		},
 		"itself": {
-			"{auth: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> auth",
+			"{auth: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> auth: remove one of these from dependsOn",
 		},
 		"two": {
-			"{auth: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> proxy -> auth",
+			"{auth: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> proxy -> auth: remove one of these from dependsOn",
 		},
 		"three": {
 			"{auth: {dependsOn: [ds-adapter]}, ds-adapter: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn",
-			"components wait for one another: auth -> ds-adapter -> proxy -> auth",
+			"components wait for one another: auth -> ds-adapter -> proxy -> auth: remove one of these from dependsOn",
 		},
 		"middleware and service": {
-			"{mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql",
+			"{mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql: remove one of these from dependsOn",
 		},
 		"the table's edge is not to blame": {
-			"{proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: proxy -> web -> proxy",
+			"{proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: proxy -> web -> proxy: remove one of these from dependsOn",
 		},
 		"a cycle behind a component that is in none": {
-			"{auth: {dependsOn: [web]}, proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: web -> proxy -> web",
+			"{auth: {dependsOn: [web]}, proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: web -> proxy -> web: remove one of these from dependsOn",
 		},
 		"one after the other": {
-			"{rollout: {order: Sequential}, mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql",
+			"{rollout: {order: Sequential}, mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql: remove one of these from dependsOn",
 		},
 		"the same name": {
-			"{auth: {name: a}, proxy: {name: a}}", "spec.proxy.name", `"a" is already the name of spec.auth; components need names of their own`,
+			"{auth: {name: a}, proxy: {name: a}}", "spec.proxy.name", `must be unique: "a" is already the name of spec.auth`,
 		},
 		"another's default name": {
-			"{mysql: {}, web: {name: mysql-dataservice}}", "spec.web.name", `"mysql-dataservice" is already the name of spec.mysql; components need names of their own`,
+			"{mysql: {}, web: {name: mysql-dataservice}}", "spec.web.name", `must be unique: "mysql-dataservice" is already the name of spec.mysql`,
 		},
 		"a name of the platform's own, though it is not declared": {
-			"{additionalServices: [{name: mysql}]}", "spec.additionalServices[mysql].name", `"mysql" is a name of the platform's own; choose another`,
+			"{additionalServices: [{name: mysql}]}", "spec.additionalServices[mysql].name", `"mysql" is the name of a built-in component, or reserved: choose another name`,
 		},
 		"the name of all that is shared": {
-			"{cronJobs: [{name: platform}]}", "spec.cronJobs[platform].name", `"platform" is a name of the platform's own; choose another`,
+			"{cronJobs: [{name: platform}]}", "spec.cronJobs[platform].name", `"platform" is the name of a built-in component, or reserved: choose another name`,
 		},
 		"a service and a cron job": {
-			"{additionalServices: [{name: a}], cronJobs: [{name: a}]}", "spec.cronJobs[a].name", `"a" is already the name of spec.additionalServices[a]; choose another`,
+			"{additionalServices: [{name: a}], cronJobs: [{name: a}]}", "spec.cronJobs[a].name", `must be unique: "a" is already the name of spec.additionalServices[a]`,
 		},
 		"the objects of another": {
-			"{auth: {name: a}, additionalServices: [{name: a}]}", "spec.additionalServices[a].name", `"a" is already the name of spec.auth; components need names of their own`,
+			"{auth: {name: a}, additionalServices: [{name: a}]}", "spec.additionalServices[a].name", `must be unique: "a" is already the name of spec.auth`,
 		},
 		"services of one's own": {
-			"{additionalServices: [{name: a, dependsOn: [b]}, {name: b, dependsOn: [a]}]}", "spec.additionalServices[a].dependsOn", "components wait for one another: a -> b -> a",
+			"{additionalServices: [{name: a, dependsOn: [b]}, {name: b, dependsOn: [a]}]}", "spec.additionalServices[a].dependsOn", "components wait for one another: a -> b -> a: remove one of these from dependsOn",
 		},
 		"uuc, which is a third party by default": {
-			"{uuc: {}}", "spec.uuc.thirdParty", "kind ThirdParty needs the thirdParty block with the url of the middleware",
+			"{uuc: {}}", "spec.uuc.thirdParty", "must be set for kind ThirdParty, with the url of the middleware",
 		},
 		"no such number of a kind": {
-			"{eureka: {kind: 7}}", "spec.eureka.kind", "there is no kind 7: it is Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)",
+			"{eureka: {kind: 7}}", "spec.eureka.kind", "must be Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3), not '7'",
 		},
 		"no such kind": {
-			"{mysql: {kind: Job}}", "spec.mysql.kind", "there is no kind Job: it is Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)",
+			"{mysql: {kind: Job}}", "spec.mysql.kind", "must be Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3), not 'Job'",
 		},
 		"no url": {
-			"{eureka: {kind: 3, thirdParty: {}}}", "spec.eureka.thirdParty", "kind ThirdParty needs the thirdParty block with the url of the middleware",
+			"{eureka: {kind: 3, thirdParty: {}}}", "spec.eureka.thirdParty", "must be set for kind ThirdParty, with the url of the middleware",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := NewGraph(specOf(t, test.spec))
-			var field *FieldError
+			var field *specfield.Error
 			assert.Assert(t, errors.As(err, &field), "%v", err)
-			assert.Equal(t, *field, FieldError{Field: test.field, Message: test.message})
+			assert.Equal(t, *field, specfield.Error{Field: test.field, Message: test.message})
 			assert.Error(t, err, test.field+": "+test.message)
 		})
 	}

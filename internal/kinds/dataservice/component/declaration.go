@@ -21,6 +21,8 @@ type Declaration struct {
 	Workload   *dsv1.Workload
 	Middleware *dsv1.Middleware
 	MySQL      *dsv1.MySQL
+	Redis      *dsv1.Redis
+	ThirdParty *dsv1.ThirdParty
 	Service    *dsv1.ServiceFields
 	Ingress    *dsv1.Ingress
 	CronJob    *dsv1.CronJob
@@ -62,7 +64,7 @@ func ofMiddleware(m *dsv1.Middleware) Declaration {
 	if m == nil {
 		return Declaration{}
 	}
-	return Declaration{Fields: m, Name: m.Name, DependsOn: m.DependsOn, Workload: &m.Workload, Middleware: m}
+	return Declaration{Fields: m, Name: m.Name, DependsOn: m.DependsOn, Workload: &m.Workload, Middleware: m, ThirdParty: m.ThirdParty}
 }
 
 func ofMySQL(m *dsv1.MySQL) Declaration {
@@ -71,6 +73,20 @@ func ofMySQL(m *dsv1.MySQL) Declaration {
 	}
 	d := ofMiddleware(&m.Middleware)
 	d.Fields, d.MySQL = m, m
+	return d
+}
+
+// ofRedis has a workload for where it runs elsewhere, that of the probe: of the fields, only those for scheduling and
+// annotations are the probe's.
+func ofRedis(r *dsv1.Redis) Declaration {
+	if r == nil {
+		return Declaration{}
+	}
+	probe := &dsv1.Workload{SchedulingFields: r.SchedulingFields, PodFields: dsv1.PodFields{Annotations: r.Annotations}}
+	d := Declaration{Fields: r, Name: r.Name, DependsOn: r.DependsOn, Workload: probe, Redis: r}
+	if tp := r.ThirdParty; tp != nil {
+		d.ThirdParty = &dsv1.ThirdParty{URL: tp.URL, CheckCMD: tp.CheckCMD, Username: tp.Username, Password: tp.Password, SecretRef: tp.SecretRef}
+	}
 	return d
 }
 

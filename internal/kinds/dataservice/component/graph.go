@@ -7,13 +7,13 @@
 package component
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // Component is one declared component.
@@ -62,15 +62,7 @@ func (g *Graph) Callers(name dsv1.ComponentName) []dsv1.ComponentName {
 	return callers
 }
 
-// FieldError is a mistake in a spec.
-type FieldError struct {
-	Field   string // path, such as spec.auth.dependsOn
-	Message string
-}
-
-func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
-
-// NewGraph reads the graph out of a spec. The error is a *FieldError: two components of one
+// NewGraph reads the graph out of a spec. The error is a *specfield.Error: two components of one
 // name, a dependency that is not declared, or a cycle.
 func NewGraph(spec *dsv1.DataServiceSpec) (*Graph, error) {
 	declared, err := declaredComponents(spec)
@@ -118,21 +110,27 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 	return append(found, userDeclared(spec)...), nil
 }
 
-// setKind reads the kind of middleware.
+// setKind reads the kind of middleware. A Redis that runs elsewhere has other names for its objects: a Redis Cluster
+// that the operator ran before keeps its own until it is of no more use.
 func (c *Component) setKind() error {
 	switch {
+	case c.Redis != nil && c.Redis.Kind != "":
+		c.Kind = Kind(c.Redis.Kind)
 	case c.Middleware == nil:
 		return nil
 	case c.Middleware.Kind != nil:
 		var ok bool
 		if c.Kind, ok = kindOf(*c.Middleware.Kind); !ok {
-			return &FieldError{c.Path + ".kind", fmt.Sprintf("there is no kind %s: it is %s", c.Middleware.Kind.String(), kindList)}
+			return specfield.Mistake(c.Path+".kind", "must be %s, not '%s'", kindList, c.Middleware.Kind.String())
 		}
 	case c.Name == Eureka && c.Workload.Replica != nil && *c.Workload.Replica > 1:
 		c.Kind = StatefulSet // registries know one another by names that only its pods have
 	}
 	if c.Kind == ThirdParty {
 		c.Chart = ChartThirdParty
+		if c.Redis != nil {
+			c.ObjectName += "-external"
+		}
 	}
 	return nil
 }
@@ -152,22 +150,29 @@ func kindOf(k intstr.IntOrString) (Kind, bool) {
 	return kinds[k.IntVal], true
 }
 
+// isUsers reports whether a component is one of the user's own.
+func (c *Component) isUsers() bool {
+	return c.Middleware == nil && c.Redis == nil && !c.HasProductDefaults
+}
+
+// checkNames refuses two components of one name. A service of the user's own may be called redis where there is no
+// spec.redis: users had such services before there was one.
 func checkNames(components []Component) error {
 	names, objects := map[dsv1.ComponentName]string{}, map[string]string{}
 	for _, c := range components {
-		if c.Middleware == nil && !c.HasProductDefaults && TableIndex(string(c.Name)) < len(table) {
-			return &FieldError{c.Path + ".name", fmt.Sprintf("%q is a name of the platform's own; choose another", c.Name)}
+		if c.isUsers() && c.Name != Redis && TableIndex(string(c.Name)) < len(table) {
+			return specfield.Mistake(c.Path+".name", "%q is the name of a built-in component, or reserved: choose another name", c.Name)
 		}
 		if other, ok := names[c.Name]; ok {
-			return &FieldError{c.Path + ".name", fmt.Sprintf("%q is already the name of %s; choose another", c.Name, other)}
+			return specfield.Mistake(c.Path+".name", "must be unique: %q is already the name of %s", c.Name, other)
 		}
 		if other, ok := objects[c.ObjectName]; ok {
-			return &FieldError{c.Path + ".name",
-				fmt.Sprintf("%q is already the name of %s; components need names of their own", c.ObjectName, other)}
+			return specfield.Mistake(c.Path+".name",
+				"must be unique: %q is already the name of %s", c.ObjectName, other)
 		}
 		names[c.Name], objects[c.ObjectName] = c.Path, c.Path
-		if c.Kind == ThirdParty && (c.Middleware.ThirdParty == nil || c.Middleware.ThirdParty.URL == "") {
-			return &FieldError{c.Path + ".thirdParty", "kind ThirdParty needs the thirdParty block with the url of the middleware"}
+		if c.Kind == ThirdParty && (c.ThirdParty == nil || c.ThirdParty.URL == "") {
+			return specfield.Mistake(c.Path+".thirdParty", "must be set for kind ThirdParty, with the url of the middleware")
 		}
 	}
 	return nil
@@ -190,7 +195,7 @@ func connect(components []Component) error {
 		}
 		for _, name := range c.DependsOn {
 			if !isDeclared(name) {
-				return &FieldError{c.Path + ".dependsOn", fmt.Sprintf("%q is not declared", name)}
+				return specfield.Mistake(c.Path+".dependsOn", "%q is not declared: declare it in the spec, or remove it here%s", name, declaredBut(components, c.Name))
 			}
 			if !slices.Contains(edges, name) {
 				edges = append(edges, name)
@@ -199,6 +204,20 @@ func connect(components []Component) error {
 		c.Requires = edges
 	}
 	return nil
+}
+
+// declaredBut lists the names of all components but one, as the end of a sentence; nothing where there is no other.
+func declaredBut(components []Component, one dsv1.ComponentName) string {
+	var names []string
+	for _, c := range components {
+		if c.Name != one {
+			names = append(names, string(c.Name))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; declared are " + strings.Join(names, ", ")
 }
 
 // order sorts components so that each comes after its dependencies, and otherwise in the
@@ -244,5 +263,5 @@ func cycleError(components []Component, done map[dsv1.ComponentName]bool) error 
 			break
 		}
 	}
-	return &FieldError{byName[culprit].Path + ".dependsOn", "components wait for one another: " + strings.Join(cycle, " -> ")}
+	return specfield.Mistake(byName[culprit].Path+".dependsOn", "components wait for one another: %s: remove one of these from dependsOn", strings.Join(cycle, " -> "))
 }

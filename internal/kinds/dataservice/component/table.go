@@ -19,6 +19,7 @@ const (
 	DaemonSet   Kind = "DaemonSet"
 	ThirdParty  Kind = "ThirdParty"
 	CronJob     Kind = "CronJob" // of cronJobs only
+	Managed     Kind = "Managed" // one resource of another kind of the operator's, which carries it out
 )
 
 // The charts that components are rendered from.
@@ -28,6 +29,7 @@ const (
 	ChartEureka       = "eureka"
 	ChartThirdParty   = "third-party"
 	ChartCronJob      = "cronjob"
+	ChartRedis        = "redis"
 )
 
 // The components that others refer to by name.
@@ -35,6 +37,7 @@ const (
 	MySQL         dsv1.ComponentName = "mysql"
 	UUC           dsv1.ComponentName = "uuc"
 	Eureka        dsv1.ComponentName = "eureka"
+	Redis         dsv1.ComponentName = "redis"
 	APIManager    dsv1.ComponentName = "api-manager"
 	Auth          dsv1.ComponentName = "auth"
 	DSAdapter     dsv1.ComponentName = "ds-adapter"
@@ -70,6 +73,8 @@ var table = []definition{
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofMiddleware(s.UUC) }},
 	{name: Eureka, objectName: "eureka", chart: ChartEureka, kind: Deployment,
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofMiddleware(s.Eureka) }},
+	{name: Redis, objectName: "redis", chart: ChartRedis, kind: Managed,
+		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofRedis(s.Redis) }},
 	product(definition{name: APIManager, calls: []dsv1.ComponentName{GatewayWeb},
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.APIManager) }}),
 	product(definition{name: Auth, spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.Auth) }}),

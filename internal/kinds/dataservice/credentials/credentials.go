@@ -68,6 +68,11 @@ func (k *Keeper) Plan(ds *dsv1.DataService, graph *component.Graph, lookup Looku
 			return nil, err
 		}
 	}
+	if c := graph.Get(component.Redis); c != nil && c.Redis != nil {
+		if err := p.redis(c); err != nil {
+			return nil, err
+		}
+	}
 	return p.plan, nil
 }
 
@@ -124,12 +129,15 @@ func (p *planner) mysql(c *component.Component) error {
 
 // users plans the passwords of further accounts of the database.
 func (p *planner) users(c *component.Component, keep bool) error {
-	if len(c.MySQL.Users) == 0 {
-		return nil
-	}
 	var names []string
 	for _, user := range c.MySQL.Users {
 		names = append(names, user.Name)
+	}
+	if c.MySQL.Backup != nil {
+		names = append(names, values.BackupAccount)
+	}
+	if len(names) == 0 {
+		return nil
 	}
 	name := c.ObjectName + "-users"
 	d, err := p.fill(name, data{}, names...)
@@ -158,28 +166,58 @@ func (p *planner) checkLost(secret string, c *component.Component) error {
 
 // thirdParty uses the user's own Secret unread, or puts what the spec says into one.
 func (p *planner) thirdParty(c *component.Component) error {
-	tp := c.Middleware.ThirdParty
-	if tp.SecretRef != nil && tp.SecretRef.Name != "" {
-		p.plan.Credentials.MySQLSecret = tp.SecretRef.Name
+	if ref := c.ThirdParty.SecretRef; ref != nil && ref.Name != "" {
+		p.plan.Credentials.MySQLSecret = ref.Name
 		return nil
 	}
-	name := c.ObjectName + "-third-party"
-	d := data{keyUsername: tp.Username, keyPassword: tp.Password}
+	var err error
+	given := data{keyUsername: c.ThirdParty.Username, keyPassword: c.ThirdParty.Password}
+	p.plan.Credentials.MySQLSecret, p.plan.Credentials.MySQLChecksum, err = p.given(c, given)
+	return err
+}
+
+// redis says where the password of Redis is. That of a RedisCluster is in the Secret that its own kind makes and keeps.
+func (p *planner) redis(c *component.Component) error {
+	found := &p.plan.Credentials
+	if c.Kind != component.ThirdParty {
+		if found.RedisSecret = c.Redis.CredentialsSecret; found.RedisSecret == "" {
+			found.RedisSecret = c.ObjectName + "-credentials"
+		}
+		return nil
+	}
+	tp := c.ThirdParty
+	if tp.SecretRef != nil && tp.SecretRef.Name != "" {
+		found.RedisSecret, found.RedisHasUser = tp.SecretRef.Name, true
+		return nil
+	}
+	if tp.Password == "" {
+		return nil
+	}
+	given := data{keyPassword: tp.Password}
+	if tp.Username != "" {
+		given[keyUsername], found.RedisHasUser = tp.Username, true
+	}
+	var err error
+	found.RedisSecret, found.RedisChecksum, err = p.given(c, given)
+	return err
+}
+
+// given puts an account that the spec gives into a Secret, and returns its name and a checksum of the account.
+func (p *planner) given(c *component.Component, d data) (secret, checksum string, err error) {
+	secret = c.ObjectName + "-third-party"
+	username, password := d[keyUsername], d[keyPassword]
 	// Keyed, so that the checksum on the pods does not help to guess a weak password: with the secret
 	// of the product's services, or where there is none of these, with one of its own.
 	key := p.jwt
 	if key == "" {
-		var err error
-		if d, err = p.fill(name, d, keyChecksum); err != nil {
-			return err
+		if d, err = p.fill(secret, d, keyChecksum); err != nil {
+			return "", "", err
 		}
 		key = d[keyChecksum]
 	}
-	p.plan.Credentials.MySQLSecret = name
 	mac := hmac.New(sha256.New, []byte(key))
-	fmt.Fprintf(mac, "%d:%s%s", len(tp.Username), tp.Username, tp.Password)
-	p.plan.Credentials.MySQLChecksum = hex.EncodeToString(mac.Sum(nil)[:12])
-	return p.add(name, string(c.Name), d, false)
+	fmt.Fprintf(mac, "%d:%s%s", len(username), username, password)
+	return secret, hex.EncodeToString(mac.Sum(nil)[:12]), p.add(secret, string(c.Name), d, false)
 }
 
 // fill completes fixed values with generated ones for the given keys: those of the live

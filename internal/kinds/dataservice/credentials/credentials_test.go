@@ -265,7 +265,8 @@ func TestFurtherAccounts(t *testing.T) {
 // What charts get to see of credentials has no value of one in it.
 func TestNoValueLeaves(t *testing.T) {
 	t.Parallel()
-	for _, spec := range []string{inCluster, "{mysql: {kind: 3, thirdParty: {url: 'mysql://a', username: distinctive-user, password: distinctive-password}}, web: {}}"} {
+	for _, spec := range []string{inCluster, "{mysql: {kind: 3, thirdParty: {url: 'mysql://a', username: distinctive-user, password: distinctive-password}}, web: {}}",
+		"{redis: {kind: ThirdParty, thirdParty: {url: 'redis://a', username: distinctive-user, password: distinctive-password}}}"} {
 		p := newFixture(t, spec).plan(NewKeeper())
 		seen, err := json.Marshal(p.Credentials)
 		assert.NilError(t, err)
@@ -279,7 +280,7 @@ func TestNoValueLeaves(t *testing.T) {
 				}
 			}
 		}
-		assert.Equal(t, reflect.TypeOf(p.Credentials).NumField(), 4, "a new field must be looked at here")
+		assert.Equal(t, reflect.TypeOf(p.Credentials).NumField(), 7, "a new field must be looked at here")
 	}
 }
 

@@ -41,8 +41,8 @@ func (k *Keeper) Forget(namespace, name string) {
 	delete(k.known, namespace+"/"+name)
 }
 
-// Adopt remembers the values of a live Secret, if there is one, in place of those generated because
-// it had not been seen. It reports whether that changes what is to be planned.
+// Adopt replaces generated values by those of the live Secret, which the cache had not shown before, and reports whether
+// anything changed. Without a live Secret it does nothing.
 func (k *Keeper) Adopt(ds *dsv1.DataService, live *unstructured.Unstructured) bool {
 	if live == nil {
 		return false

@@ -32,6 +32,7 @@ const annotationPods = "d3os-product.com.d3os/pods"
 //     goes on, and whatever pod comes after it has the guard. The next change of the pods takes OnDelete away.
 //   - A Deployment has no such strategy. It stays without the guard until its pods change, or until the volume is in doubt.
 //   - The image of the agent stays the one that the pods were made with until something else of them changes.
+//   - An operator that does not know the image takes that of the live workload. Without one, there is no guard.
 //
 // The objects are not changed: the workload is a copy where it differs. The revision is the one of all objects then.
 func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructured, isKnown bool, owner object.Owner) (settled []*unstructured.Unstructured, revision string, err error) {
@@ -39,17 +40,9 @@ func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructure
 	if i < 0 {
 		return objects, "", nil
 	}
-	planned := unfinished(objects[i])
-	bare := without(planned)
-	pods, guard, err := digests(planned, bare)
+	planned, err := form(unfinished(objects[i]), live, isKnown, owner)
 	if err != nil {
 		return nil, "", err
-	}
-	annotate(planned, annotationPods, pods+"-"+guard)
-	if live != nil && live.GetKind() == planned.GetKind() {
-		if planned, err = settle(planned, bare, live, pods, guard, isKnown, owner); err != nil {
-			return nil, "", err
-		}
 	}
 	planned = unfinished(planned)
 	own, err := object.Finish(planned, owner)
@@ -68,6 +61,26 @@ func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructure
 		}
 	}
 	return settled, object.Sum(revisions), nil
+}
+
+// form returns the form that a planned workload gets.
+func form(planned, live *unstructured.Unstructured, isKnown bool, owner object.Owner) (*unstructured.Unstructured, error) {
+	bare := without(planned)
+	if agentImage(planned) == UnknownImage {
+		if live == nil || agentImage(live) == "" {
+			return bare, nil
+		}
+		setAgentImage(planned, agentImage(live))
+	}
+	pods, guard, err := digests(planned, bare)
+	if err != nil {
+		return nil, err
+	}
+	annotate(planned, annotationPods, pods+"-"+guard)
+	if live == nil || live.GetKind() != planned.GetKind() {
+		return planned, nil
+	}
+	return settle(planned, bare, live, pods, guard, isKnown, owner)
 }
 
 // unfinished returns a copy of an object as it was before object.Finish.

@@ -105,6 +105,12 @@ func TestSettle(t *testing.T) {
 		"a Deployment without, in doubt":      {"Deployment", "db:1", "agent:1", "c", bare("Deployment"), true, guarded, ""},
 		"a Deployment without, pods change":   {"Deployment", "db:2", "agent:1", "c", bare("Deployment"), false, "agent:1 db:2 i ", ""},
 		"a Deployment, a newer agent":         {"Deployment", "db:1", "agent:2", "c", first("Deployment"), false, guarded, ""},
+		"agent unknown, as it is":             {"StatefulSet", "db:1", guard.UnknownImage, "c", first("StatefulSet"), false, guarded, ""},
+		"agent unknown, taken over":           {"StatefulSet", "db:1", guard.UnknownImage, "c", taken, false, guarded, "OnDelete"},
+		"agent unknown, pods change":          {"StatefulSet", "db:2", guard.UnknownImage, "c", first("StatefulSet"), false, "agent:1 db:2 i ", ""},
+		"agent unknown, new":                  {"StatefulSet", "db:1", guard.UnknownImage, "c", nil, false, old, ""},
+		"agent unknown, without":              {"StatefulSet", "db:1", guard.UnknownImage, "c", bare("StatefulSet"), false, old, ""},
+		"agent unknown, another kind":         {"Deployment", "db:1", guard.UnknownImage, "c", first("StatefulSet"), false, guarded, ""},
 		"another kind":                        {"StatefulSet", "db:1", "agent:2", "c", first("Deployment"), false, newer, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	keeper "d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/specfield"
 	"d3os.com/d3os-operator/test/admit"
 	"d3os.com/d3os-operator/test/fields"
 	"d3os.com/d3os-operator/test/inject"
@@ -133,7 +133,7 @@ func FuzzPlan(f *testing.F) {
 		z.planner.Forget(ds.Namespace, ds.Name)
 		objects, err := z.plan(ds)
 		if err != nil {
-			var mistake *component.FieldError
+			var mistake *specfield.Error
 			assert.Assert(t, errors.As(err, &mistake), "it names no field: %v", err)
 			assert.Assert(t, strings.HasPrefix(mistake.Field, "spec"), "%q is no field", mistake.Field)
 			return
@@ -156,7 +156,7 @@ func FuzzPlan(f *testing.F) {
 // kinds are those that charts render.
 var kinds = []string{
 	"Deployment", "StatefulSet", "DaemonSet", "CronJob", "Service", "ConfigMap", "Secret", "PersistentVolumeClaim",
-	"HorizontalPodAutoscaler", "PodDisruptionBudget", "Ingress", "NetworkPolicy",
+	"HorizontalPodAutoscaler", "PodDisruptionBudget", "Ingress", "NetworkPolicy", "RedisCluster",
 }
 
 // FuzzText puts a text in the place of any other in a spec: in the manifests it is that text,
@@ -190,7 +190,7 @@ func FuzzText(f *testing.F) {
 		}
 		with, err := z.plan(ds)
 		if err != nil {
-			var mistake *component.FieldError
+			var mistake *specfield.Error
 			assert.Assert(t, errors.As(err, &mistake), "it names no field: %v", err)
 			return
 		}

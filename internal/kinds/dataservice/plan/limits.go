@@ -4,12 +4,12 @@
 package plan
 
 import (
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // What the API server takes at most: of the data of a ConfigMap, and of an object's annotations.
@@ -23,7 +23,7 @@ const (
 // 200 of them 1 MB became 200, more than the operator may take.
 const (
 	maxInput     = 4 << 20
-	tooMuchInput = "it is too large: its components get more than 4 MiB of fields in all; what defaults and networkPolicy say counts for each of them"
+	tooMuchInput = "too large: its components get more than 4 MiB of fields in all, and defaults and networkPolicy count once for each component: shorten those two, or split the DataService"
 )
 
 // checkSizes refuses what the API server would refuse for its size, before anything is written.
@@ -34,23 +34,25 @@ func checkSizes(c *component.Component, object *unstructured.Unstructured) error
 		field = "configFiles"
 	}
 	if object.GetKind() == "ConfigMap" && sizeOf(data) > maxData {
-		return tooLarge(c, field, "a ConfigMap holds 1 MiB")
+		return tooLarge(c, field, "it has %d bytes, and a ConfigMap holds at most 1 MiB (1048576): mount large files from a ConfigMap or Secret of yours (configFiles[].configMap, .secret)", sizeOf(data))
 	}
 	field = map[string]string{"Service": "serviceAnnotations", "Ingress": "ingress.annotations"}[object.GetKind()]
-	if sizeOf(object.GetAnnotations()) > maxAnnotations {
-		return tooLarge(c, field, "annotations may have 256 KiB")
+	if size := sizeOf(object.GetAnnotations()); size > maxAnnotations {
+		return tooLarge(c, field, annotationsHold, size)
 	}
 	if path, ok := podTemplates[object.GetKind()]; ok {
 		annotations, _, _ := unstructured.NestedStringMap(object.Object, append(path[:len(path):len(path)], "metadata", "annotations")...)
-		if sizeOf(annotations) > maxAnnotations {
-			return tooLarge(c, "annotations", "annotations may have 256 KiB")
+		if size := sizeOf(annotations); size > maxAnnotations {
+			return tooLarge(c, "annotations", annotationsHold, size)
 		}
 	}
 	return nil
 }
 
-func tooLarge(c *component.Component, field, limit string) error {
-	return &component.FieldError{Field: c.Path + "." + field, Message: fmt.Sprintf("it is too large: %s", limit)}
+const annotationsHold = "the annotations of an object have %d bytes in all, and at most 256 KiB (262144) are allowed: shorten them"
+
+func tooLarge(c *component.Component, field, limit string, size int) error {
+	return specfield.Mistake(c.Path+"."+field, "too large: "+limit, size)
 }
 
 func sizeOf(texts map[string]string) int {

@@ -11,7 +11,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // What is too large for the API server is a mistake in its field, and nothing below the limit is.
@@ -29,7 +29,7 @@ func TestSizes(t *testing.T) {
 	} {
 		p := newPlanner(t, nil)
 		_, err := try(t, p, platform(t, fmt.Sprintf(test.spec, strings.Repeat("a", test.limit))), credentials)
-		var mistake *component.FieldError
+		var mistake *specfield.Error
 		assert.Assert(t, errors.As(err, &mistake), "%s: %v", test.spec, err)
 		assert.Equal(t, mistake.Field, test.field)
 		_, err = try(t, newPlanner(t, nil), platform(t, fmt.Sprintf(test.spec, strings.Repeat("a", test.limit-1000))), credentials)

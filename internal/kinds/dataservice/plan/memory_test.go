@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // heap returns the bytes that are in use.
@@ -118,7 +118,7 @@ func TestASpecThatMultipliesIsRefused(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	err = makePlan(p, ds)
 	runtime.ReadMemStats(&after)
-	var mistake *component.FieldError
+	var mistake *specfield.Error
 	assert.Assert(t, errors.As(err, &mistake), "%v", err)
 	assert.Equal(t, mistake.Field, "spec")
 	allocated := (after.TotalAlloc - before.TotalAlloc) >> 20

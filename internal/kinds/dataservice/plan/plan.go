@@ -19,6 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // Component is a declared component and its objects.
@@ -53,7 +54,7 @@ func NewPlanner(renderer *render.Renderer, images map[string]string) *Planner {
 	return &Planner{renderer: renderer, images: images, memory: newMemory(openBytes, packedBytes)}
 }
 
-// Graph returns the graph of a DataService's spec; the error is a *component.FieldError.
+// Graph returns the graph of a DataService's spec; the error is a *specfield.Error.
 func (p *Planner) Graph(ds *dsv1.DataService) (*component.Graph, error) {
 	return component.NewGraph(&ds.Spec)
 }
@@ -112,10 +113,10 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 			return nil, nil, err
 		}
 		if size += len(data); size > maxInput {
-			return nil, nil, &component.FieldError{Field: "spec", Message: tooMuchInput}
+			return nil, nil, &specfield.Error{Field: "spec", Message: tooMuchInput}
 		}
 		inputs[i] = object.Sum(data)
-		plan.Components[i].NeedsDryRun = c.PodTemplate() != nil || values.NeedsDryRun(v)
+		plan.Components[i].NeedsDryRun = c.PodTemplate() != nil || c.Kind == component.Managed || values.NeedsDryRun(v)
 		if was, ok := known[c.Name]; ok && was.input == inputs[i] {
 			plan.Components[i].Component, plan.Components[i].Objects, plan.Components[i].Revision = *c, was.objects, was.revision
 			continue
@@ -133,11 +134,35 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 		if err := completePods(&declared[i], rendered[n]); err != nil {
 			return nil, nil, err
 		}
+		if err := spellOut(rendered[n]); err != nil {
+			return nil, nil, err
+		}
 		if err := plan.Components[i].finish(ds, declared[i], rendered[n]); err != nil {
 			return nil, nil, fmt.Errorf("component %s: %w", declared[i].Name, err)
 		}
 	}
 	return plan, inputs, nil
+}
+
+// spelledOut are the fields of the operator's own resources whose zero value its Go type leaves out. A plan has them, so that
+// they are put back when somebody changes them.
+var spelledOut = [][]string{{"spec", "pause"}, {"spec", "networkPolicy", "enabled"}}
+
+func spellOut(objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
+		if !object.IsResource(o) {
+			continue
+		}
+		for _, field := range spelledOut {
+			if _, given, _ := unstructured.NestedBool(o.Object, field...); given {
+				continue
+			}
+			if err := unstructured.SetNestedField(o.Object, false, field...); err != nil {
+				return fmt.Errorf("complete %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+	return nil
 }
 
 // inputOf returns all that the objects of a component are made from, but for the DataService's
@@ -190,7 +215,7 @@ func (p *Plan) checkUnique() error {
 		for _, planned := range c.Objects {
 			k := object.IDOf(planned)
 			if other, ok := seen[k]; ok {
-				return &component.FieldError{
+				return &specfield.Error{
 					Field:   c.Path + ".name",
 					Message: fmt.Sprintf("%s %s is already an object of %s; choose another name", k.Kind, k.Name, other.Path),
 				}

@@ -20,6 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 const base = "{mysql: {}, eureka: {kind: StatefulSet}, proxy: {}, web: {}}"
@@ -194,7 +195,7 @@ func TestPlansAreRemembered(t *testing.T) {
 // Two components must not render the same object: each would undo the other.
 func TestTheSameObjectTwiceIsRefused(t *testing.T) {
 	t.Parallel()
-	for spec, want := range map[string]component.FieldError{
+	for spec, want := range map[string]specfield.Error{
 		"{mysql: {}, eureka: {}, proxy: {name: web-template}, web: {}}": {
 			Field: "spec.web.name", Message: "ConfigMap web-template is already an object of spec.proxy; choose another name",
 		},
@@ -206,7 +207,7 @@ func TestTheSameObjectTwiceIsRefused(t *testing.T) {
 		},
 	} {
 		_, err := try(t, newPlanner(t, nil), platform(t, spec), credentials)
-		var field *component.FieldError
+		var field *specfield.Error
 		assert.Assert(t, errors.As(err, &field), "%v", err)
 		assert.Equal(t, *field, want)
 	}

@@ -4,19 +4,16 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // podTemplates are the places of a pod template, by kind.
@@ -30,27 +27,28 @@ var podTemplates = map[string][]string{
 // completePods lays the spec's podTemplate over a component's pods, and refuses pods that the
 // API server would refuse for what the spec adds to them.
 func completePods(c *component.Component, objects []*unstructured.Unstructured) error {
-	for _, object := range objects {
-		path, ok := podTemplates[object.GetKind()]
+	for _, o := range objects {
+		path, ok := podTemplates[o.GetKind()]
 		if !ok {
 			continue
 		}
-		template, _, err := unstructured.NestedMap(object.Object, path...)
+		template, _, err := unstructured.NestedMap(o.Object, path...)
 		if err != nil {
-			return fmt.Errorf("read the pods of %s %s: %w", object.GetKind(), object.GetName(), err)
+			return fmt.Errorf("read the pods of %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
-		if c.PodTemplate() != nil {
-			if template, err = overlay(c, template); err != nil {
+		// The pods of its backups are not the component's.
+		if c.PodTemplate() != nil && o.GetLabels()[object.LabelBackup] == "" {
+			if template, err = specfield.OverlayPods(c.Path+".podTemplate", template, c.PodTemplate().Raw); err != nil {
 				return err
 			}
-			if err := unstructured.SetNestedMap(object.Object, template, path...); err != nil {
-				return fmt.Errorf("set the pods of %s %s: %w", object.GetKind(), object.GetName(), err)
+			if err := unstructured.SetNestedMap(o.Object, template, path...); err != nil {
+				return fmt.Errorf("set the pods of %s %s: %w", o.GetKind(), o.GetName(), err)
 			}
 		}
-		if err := nameAccount(object, path); err != nil {
-			return fmt.Errorf("set the service account of %s %s: %w", object.GetKind(), object.GetName(), err)
+		if err := nameAccount(o, path); err != nil {
+			return fmt.Errorf("set the service account of %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
-		if err := checkPods(c, object, template); err != nil {
+		if err := checkPods(c, o, template); err != nil {
 			return err
 		}
 	}
@@ -73,58 +71,6 @@ func nameAccount(object *unstructured.Unstructured, path []string) error {
 	return nil
 }
 
-// overlay merges the spec's podTemplate into a rendered pod template. The labels that the
-// workload selects its pods by stay as they are.
-func overlay(c *component.Component, template map[string]any) (map[string]any, error) {
-	path := c.Path + ".podTemplate"
-	var patch map[string]any
-	if err := json.Unmarshal(c.PodTemplate().Raw, &patch); err != nil {
-		return nil, &component.FieldError{Field: path, Message: err.Error()}
-	}
-	if err := values.Decode(path, withoutDirectives(patch), &corev1.PodTemplateSpec{}); err != nil {
-		return nil, err
-	}
-	identity, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
-	merged, err := strategicpatch.StrategicMergeMapPatch(template, patch, corev1.PodTemplateSpec{})
-	if err != nil {
-		return nil, &component.FieldError{Field: path, Message: err.Error()}
-	}
-	result := &corev1.PodTemplateSpec{}
-	if err := values.Decode(path, merged, result); err != nil {
-		return nil, err
-	}
-	for name, value := range identity {
-		if strings.HasPrefix(name, "app.kubernetes.io/") && result.Labels[name] != value {
-			return nil, &component.FieldError{Field: path + ".metadata.labels", Message: fmt.Sprintf("label %s is the operator's own", name)}
-		}
-	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(result)
-}
-
-// withoutDirectives returns a copy without the directives of a strategic merge, such as
-// $patch: delete.
-func withoutDirectives(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		v = maps.Clone(v)
-		for key := range v {
-			if strings.HasPrefix(key, "$") {
-				delete(v, key)
-				continue
-			}
-			v[key] = withoutDirectives(v[key])
-		}
-		return v
-	case []any:
-		items := make([]any, len(v))
-		for i := range v {
-			items[i] = withoutDirectives(v[i])
-		}
-		return items
-	}
-	return value
-}
-
 // checkPods finds what only all of a pod's parts together show: two of one name, mounts of
 // volumes that are not there.
 func checkPods(c *component.Component, object *unstructured.Unstructured, template map[string]any) error {
@@ -133,7 +79,7 @@ func checkPods(c *component.Component, object *unstructured.Unstructured, templa
 		return fmt.Errorf("read the pods of %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
 	mistake := func(format string, args ...any) error {
-		return &component.FieldError{Field: c.Path, Message: "its pods have " + fmt.Sprintf(format, args...)}
+		return &specfield.Error{Field: c.Path, Message: "its pods have " + fmt.Sprintf(format, args...)}
 	}
 	volumes := map[string]bool{}
 	for i := range pod.Spec.Volumes {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // podsOf returns the pod template of a component.
@@ -93,7 +93,7 @@ func TestPodsThatCannotBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := try(t, newPlanner(t, nil), platform(t, "{"+test.spec+"}"), credentials)
-			var field *component.FieldError
+			var field *specfield.Error
 			assert.Assert(t, errors.As(err, &field), "%v", err)
 			assert.Equal(t, field.Field, test.field)
 			assert.Assert(t, is.Contains(field.Message, test.message))

@@ -5,6 +5,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -24,14 +25,13 @@ func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 		fail(&next, c, prev)
 		return next
 	}
-	was := remembered(prev)
 	if c.Applied {
 		next.Revision = c.Revision
 	}
 	switch {
 	case len(c.WaitsFor) > 0:
-		next.Phase, next.Message, next.WaitsFor = dsv1.PhasePending, waiting(c), c.WaitsFor
-	case !c.Applied && c.Health.Problem == "":
+		next.Phase, next.Message, next.WaitsFor = dsv1.PhasePending, waiting(c, nil), c.WaitsFor
+	case !c.Applied && !c.Held && c.Health.Problem == "":
 		next.Phase = dsv1.PhasePending
 	case c.Health.Settled:
 		next.Phase = dsv1.PhaseRunning
@@ -40,15 +40,11 @@ func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 		}
 	case c.Health.Problem != "":
 		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Problem, culprit(c.Health.Culprit)
-	case prev.Revision == "" || was == dsv1.PhaseCreating:
-		next.Phase = dsv1.PhaseCreating
-	case prev.Revision != next.Revision || was == dsv1.PhasePending:
-		next.Phase = dsv1.PhaseUpdating
-	case prev.Desired != next.Desired:
-		next.Phase = dsv1.PhaseScaling
-	case was == dsv1.PhaseUpdating || was == dsv1.PhaseScaling:
-		next.Phase = was
-	default: // it was well, nobody changed it, and it is not well any more
+	default:
+		if next.Phase = underway(c, prev, &next); next.Phase != "" {
+			break
+		}
+		// It was well, nobody changed it, and it is not well any more.
 		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Hint, culprit(c.Health.HintCulprit)
 		if next.Message == "" {
 			next.Message = "one of its objects is missing or being deleted"
@@ -58,6 +54,25 @@ func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 		next.Message = delay(c)
 	}
 	return next
+}
+
+// underway is the phase of a component that is not settled because it is being created, updated or scaled; empty when
+// none of these is the reason.
+func underway(c Component, prev, next *dsv1.ComponentStatus) dsv1.Phase {
+	was := remembered(prev)
+	switch {
+	case prev.Revision == "" || was == dsv1.PhaseCreating:
+		return dsv1.PhaseCreating
+	case prev.Revision != next.Revision || was == dsv1.PhasePending:
+		return dsv1.PhaseUpdating
+	case prev.Desired != next.Desired:
+		return dsv1.PhaseScaling
+	case was == dsv1.PhaseUpdating || was == dsv1.PhaseScaling:
+		return was
+	case c.Kind == managed && c.Exists && len(c.Missing) == 0: // it says itself when it is not well
+		return dsv1.PhaseUpdating
+	}
+	return ""
 }
 
 // fail makes a status Failed, and keeps in it what the next phase is derived from.
@@ -87,22 +102,35 @@ func culprit(c health.Culprit) *dsv1.Culprit {
 	return &dsv1.Culprit{Kind: c.Kind, Name: c.Name, Reason: c.Reason}
 }
 
-func waiting(c Component) string {
+// waiting says which components one waits for, and which objects keep these from being ready. The components before it
+// are those that it may wait for.
+func waiting(c Component, before []dsv1.ComponentStatus) string {
 	what := "waits for "
 	if c.Exists {
 		what = "keeps running as it was; its new revision waits for "
 	}
-	return what + strings.Join(c.WaitsFor, ", ")
+	names := slices.Clone(c.WaitsFor)
+	for i, name := range names {
+		at := slices.IndexFunc(before, func(b dsv1.ComponentStatus) bool { return b.Name == name })
+		if at >= 0 && before[at].Culprit != nil {
+			names[i] = fmt.Sprintf("%s (%s %s: %s)", name, before[at].Culprit.Kind, before[at].Culprit.Name, before[at].Culprit.Reason)
+		}
+	}
+	return what + strings.Join(names, ", ")
 }
 
-// thirdParty is the kind of a component that runs elsewhere.
-const thirdParty = "ThirdParty"
+const (
+	// thirdParty is the kind of a component that runs elsewhere.
+	thirdParty = "ThirdParty"
+	// managed is the kind of a component that is one resource of another kind of the operator's.
+	managed = "Managed"
+)
 
 // delay says what keeps a component from being ready that may still pass by itself, and of which
 // nothing else would tell. Nothing is said of pods that merely take their time to start.
 func delay(c Component) string {
 	switch {
-	case c.Health.HintCulprit.Reason == health.ReasonPodsMissing:
+	case c.Health.HintCulprit.Reason == health.ReasonPodsMissing, c.Kind == managed:
 		return c.Health.Hint
 	case c.Kind == thirdParty && c.Health.HintCulprit.Kind == "Pod":
 		return fmt.Sprintf("the third party has not answered the check yet; `kubectl describe pod %s` says what the check gets", c.Health.HintCulprit.Name)

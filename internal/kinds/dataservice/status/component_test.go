@@ -107,6 +107,9 @@ func missing() health.State {
 
 func TestWhatAComponentWaitsFor(t *testing.T) {
 	t.Parallel()
+	sick := seenOf("mysql", health.State{Desired: 1, Problem: "pod mysql-0: Unschedulable: m", Culprit: health.Culprit{Kind: "Pod", Name: "mysql-0", Reason: "Unschedulable"}})
+	got := Compute(dsv1.DataServiceStatus{}, Observation{Generation: 1, Components: []Component{sick, seenOf("uuc", up), held("auth", "mysql", "uuc")}}, noon)
+	assert.Equal(t, got.Components[2].Message, "waits for mysql (Pod mysql-0: Unschedulable), uuc")
 	assert.DeepEqual(t, component(held("auth", "mysql", "uuc"), &dsv1.ComponentStatus{}).WaitsFor, []string{"mysql", "uuc"})
 	assert.DeepEqual(t, component(seenOf("auth", starting), was(dsv1.PhasePending)).WaitsFor, []string(nil))
 	failed := held("auth", "mysql")

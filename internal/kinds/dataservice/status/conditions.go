@@ -68,10 +68,37 @@ func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataService
 	} else {
 		set(dsv1.ConditionPaused, false, dsv1.ReasonNotPaused, "spec.paused is false")
 	}
+	result = operatorChange(result, seen, ready, now)
 	stalled := seen.Failure != nil && seen.Failure.Stalled
 	setWhileTrue(dsv1.ConditionStalled, stalled, reason, next.Message)
 	setWhileTrue(dsv1.ConditionReconciling, !stalled && progressing, dsv1.ReasonRollingOut, next.Message)
 	return result
+}
+
+// operatorChange tells of a change that comes from the operator. A turn ends when every component is ready in its new
+// revision. The message of what waits is kept while its reason is the same: it would change with every other turn.
+func operatorChange(conditions []metav1.Condition, seen Observation, ready bool, now metav1.Time) []metav1.Condition {
+	before := meta.FindStatusCondition(conditions, dsv1.ConditionOperatorChange)
+	hadTurn := before != nil && before.Status == metav1.ConditionTrue
+	c := metav1.Condition{
+		Type: dsv1.ConditionOperatorChange, Status: metav1.ConditionFalse, ObservedGeneration: seen.Generation, LastTransitionTime: now,
+	}
+	switch {
+	case seen.Pace != nil && seen.Pace.Granted:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, dsv1.ReasonRollingOut, "this version of the operator changes what runs"
+	case seen.Pace != nil:
+		c.Reason, c.Message = seen.Pace.Reason, seen.Pace.Message
+		if before != nil && before.Reason == c.Reason {
+			c.Message = before.Message
+		}
+	case before == nil || seen.Components == nil || hadTurn && !ready:
+		return conditions
+	default:
+		meta.RemoveStatusCondition(&conditions, dsv1.ConditionOperatorChange)
+		return conditions
+	}
+	meta.SetStatusCondition(&conditions, c)
+	return conditions
 }
 
 // ofData are the reasons of trouble with data, in which a person has to act before anything else does.

@@ -28,12 +28,19 @@ type Failure struct {
 	Stalled bool
 }
 
+// Pace is what became of the question whether the operator may change what runs on its own account.
+type Pace struct {
+	Granted         bool
+	Reason, Message string // why it waits
+}
+
 // Observation is what was seen of a DataService in one reconciliation.
 type Observation struct {
 	Generation int64
 	Paused     bool
 	Deleting   bool
-	Kept       bool // the spec of this generation was added to the history
+	Pace       *Pace // whether the operator's own change waits; nil when there is none to be asked about
+	Kept       bool  // the spec of this generation was added to the history
 	Failure    *Failure
 	Components []Component // in the order of the graph; empty when there is no plan
 }
@@ -80,6 +87,9 @@ func components(prev []dsv1.ComponentStatus, seen []Component, now metav1.Time) 
 			before = &prev[i]
 		}
 		after := component(c, before)
+		if len(after.WaitsFor) > 0 {
+			after.Message = waiting(c, next)
+		}
 		after.LastTransitionTime = before.LastTransitionTime
 		if after.Phase != before.Phase {
 			after.LastTransitionTime = &now
@@ -121,7 +131,7 @@ func phase(prev dsv1.Phase, seen Observation, components []dsv1.ComponentStatus)
 func message(seen Observation, next dsv1.DataServiceStatus) string {
 	switch {
 	case seen.Deleting:
-		return "being deleted; data and credentials that are to be retained stay"
+		return "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete"
 	case seen.Failure != nil:
 		return seen.Failure.Message
 	case seen.Paused:

@@ -173,9 +173,9 @@ func scenarios() map[string]scenario {
 		"paused while ill": {[]Observation{well, paused(see(seenOf("mysql", up), seenOf("auth", broken)))}, dsv1.PhasePaused, "1/2", "paused: nothing is changed until spec.paused is false",
 			"Degraded=True(ComponentFailing) Paused=True(Paused) Progressing=False(Settled) Ready=False(ComponentFailing)"},
 		"resumed": {[]Observation{well, paused(well), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
-		"deleted": {[]Observation{well, {Generation: 2, Deleting: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; data and credentials that are to be retained stay",
+		"deleted": {[]Observation{well, {Generation: 2, Deleting: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete",
 			"Degraded=False(Healthy) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(Deleting)"},
-		"deleted while paused": {[]Observation{paused(well), {Generation: 2, Deleting: true, Paused: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; data and credentials that are to be retained stay",
+		"deleted while paused": {[]Observation{paused(well), {Generation: 2, Deleting: true, Paused: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete",
 			"Degraded=False(Healthy) Paused=True(Paused) Progressing=False(Settled) Ready=False(Deleting)"},
 	}
 }

@@ -30,7 +30,7 @@ func endpoints(in Input, wanted func(dsv1.ComponentName) bool) map[string]any {
 
 func address(in Input, c *component.Component) string {
 	if c.Kind == component.ThirdParty {
-		return strings.TrimRight(c.Middleware.ThirdParty.URL, "/")
+		return strings.TrimRight(c.ThirdParty.URL, "/")
 	}
 	scheme := "http"
 	if c.Name == component.MySQL {
@@ -55,15 +55,8 @@ func port(c *component.Component) int32 {
 // image is the image of a component's container: the one that the spec gives, else the
 // release's, else the chart's.
 func image(in Input, c *component.Component) string {
-	registry := ""
-	if in.Defaults != nil {
-		registry = in.Defaults.Registry
-	}
 	if given := c.Image(); given != "" {
-		if host, _ := splitHost(given); host == "" && registry != "" {
-			return registry + "/" + given
-		}
-		return given
+		return withRegistry(in, given)
 	}
 	shipped := in.Images[imageKey(c)]
 	if shipped == "" {
@@ -72,11 +65,31 @@ func image(in Input, c *component.Component) string {
 	if c.Middleware != nil && c.Middleware.Version != "" && c.Kind != component.ThirdParty {
 		shipped = withTag(shipped, c.Middleware.Version)
 	}
-	if registry != "" {
-		_, repository := splitHost(shipped)
-		return registry + "/" + repository
+	return inRegistry(in, shipped)
+}
+
+// withRegistry is an image that the spec gives: in the registry for all images, unless it names one itself.
+func withRegistry(in Input, given string) string {
+	if host, _ := splitHost(given); host == "" && in.registry() != "" {
+		return in.registry() + "/" + given
 	}
-	return shipped
+	return given
+}
+
+// inRegistry is a built-in image, in the registry for all images where there is one.
+func inRegistry(in Input, shipped string) string {
+	if in.registry() == "" {
+		return shipped
+	}
+	_, repository := splitHost(shipped)
+	return in.registry() + "/" + repository
+}
+
+func (in *Input) registry() string {
+	if in.Defaults == nil {
+		return ""
+	}
+	return in.Defaults.Registry
 }
 
 // splitHost splits an image into the host of its registry and the rest. As for Docker, the

@@ -5,7 +5,6 @@ package values
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,7 +17,7 @@ import (
 	strictjson "sigs.k8s.io/json"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // A reader reads a value of the spec strictly and returns it as the charts take it.
@@ -100,46 +99,21 @@ func peers(objects []dsv1.Object) ([]any, error) {
 	found := []any{}
 	for i := range objects {
 		path := fmt.Sprintf("spec.networkPolicy.allowFrom[%d]", i)
-		if err := Decode(path, json.RawMessage(objects[i].Raw), &networkingv1.NetworkPolicyPeer{}); err != nil {
+		if err := specfield.Decode(path, json.RawMessage(objects[i].Raw), &networkingv1.NetworkPolicyPeer{}); err != nil {
 			return nil, err
 		}
 		var peer any
 		if err := strictjson.UnmarshalCaseSensitivePreserveInts(objects[i].Raw, &peer); err != nil {
-			return nil, mistake(path, "%v", err)
+			return nil, specfield.Mistake(path, "%v", err)
 		}
 		found = append(found, peer)
 	}
 	return found, nil
 }
 
-func mistake(path, format string, args ...any) error {
-	return &component.FieldError{Field: path, Message: fmt.Sprintf(format, args...)}
-}
-
-// Decode reads a value into a Go type of the API's; unknown fields and wrong types are a
-// *component.FieldError with the path of the field.
-func Decode(path string, value, into any) error {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return mistake(path, "%v", err)
-	}
-	unknown, err := strictjson.UnmarshalStrict(data, into, strictjson.DisallowUnknownFields)
-	if err != nil {
-		return mistake(path, "%s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if len(unknown) > 0 {
-		var field strictjson.FieldError
-		if errors.As(unknown[0], &field) {
-			return mistake(path+"."+field.FieldPath(), "there is no such field")
-		}
-		return mistake(path, "%v", unknown[0])
-	}
-	return nil
-}
-
 // object reads a T and returns the value as it was given.
 func object[T any](path string, value any) (any, error) {
-	return value, Decode(path, value, new(T))
+	return value, specfield.Decode(path, value, new(T))
 }
 
 // An item's rule returns what is wrong with it, and in which of its fields; nothing when all is well.
@@ -154,11 +128,11 @@ func list[T any](holds rule[T]) reader {
 		for i := range values {
 			at := fmt.Sprintf("%s[%d]", path, i)
 			item := new(T)
-			if err := Decode(at, values[i], item); err != nil {
+			if err := specfield.Decode(at, values[i], item); err != nil {
 				return nil, err
 			}
 			if field, problem := holds(item); problem != "" {
-				return nil, mistake(at+"."+field, "%s", problem)
+				return nil, specfield.Mistake(at+"."+field, "%s", problem)
 			}
 			values[i] = withoutNulls(values[i])
 		}
@@ -173,17 +147,20 @@ func unique(field string, read reader) reader {
 		if err != nil {
 			return nil, err
 		}
-		seen := map[any]bool{}
+		first := map[any]int{}
 		for i, item := range values.([]any) {
 			id := item.(map[string]any)[field]
-			if seen[id] {
-				return nil, mistake(fmt.Sprintf("%s[%d].%s", path, i, field), "%v is there already", id)
+			if other, ok := first[id]; ok {
+				return nil, specfield.Mistake(fmt.Sprintf("%s[%d].%s", path, i, field), "must be unique: '%v' is also the %s of %s[%d]", id, field, lastOf(path), other)
 			}
-			seen[id] = true
+			first[id] = i
 		}
 		return values, nil
 	}
 }
+
+// lastOf is the last field of a path.
+func lastOf(path string) string { return path[strings.LastIndex(path, ".")+1:] }
 
 // oneProtocol refuses two ports of one number and protocol, which a Service tells its ports apart by.
 func oneProtocol(read reader) reader {
@@ -193,17 +170,17 @@ func oneProtocol(read reader) reader {
 			return nil, err
 		}
 		type id struct{ port, protocol any }
-		seen := map[id]bool{}
+		first := map[id]int{}
 		for i, item := range values.([]any) {
 			port := item.(map[string]any)
 			at := id{port["port"], port["protocol"]}
 			if at.protocol == nil || at.protocol == "" {
 				at.protocol = "TCP"
 			}
-			if seen[at] {
-				return nil, mistake(fmt.Sprintf("%s[%d].port", path, i), "%v/%v is there already", at.port, at.protocol)
+			if other, ok := first[at]; ok {
+				return nil, specfield.Mistake(fmt.Sprintf("%s[%d].port", path, i), "must be unique: %v/%v is also the port of %s[%d]", at.port, at.protocol, lastOf(path), other)
 			}
-			seen[at] = true
+			first[at] = i
 		}
 		return values, nil
 	}
@@ -223,11 +200,11 @@ func texts(name, content func(string) []string) reader {
 		fields, _ := value.(map[string]any)
 		for _, k := range slices.Sorted(maps.Keys(fields)) {
 			if problems := name(k); len(problems) > 0 {
-				return nil, mistake(fmt.Sprintf("%s[%s]", path, k), "%s", problems[0])
+				return nil, specfield.Mistake(fmt.Sprintf("%s[%s]", path, k), "%s", problems[0])
 			}
 			if s, _ := fields[k].(string); content != nil {
 				if problems := content(s); len(problems) > 0 {
-					return nil, mistake(fmt.Sprintf("%s[%s]", path, k), "%s", problems[0])
+					return nil, specfield.Mistake(fmt.Sprintf("%s[%s]", path, k), "%s", problems[0])
 				}
 			}
 		}
@@ -238,7 +215,7 @@ func texts(name, content func(string) []string) reader {
 func subdomain(path string, value any) (any, error) {
 	if s, _ := value.(string); s != "" {
 		if problems := validation.IsDNS1123Subdomain(s); len(problems) > 0 {
-			return nil, mistake(path, "%s", problems[0])
+			return nil, specfield.Mistake(path, "%s", problems[0])
 		}
 	}
 	return value, nil
@@ -246,7 +223,7 @@ func subdomain(path string, value any) (any, error) {
 
 // decoded reads a T and returns what it holds, without what is not given.
 func decoded[T any](path string, value any, into *T) (map[string]any, error) {
-	if err := Decode(path, value, into); err != nil {
+	if err := specfield.Decode(path, value, into); err != nil {
 		return nil, err
 	}
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(into)

@@ -6,6 +6,7 @@ package values
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -20,8 +21,13 @@ var translated = []string{
 	"podTemplate",
 }
 
+// ofProbe are the fields of a redis which runs elsewhere that are for its probe.
+var ofProbe = []string{
+	"imagePullSecrets", "labels", "annotations", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priorityClassName",
+}
+
 // unused are the fields that middleware which runs elsewhere has no use for.
-var unused = []string{"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config", "serverVersion"}
+var unused = []string{"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config", "serverVersion", "backup"}
 
 // fields returns what the spec says of a component, the defaults for all components below it,
 // by the names of its fields. The charts' values have the same names: a new field needs its
@@ -44,6 +50,9 @@ func fields(in Input, c *component.Component) (map[string]any, error) {
 		for _, name := range unused {
 			delete(v, name)
 		}
+	}
+	if c.Redis != nil && c.Kind == component.ThirdParty {
+		maps.DeleteFunc(v, func(name string, _ any) bool { return !slices.Contains(ofProbe, name) })
 	}
 	if c.Kind == component.CronJob {
 		if zone, ok := v["timeZone"]; ok { // of the schedule; timeZone is the containers'
@@ -68,7 +77,7 @@ func addDefaults(v map[string]any, defaults *dsv1.Defaults, c *component.Compone
 	if err := check("spec.defaults", d); err != nil {
 		return err
 	}
-	if c.Middleware == nil && len(defaults.Env) > 0 {
+	if c.Middleware == nil && c.Redis == nil && len(defaults.Env) > 0 {
 		env := make(map[string]any, len(defaults.Env))
 		for name, value := range defaults.Env {
 			env[name] = value

@@ -14,6 +14,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/specfield"
 	table "d3os.com/d3os-operator/test/fields"
 )
 
@@ -59,7 +60,7 @@ func FuzzBuild(f *testing.F) {
 
 func isMistake(t *testing.T, err error) {
 	t.Helper()
-	var mistake *component.FieldError
+	var mistake *specfield.Error
 	assert.Assert(t, errors.As(err, &mistake), "it names no field: %v", err)
 	assert.Assert(t, strings.HasPrefix(mistake.Field, "spec"), "%q is no field", mistake.Field)
 }

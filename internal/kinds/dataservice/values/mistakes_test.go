@@ -14,7 +14,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // mistakes are what the CRD does not refuse: field, what it says, and which field is to blame for what.
@@ -22,58 +22,58 @@ var mistakes = []struct{ given, field, message string }{
 	{"resources: {requests: {cpu: much}}", "resources", "quantities must match"},
 	{"resources: {request: {cpu: 1}}", "resources.request", "no such field"},
 	{"resources: {claims: x}", "resources", "cannot unmarshal string"},
-	{"size: custom", "resources", "size custom takes its amounts from resources"},
-	{"{size: small, resources: {limits: {cpu: 1}}}", "resources", "resources are for size custom"},
+	{"size: custom", "resources", "must be set when size is 'custom'"},
+	{"{size: small, resources: {limits: {cpu: 1}}}", "resources", "may not be set when size is 'small'"},
 	{"securityContext: {runAsRoot: true}", "securityContext.runAsRoot", "no such field"},
 	{"podSecurityContext: {fsGroup: users}", "podSecurityContext", "cannot unmarshal string"},
 	{"affinity: {podAffinity: {required: []}}", "affinity.podAffinity.required", "no such field"},
 	{"envs: [{name: A}, {name: 'A=B'}]", "envs[1].name", "environment variable name"},
 	{"envs: [{name: A, valueFrom: {secret: x}}]", "envs[0].valueFrom.secret", "no such field"},
 	{"envFrom: [{configMap: {name: a}}]", "envFrom[0].configMap", "no such field"},
-	{"volumeMounts: [{name: a}]", "volumeMounts[0].mountPath", "must be given"},
-	{"volumeMounts: [{mountPath: /a}]", "volumeMounts[0].name", "must be given"},
+	{"volumeMounts: [{name: a}]", "volumeMounts[0].mountPath", "must be set"},
+	{"volumeMounts: [{mountPath: /a}]", "volumeMounts[0].name", "must be set"},
 	{"volumes: [{name: A, emptyDir: {}}]", "volumes[0].name", "RFC 1123"},
-	{"volumes: [{name: a, empty: {}}]", "volumes[0].empty", "no such field"},
-	{"initContainers: [{name: a}]", "initContainers[0].image", "must be given"},
+	{"volumes: [{name: a, empty: {}}]", "volumes[0].empty", "did you mean 'emptyDir'?"},
+	{"initContainers: [{name: a}]", "initContainers[0].image", "must be set"},
 	{"sidecars: [{image: a}]", "sidecars[0].name", "RFC 1123"},
 	{"sidecars: [{name: a, image: b, imagePullPolice: Always}]", "sidecars[0].imagePullPolice", "no such field"},
 	{"imagePullSecrets: [{}]", "imagePullSecrets[0].name", "RFC 1123"},
-	{"tolerations: [{effekt: NoSchedule}]", "tolerations[0].effekt", "no such field"},
+	{"tolerations: [{effekt: NoSchedule}]", "tolerations[0].effekt", "did you mean 'effect'?"},
 	{"topologySpreadConstraints: [{maxSkew: a}]", "topologySpreadConstraints[0]", "cannot unmarshal string"},
-	{"probes: {path: health}", "probes.path", "must start with /"},
-	{"probes: {live: {}}", "probes.live", "no such field"},
-	{"probes: {liveness: {periodSecond: 1}}", "probes.liveness.periodSecond", "no such field"},
+	{"probes: {path: health}", "probes.path", "must start with '/'"},
+	{"probes: {live: {}}", "probes.live", "did you mean 'liveness'?"},
+	{"probes: {liveness: {periodSecond: 1}}", "probes.liveness.periodSecond", "did you mean 'periodSeconds'?"},
 	{"ports: [{name: 'a b', port: 1}]", "ports[0].name", "must contain only"},
 	{"ports: [{name: a, port: 70000}]", "ports[0].port", "between 1 and 65535"},
 	{"ports: [{name: a}]", "ports[0].port", "between 1 and 65535"},
-	{"ports: [{name: a, port: 1}, {name: a, port: 2}]", "ports[1].name", "a is there already"},
-	{"ports: [{name: a, port: 1}, {name: b, port: 1, protocol: TCP}]", "ports[1].port", "1/TCP is there already"},
-	{"ports: [{name: a, port: 9}, {name: http, port: 1}]", "ports[1].name", "http is the name of the main port"},
+	{"ports: [{name: a, port: 1}, {name: a, port: 2}]", "ports[1].name", "must be unique: 'a' is also the name of ports[0]"},
+	{"ports: [{name: a, port: 1}, {name: b, port: 1, protocol: TCP}]", "ports[1].port", "must be unique: 1/TCP is also the port of ports[0]"},
+	{"ports: [{name: a, port: 9}, {name: http, port: 1}]", "ports[1].name", "'http' is the name of the main port, 80: choose another name, or set port: 80 here"},
 	{"ingress: {host: a, className: a b}", "ingress.className", "a lowercase RFC 1123 subdomain"},
 	{"ingress: {host: a, tlsSecret: A}", "ingress.tlsSecret", "a lowercase RFC 1123 subdomain"},
 	{"ports: [{name: a, port: 1, protocol: HTTP}]", "ports[0].protocol", "TCP, UDP or SCTP"},
 	{"ports: [{name: a, port: 1, targetPort: 0}]", "ports[0].targetPort", "between 1 and 65535"},
 	{"ports: [{name: a, port: 1, targetPort: 'a b'}]", "ports[0].targetPort", "must contain only"},
 	{"ports: [{name: a, port: 1, nodePort: -1}]", "ports[0].nodePort", "between 1 and 65535"},
-	{"rollingUpdate: {maxSurge: many}", "rollingUpdate.maxSurge", "neither a number nor a percentage"},
-	{"rollingUpdate: {maxUnavailable: -1}", "rollingUpdate.maxUnavailable", "neither a number nor a percentage"},
-	{"rollingUpdate: {maxSurge: 0}", "rollingUpdate.maxUnavailable", "must not be 0"},
-	{"rollingUpdate: {maxSurge: 0%, maxUnavailable: 00%}", "rollingUpdate.maxUnavailable", "must not be 0"},
+	{"rollingUpdate: {maxSurge: many}", "rollingUpdate.maxSurge", "must be a number of pods"},
+	{"rollingUpdate: {maxUnavailable: -1}", "rollingUpdate.maxUnavailable", "must be a number of pods"},
+	{"rollingUpdate: {maxSurge: 0}", "rollingUpdate.maxUnavailable", "must be above 0"},
+	{"rollingUpdate: {maxSurge: 0%, maxUnavailable: 00%}", "rollingUpdate.maxUnavailable", "must be above 0"},
 	{"rollingUpdate: {partition: 1}", "rollingUpdate.partition", "no such field"},
-	{"{minReadySeconds: 30, progressDeadlineSeconds: 30}", "progressDeadlineSeconds", "more than minReadySeconds"},
-	{"{strategy: Recreate, rollingUpdate: {maxSurge: 1}}", "rollingUpdate", "Recreate has no rolling update"},
+	{"{minReadySeconds: 30, progressDeadlineSeconds: 30}", "progressDeadlineSeconds", "greater than minReadySeconds"},
+	{"{strategy: Recreate, rollingUpdate: {maxSurge: 1}}", "rollingUpdate", "may not be set when strategy is 'Recreate'"},
 	{"disruptionBudget: {minAvailable: 1, maxUnavailable: 1}", "disruptionBudget", "either"},
-	{"disruptionBudget: {minAvailable: half}", "disruptionBudget.minAvailable", "neither"},
+	{"disruptionBudget: {minAvailable: half}", "disruptionBudget.minAvailable", "not 'half'"},
 	{"disruptionBudget: {maxUnavailable: 1.5}", "disruptionBudget", "cannot unmarshal"},
 	{"configFiles: [{path: a, content: b}]", "configFiles[0].path", "absolute path"},
 	{"configFiles: [{path: /a/../b, content: b}]", "configFiles[0].path", "absolute path"},
 	{"configFiles: [{path: /a}]", "configFiles[0].content", "one of"},
 	{"configFiles: [{path: /a, content: b, secret: c}]", "configFiles[0].content", "one of"},
-	{"configFiles: [{path: /a, content: b, key: c}]", "configFiles[0].key", "from a configMap or secret"},
+	{"configFiles: [{path: /a, content: b, key: c}]", "configFiles[0].key", "in a configMap or secret"},
 	{"configFiles: [{path: /a, configMap: b, key: 'c d'}]", "configFiles[0].key", "valid config key"},
 	{"configFiles: [{path: /a, configMap: B}]", "configFiles[0].configMap", "RFC 1123"},
 	{"configFiles: [{path: /a, secret: B}]", "configFiles[0].secret", "RFC 1123"},
-	{"configFiles: [{path: /a, content: b}, {path: /a, content: c}]", "configFiles[1].path", "/a is there already"},
+	{"configFiles: [{path: /a, content: b}, {path: /a, content: c}]", "configFiles[1].path", "'/a' is also the path of configFiles[0]"},
 	{"labels: {app.kubernetes.io/name: a}", "labels[app.kubernetes.io/name]", "the operator's own"},
 	{"labels: {'a b': c}", "labels[a b]", "name part must consist"},
 	{"labels: {a: 'b c'}", "labels[a]", "valid label must be"},
@@ -85,9 +85,9 @@ var mistakes = []struct{ given, field, message string }{
 	{"ingress: {host: a, annotations: {d3os-product.com.d3os/digest: a}}", "ingress.annotations[d3os-product.com.d3os/digest]", "the operator's own"},
 	{"serviceAccountName: 'A B'", "serviceAccountName", "RFC 1123"},
 	{"priorityClassName: A", "priorityClassName", "RFC 1123"},
-	{"{nodePort: 30000, serviceType: ClusterIP}", "nodePort", "a Service of type ClusterIP has none"},
-	{"{ports: [{name: a, port: 1, nodePort: 30000}], serviceType: ClusterIP}", "nodePort", "a Service of type ClusterIP has none"},
-	{"{nodePort: 30000, serviceType: Headless}", "nodePort", "a Service of type Headless has none"},
+	{"{nodePort: 30000, serviceType: ClusterIP}", "nodePort", "may not be set when serviceType is 'ClusterIP'"},
+	{"{ports: [{name: a, port: 1, nodePort: 30000}], serviceType: ClusterIP}", "nodePort", "may not be set when serviceType is 'ClusterIP'"},
+	{"{nodePort: 30000, serviceType: Headless}", "nodePort", "may not be set when serviceType is 'Headless'"},
 }
 
 func TestMistakesAreNamed(t *testing.T) {
@@ -100,7 +100,7 @@ func TestMistakesAreNamed(t *testing.T) {
 				spec = "{" + spec + "}"
 			}
 			_, err := try(t, "{web: "+spec+"}", "web")
-			var field *component.FieldError
+			var field *specfield.Error
 			assert.Assert(t, errors.As(err, &field), "%v", err)
 			assert.Equal(t, field.Field, "spec.web."+test.field)
 			assert.Assert(t, is.Contains(field.Message, test.message))
@@ -144,7 +144,7 @@ func TestMistakesElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := try(t, test.spec, dsv1.ComponentName(test.of))
-			var field *component.FieldError
+			var field *specfield.Error
 			assert.Assert(t, errors.As(err, &field), "%v", err)
 			assert.Equal(t, field.Field, test.field)
 		})

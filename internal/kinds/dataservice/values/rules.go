@@ -13,9 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
-const missing = "it must be given"
+const missing = "must be set"
 
 func first(problems []string) string {
 	if len(problems) > 0 {
@@ -68,7 +69,7 @@ func servicePort(p *dsv1.Port) (field, problem string) {
 	switch p.Protocol {
 	case "", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
 	default:
-		return "protocol", "it must be TCP, UDP or SCTP"
+		return "protocol", "must be TCP, UDP or SCTP"
 	}
 	switch {
 	case p.TargetPort == nil:
@@ -91,11 +92,11 @@ func configFile(f *dsv1.ConfigFile) (field, problem string) {
 	}
 	switch {
 	case len(f.Path) > 250 || !configPath.MatchString(f.Path):
-		return "path", "it must be an absolute path of letters, digits, '.', '_' and '-', of at most 250 characters"
+		return "path", "must be an absolute path of letters, digits, '.', '_' and '-', of at most 250 characters, such as '/etc/app/app.conf'"
 	case sources != 1:
-		return "content", "a file has one of content, configMap and secret"
+		return "content", "must be the only source: set exactly one of content, configMap and secret"
 	case f.Key != "" && f.Content != nil:
-		return "key", "it is for a file from a configMap or secret"
+		return "key", "may not be set with content: it names the key in a configMap or secret; remove it"
 	case f.Key != "":
 		return "key", first(validation.IsConfigMapKey(f.Key))
 	case f.ConfigMap != "":
@@ -119,11 +120,11 @@ func probes(path string, value any) (any, error) {
 		Readiness *probe `json:"readiness"`
 		Liveness  *probe `json:"liveness"`
 	}
-	if err := Decode(path, value, &given); err != nil {
+	if err := specfield.Decode(path, value, &given); err != nil {
 		return nil, err
 	}
 	if given.Path != "" && !strings.HasPrefix(given.Path, "/") {
-		return nil, mistake(path+".path", "it must start with /")
+		return nil, specfield.Mistake(path+".path", "must start with '/', such as '/healthz'")
 	}
 	return withoutNulls(value), nil
 }
@@ -134,7 +135,7 @@ func amount(path string, v *intstr.IntOrString) error {
 		return nil
 	}
 	if v.Type == intstr.String && len(validation.IsValidPercent(v.StrVal)) > 0 || v.Type == intstr.Int && v.IntVal < 0 {
-		return mistake(path, "%s is neither a number nor a percentage", v.String())
+		return specfield.Mistake(path, "must be a number of pods such as 1, or a percentage such as '25%%', not '%s'", v.String())
 	}
 	return nil
 }
@@ -156,7 +157,7 @@ func rollingUpdate(path string, value any) (any, error) {
 		return nil, err
 	}
 	if isZero(r.MaxSurge) && (r.MaxUnavailable == nil || isZero(r.MaxUnavailable)) {
-		return nil, mistake(path+".maxUnavailable", "it must not be 0 while maxSurge is 0")
+		return nil, specfield.Mistake(path+".maxUnavailable", "must be above 0 when maxSurge is 0: no pod could be replaced otherwise")
 	}
 	return v, nil
 }
@@ -174,7 +175,7 @@ func disruptionBudget(path string, value any) (any, error) {
 		return nil, err
 	}
 	if b.MinAvailable != nil && b.MaxUnavailable != nil {
-		return nil, mistake(path, "give either minAvailable or maxUnavailable")
+		return nil, specfield.Mistake(path, "set either minAvailable or maxUnavailable, not both")
 	}
 	return v, nil
 }
@@ -183,7 +184,7 @@ func disruptionBudget(path string, value any) (any, error) {
 func labelKey(key string) []string {
 	switch key {
 	case "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of":
-		return []string{"that label is the operator's own"}
+		return []string{fmt.Sprintf("label %s is the operator's own: choose a name outside app.kubernetes.io", key)}
 	}
 	return validation.IsQualifiedName(key)
 }
@@ -192,7 +193,7 @@ func labelKey(key string) []string {
 func annotationKey(key string) []string {
 	for _, prefix := range []string{"d3os-product.com.d3os/", "helm.sh/", "checksum/"} {
 		if strings.HasPrefix(key, prefix) {
-			return []string{fmt.Sprintf("annotations of %s are the operator's own", strings.TrimSuffix(prefix, "/"))}
+			return []string{fmt.Sprintf("annotations of %s are the operator's own: choose another prefix, such as example.com/", strings.TrimSuffix(prefix, "/"))}
 		}
 	}
 	return validation.IsQualifiedName(strings.ToLower(key))

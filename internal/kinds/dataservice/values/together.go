@@ -4,6 +4,7 @@
 package values
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -11,10 +12,12 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // checkTogether finds fields that contradict one another, or the component's kind.
@@ -22,17 +25,20 @@ func checkTogether(c *component.Component, v map[string]any) error {
 	size, _ := v["size"].(string)
 	switch {
 	case size == string(dsv1.SizeCustom) && v["resources"] == nil:
-		return mistake(c.Path+".resources", "size custom takes its amounts from resources")
+		return specfield.Mistake(c.Path+".resources", "must be set when size is 'custom': the amounts come from here")
 	case size != "" && size != string(dsv1.SizeCustom) && v["resources"] != nil:
-		return mistake(c.Path+".resources", "size %s has amounts of its own; resources are for size custom", size)
+		return specfield.Mistake(c.Path+".resources", "may not be set when size is '%s': remove it, or set size to 'custom'", size)
 	}
 	if inside := v["serviceType"] == "ClusterIP" || v["serviceType"] == "Headless"; inside && onNodes(v) {
-		return mistake(c.Path+".nodePort", "a Service of type %s has none", v["serviceType"])
+		return specfield.Mistake(c.Path+".nodePort", "may not be set when serviceType is '%s': remove it, or use 'NodePort' or 'LoadBalancer'", v["serviceType"])
 	}
 	if c.Name == component.MySQL {
 		if err := checkMySQL(c, v); err != nil {
 			return err
 		}
+	}
+	if c.Redis != nil {
+		return checkRedis(c)
 	}
 	if c.Kind == component.ThirdParty {
 		if err := checkURL(c); err != nil {
@@ -61,18 +67,40 @@ func checkTogether(c *component.Component, v map[string]any) error {
 // checkURL refuses a port that there is not.
 func checkURL(c *component.Component) error {
 	path := c.Path + ".thirdParty.url"
-	u, err := url.Parse(c.Middleware.ThirdParty.URL)
+	u, err := url.Parse(c.ThirdParty.URL)
 	if err != nil {
-		return mistake(path, "it is no url") // the error would repeat all of it
+		return specfield.Mistake(path, "must be a URL such as 'https://host:443/path'") // the error would repeat all of it
 	}
-	if u.Port() == "" {
+	return checkPort(path, u.Port())
+}
+
+// checkPort refuses a port that there is not; none is well.
+func checkPort(path, port string) error {
+	if port == "" {
 		return nil
 	}
-	number, err := strconv.Atoi(u.Port())
+	number, err := strconv.Atoi(port)
 	if err != nil || number < 1 || number > 65535 {
-		return mistake(path, "a port is a number from 1 to 65535, not %s", u.Port())
+		return specfield.Mistake(path, "must have a port from 1 to 65535, not '%s'", port)
 	}
 	return nil
+}
+
+// checkBackup finds another user with the name of the account that makes backups, and resources that are none.
+func checkBackup(c *component.Component) error {
+	backup := c.MySQL.Backup
+	if backup == nil {
+		return nil
+	}
+	for i, user := range c.MySQL.Users {
+		if user.Name == BackupAccount {
+			return specfield.Mistake(fmt.Sprintf("%s.users[%d].name", c.Path, i), "%s is the account of backups; choose another name", user.Name)
+		}
+	}
+	if backup.Resources == nil {
+		return nil
+	}
+	return specfield.Decode(c.Path+".backup.resources", json.RawMessage(backup.Resources.Raw), &corev1.ResourceRequirements{})
 }
 
 // checkMySQL finds settings of several lines, and names that no object can have: pods would wait
@@ -81,15 +109,18 @@ func checkMySQL(c *component.Component, v map[string]any) error {
 	settings, _ := v["config"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if s, _ := settings[name].(string); strings.ContainsAny(name+s, "\n\r") {
-			return mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "a setting of mysql has one line")
+			return specfield.Mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "must be one line: a setting of my.cnf cannot continue on the next one")
 		}
+	}
+	if err := checkBackup(c); err != nil {
+		return err
 	}
 	for i, ref := range c.MySQL.InitScripts {
 		if problems := validation.IsDNS1123Subdomain(ref.Name); len(problems) > 0 {
-			return mistake(fmt.Sprintf("%s.initScripts[%d].name", c.Path, i), "%s", problems[0])
+			return specfield.Mistake(fmt.Sprintf("%s.initScripts[%d].name", c.Path, i), "%s", problems[0])
 		}
 	}
-	if tp := c.Middleware.ThirdParty; tp != nil && tp.SecretRef != nil {
+	if tp := c.ThirdParty; tp != nil && tp.SecretRef != nil {
 		_, err := subdomain(c.Path+".thirdParty.secretRef.name", tp.SecretRef.Name)
 		return err
 	}
@@ -111,7 +142,7 @@ func checkMainPort(c *component.Component, v map[string]any) error {
 		}
 	}
 	if main != 0 && taken >= 0 {
-		return mistake(fmt.Sprintf("%s.ports[%d].name", c.Path, taken), "http is the name of the main port, %d", main)
+		return specfield.Mistake(fmt.Sprintf("%s.ports[%d].name", c.Path, taken), "'http' is the name of the main port, %[1]d: choose another name, or set port: %[1]d here to replace the main port", main)
 	}
 	return nil
 }
@@ -122,15 +153,15 @@ func checkRollout(c *component.Component, v map[string]any) error {
 	s := c.Service
 	switch {
 	case s.ProgressDeadlineSeconds != nil && s.MinReadySeconds != nil && *s.ProgressDeadlineSeconds <= *s.MinReadySeconds:
-		return mistake(c.Path+".progressDeadlineSeconds", "it must be more than minReadySeconds")
+		return specfield.Mistake(c.Path+".progressDeadlineSeconds", "must be greater than minReadySeconds: no update could succeed in time otherwise")
 	case recreate && c.Kind != component.Deployment:
-		return mistake(c.Path+".strategy", "Recreate is for kind Deployment, not %s", c.Kind)
+		return specfield.Mistake(c.Path+".strategy", "may be 'Recreate' for kind Deployment only, and this is a %s: remove it", c.Kind)
 	case recreate && v["rollingUpdate"] != nil:
-		return mistake(c.Path+".rollingUpdate", "strategy Recreate has no rolling update")
+		return specfield.Mistake(c.Path+".rollingUpdate", "may not be set when strategy is 'Recreate': remove one of the two")
 	case c.Kind == component.StatefulSet && v["rollingUpdate"] != nil:
-		return mistake(c.Path+".rollingUpdate", "a StatefulSet replaces one pod after the other")
+		return specfield.Mistake(c.Path+".rollingUpdate", "may not be set for kind StatefulSet, which always replaces one pod after the other: remove it")
 	case c.Kind == component.DaemonSet && v["autoscaling"] != nil:
-		return mistake(c.Path+".autoscaling", "a DaemonSet has one pod on each node")
+		return specfield.Mistake(c.Path+".autoscaling", "may not be set for kind DaemonSet, which has one pod on each node: remove it")
 	}
 	return nil
 }

@@ -27,6 +27,11 @@ type Credentials struct {
 	// MySQLChecksum changes when credentials given in the spec change, so that the pods that
 	// use them restart. Empty for generated ones.
 	MySQLChecksum string
+	// RedisSecret holds the password of Redis, and its username where RedisHasUser. Empty for a Redis without a password.
+	RedisSecret  string
+	RedisHasUser bool
+	// RedisChecksum is what MySQLChecksum is, of Redis.
+	RedisChecksum string
 	// PlatformSecret holds jwt-secret, gateway-username and gateway-password.
 	PlatformSecret string
 }
@@ -46,15 +51,21 @@ type Input struct {
 // AgentImage is the key in Input.Images of the image with the agent, which looks after data in its pods.
 const AgentImage = "agent"
 
+// BackupAccount is the account of the database that backups are made with, and the key of its password.
+const BackupAccount = "d3os_backup"
+
 // ProbeImage is the key in Input.Images of the image that watches over third parties.
 const ProbeImage = "probe"
 
 // Build returns the values for the chart of one component. The error is a
-// *component.FieldError for a field that the API server could not check.
+// *specfield.Error for a field that the API server could not check.
 func Build(in Input, c *component.Component) (map[string]any, error) {
 	v, err := fields(in, c)
 	if err != nil {
 		return nil, err
+	}
+	if c.Kind == component.Managed {
+		return managedRedis(in, c, v)
 	}
 	v["instance"] = in.Instance
 	v["managedBy"] = ManagedBy
@@ -128,6 +139,7 @@ func microservice(v map[string]any, in Input, c *component.Component) {
 	if c.Name != component.Web {
 		restartWithCredentials(v, in)
 	}
+	useRedis(v, in, c)
 }
 
 // connections give a component of the user's own the addresses of the middleware that it
@@ -141,19 +153,19 @@ func connections(v map[string]any, in Input, c *component.Component) {
 		v["credentials"] = map[string]any{"mysql": mysqlCredentials(in)}
 		restartWithCredentials(v, in)
 	}
+	useRedis(v, in, c)
 }
 
 // restartWithCredentials makes pods new when credentials in the spec change.
 func restartWithCredentials(v map[string]any, in Input) {
-	if in.Credentials.MySQLChecksum == "" {
-		return
+	annotate(v, "checksum/credentials", in.Credentials.MySQLChecksum)
+}
+
+// annotate adds an annotation to the pods, if it has a value.
+func annotate(v map[string]any, name, value string) {
+	if value != "" {
+		added(v, "annotations")[name] = value
 	}
-	annotations, _ := v["annotations"].(map[string]any)
-	if annotations == nil {
-		annotations = map[string]any{}
-	}
-	annotations["checksum/credentials"] = in.Credentials.MySQLChecksum
-	v["annotations"] = annotations
 }
 
 func mysqlCredentials(in Input) map[string]any {
@@ -165,13 +177,20 @@ func mysqlCredentials(in Input) map[string]any {
 }
 
 func thirdParty(v map[string]any, in Input, c *component.Component) {
-	tp := c.Middleware.ThirdParty
+	tp := c.ThirdParty
 	v["url"] = strings.TrimRight(tp.URL, "/")
 	v["checkCommand"] = tp.CheckCMD
 	if c.Name == component.MySQL {
 		v["credentials"] = map[string]any{"mysql": mysqlCredentials(in)}
 		if tp.CheckCMD != "" { // it may log in
 			restartWithCredentials(v, in)
+		}
+	}
+	if c.Redis != nil {
+		v["port"] = int64(6379)
+		if in.Credentials.RedisSecret != "" && tp.CheckCMD != "" {
+			v["credentials"] = map[string]any{"redis": redisCredentials(in)}
+			annotate(v, "checksum/redis-credentials", in.Credentials.RedisChecksum)
 		}
 	}
 }

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Runs a command that prints much, and prints little of it: the lines that say what is being built (two spaces and a time
+# in brackets), and every 30 s that it goes on. All of it is in the log; when the command fails, the log's end is printed.
+#
+#   hack/progress.sh LOG COMMAND [ARGUMENT...]
+#
+#   PROGRESS_EVERY   seconds between two signs of life; default 30
+set -euo pipefail
+
+log=$1
+shift
+every=${PROGRESS_EVERY:-30}
+mkdir -p "$(dirname "$log")"
+: >"$log"
+
+"$@" >"$log" 2>&1 &
+command=$!
+# A sleep in this shell would keep it from noticing the end of the command.
+tail --pid="$command" --lines=+1 --follow --sleep-interval=0.2 "$log" 2>/dev/null | grep --line-buffered '^  \[' &
+printer=$!
+(
+	while sleep "$every" >/dev/null 2>&1; do # whoever reads this script does not wait for that sleep
+		printf '  [%s] … still compiling; %d modules downloaded so far, all output is in %s\n' "$(date +%T)" "$(grep -c '^go: downloading' "$log")" "$log"
+	done
+) &
+alive=$!
+trap 'kill "$alive" 2>/dev/null || true' EXIT
+trap 'kill "$command" 2>/dev/null || true; exit 130' INT TERM
+
+code=0
+wait "$command" || code=$?
+wait "$printer" || true # grep found nothing: all was built before
+if ((code)); then
+	printf '\nThis failed: %s\nThe end of its output (all of it: %s):\n' "$*" "$log" >&2
+	grep -v '^go: downloading' "$log" | tail -n 30 >&2
+fi
+exit "$code"

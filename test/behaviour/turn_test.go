@@ -1,0 +1,156 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// platforms is how many DataServices take turns.
+const platforms = 50
+
+// charts is an operator whose charts have another default image of Eureka, which is how a new version of it is another.
+func charts(version string, rollouts int) func(*rest.Config, *manager.Options) {
+	return func(_ *rest.Config, o *manager.Options) {
+		o.Images, o.MaxRollouts = map[string]string{"eureka": "registry.example/eureka:" + version}, rollouts
+	}
+}
+
+func platform(n int) string { return fmt.Sprintf("p%02d", n) }
+
+// A new version of the operator changes two DataServices at a time, and no further one after one has become Degraded.
+// Healing and changes of users wait for nothing. An operator that takes over knows who has a turn.
+func TestMaxRollouts(t *testing.T) {
+	e := alone(t) // fifty platforms are a load for the tests beside it
+	op := e.Start(charts("v1", 0))
+	for n := range platforms {
+		e.Create(&unstructured.Unstructured{Object: fields{
+			"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": platform(n)},
+			"spec": fields{"eureka": fields{"name": "eureka-" + platform(n), "kind": "Deployment"}},
+		}})
+	}
+	for n := range platforms {
+		e.Ready(platform(n))
+	}
+	op.Stop()
+
+	t.Log("a version that is well, whose operator is replaced in the middle")
+	mark := e.Mark()
+	op = e.Start(charts("v2", 2))
+	e.Until("some are changed", func() error { return e.changed("v2", platforms/5) })
+	op.Stop()
+	op = e.Start(charts("v2", 2))
+	began := time.Now()
+	e.inTurns("all are changed", func() error { return e.changed("v2", platforms) })
+	e.Until("nobody has a turn or waits", func() error { return e.turns(0, 0) })
+	t.Logf("%d platforms, two at a time: the last %s", platforms, time.Since(began).Round(time.Second))
+	if most := e.mostAtOnce(mark); most != 2 {
+		t.Errorf("%d were changed at once, not 2", most)
+	}
+	op.Stop()
+
+	t.Log("a version that does not come up")
+	mark = e.Mark()
+	op = e.Start(charts("does-not-exist", 2))
+	e.Until("it has stopped", func() error { return e.turns(2, platforms-2) })
+	if most := e.mostAtOnce(mark); most != 2 {
+		t.Errorf("%d were changed at once, not 2", most)
+	}
+	well := ""
+	for _, ds := range harness.Every[*dsv1.DataService](e.Journal) {
+		c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionOperatorChange)
+		if c.Status == metav1.ConditionFalse {
+			well = ds.Name
+			e.condition(ds.Name, dsv1.ConditionReady, metav1.ConditionTrue, dsv1.ReasonAllReady)
+		}
+	}
+	e.Must(suite.API.Delete(e.Ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "eureka-" + well}}))
+	e.Until("what waits is healed", func() error {
+		if s := harness.Lookup[*corev1.Service](e.Journal, "eureka-"+well); s == nil {
+			return fmt.Errorf("Service eureka-%s is missing", well)
+		}
+		return nil
+	})
+	e.ChangeReady(well, fields{"eureka": fields{"image": "registry.example/eureka:mine"}})
+	e.Until("the others wait on", func() error { return e.turns(2, platforms-3) })
+	if err := e.changed("mine", 1); err != nil {
+		t.Error(err)
+	}
+	op.Stop()
+
+	t.Log("the next version mends it")
+	mark = e.Mark()
+	e.Start(charts("v4", 2))
+	e.inTurns("it goes on", func() error { return e.changed("v4", platforms/5) })
+	if most := e.mostAtOnce(mark); most > 2 {
+		t.Errorf("%d were changed at once", most)
+	}
+}
+
+// inTurns waits for what takes two at a time.
+func (e *env) inTurns(what string, holds func() error) {
+	e.Helper()
+	if err := e.Within(5*time.Minute, holds); err != nil {
+		e.Fatalf("%s: %v", what, err)
+	}
+	e.CatchUp()
+}
+
+// changed returns nil when so many platforms at least run an image.
+func (e *env) changed(version string, want int) error {
+	found := 0
+	for _, d := range harness.Every[*appsv1.Deployment](e.Journal) {
+		if d.Spec.Template.Spec.Containers[0].Image == "registry.example/eureka:"+version && d.Status.ReadyReplicas == *d.Spec.Replicas {
+			found++
+		}
+	}
+	if found < want {
+		return fmt.Errorf("%d of %d run %s", found, want, version)
+	}
+	return nil
+}
+
+// turns returns nil when so many have a turn, and so many wait.
+func (e *env) turns(have, wait int) error {
+	found := map[metav1.ConditionStatus]int{}
+	for _, ds := range harness.Every[*dsv1.DataService](e.Journal) {
+		if c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionOperatorChange); c != nil {
+			found[c.Status]++
+		}
+	}
+	if found[metav1.ConditionTrue] != have || found[metav1.ConditionFalse] != wait {
+		return fmt.Errorf("%d have a turn and %d wait, not %d and %d", found[metav1.ConditionTrue], found[metav1.ConditionFalse], have, wait)
+	}
+	return nil
+}
+
+// mostAtOnce is how many Deployments were not whole at once since a mark, at most. It trusts no status of the operator's.
+func (e *env) mostAtOnce(mark int) int {
+	most := 0
+	rolling := map[string]bool{}
+	for _, c := range e.Since(mark) {
+		if d, ok := c.Object.(*appsv1.Deployment); ok {
+			if s := d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas < *d.Spec.Replicas || s.ReadyReplicas < *d.Spec.Replicas || s.Replicas > *d.Spec.Replicas {
+				rolling[c.ID] = true
+			} else {
+				delete(rolling, c.ID)
+			}
+			most = max(most, len(rolling))
+		}
+	}
+	return most
+}

@@ -1,0 +1,215 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// names give programs the names of pods in DNS, <hostname>.<subdomain>.<namespace>.svc: by a file /etc/hosts of their own,
+// where this machine lets a user have one, and by a proxy for HTTP, which also knows who connects to whom, and can cut
+// that off.
+type names struct {
+	emulator *Emulator
+	server   *http.Server
+	address  string
+	hosts    string   // the file
+	wrap     []string // what a command line begins with to see that file; none where it cannot
+
+	mu    sync.Mutex
+	cut   map[[2]string]bool
+	conns map[net.Conn][2]string
+}
+
+// serveNames starts the proxy.
+func (e *Emulator) serveNames(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(e.network.Host(), "0"))
+	if err != nil {
+		return fmt.Errorf("serve the names of pods: %w", err)
+	}
+	n := &names{emulator: e, address: listener.Addr().String(), cut: map[[2]string]bool{}, conns: map[net.Conn][2]string{}}
+	n.server = &http.Server{Handler: n, ReadHeaderTimeout: time.Minute}
+	n.hosts = filepath.Join(e.dir, "hosts")
+	if err := n.list(); err != nil {
+		return err
+	}
+	for _, user := range [][]string{{"-m"}, {"-rm"}} {
+		wrap := append(append([]string{"unshare"}, user...), "/bin/sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, n.hosts)
+		if exec.CommandContext(ctx, wrap[0], append(wrap[1:], "true")...).Run() == nil {
+			n.wrap = wrap
+			break
+		}
+	}
+	e.names = n
+	e.running.Go(func() { _ = n.server.Serve(listener) })
+	return nil
+}
+
+// variables tell a pod's program of the proxy. The user's name is the pod's.
+func (n *names) variables(pod string) map[string]string {
+	proxy := "http://" + pod + ":x@" + n.address
+	return map[string]string{"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": "127.0.0.0/8,localhost"}
+}
+
+// list writes the names of all pods into the file. A process has the file itself, so it is written in place.
+func (n *names) list() error {
+	var text strings.Builder
+	text.WriteString("127.0.0.1 localhost\n")
+	n.emulator.mu.Lock()
+	for _, p := range n.emulator.pods {
+		if p.spec.Subdomain != "" {
+			fmt.Fprintf(&text, "%s %s\n", p.address, p.domain())
+		}
+	}
+	n.emulator.mu.Unlock()
+	if err := os.WriteFile(n.hosts, []byte(text.String()), 0o644); err != nil {
+		return fmt.Errorf("write the names of pods: %w", err)
+	}
+	return nil
+}
+
+// domain is the pod's name in DNS.
+func (p *pod) domain() string {
+	return p.spec.Hostname + "." + p.spec.Subdomain + "." + p.emulator.options.Namespace + ".svc"
+}
+
+// Cut cuts the connections between two pods, in both directions, as far as they use the names of pods; Mend mends them.
+func (e *Emulator) Cut(a, b string) {
+	n := e.names
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, link := range [][2]string{{a, b}, {b, a}} {
+		n.cut[link] = true
+		for conn, of := range n.conns {
+			if of == link {
+				_ = conn.Close() // both ends see that it is gone
+			}
+		}
+	}
+}
+
+// Mend is the end of a Cut.
+func (e *Emulator) Mend(a, b string) {
+	n := e.names
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.cut, [2]string{a, b})
+	delete(n.cut, [2]string{b, a})
+}
+
+// dial connects to a pod by its name.
+func (n *names) dial(ctx context.Context, from, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	to, _, _ := strings.Cut(host, ".")
+	link := [2]string{from, to}
+	p, err := n.emulator.find(to)
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", host, err)
+	}
+	if domain := strings.TrimSuffix(host, ".cluster.local"); domain != p.domain() {
+		return nil, fmt.Errorf("look up %s: no such host", host)
+	}
+	n.mu.Lock()
+	cut := n.cut[link]
+	n.mu.Unlock()
+	if cut {
+		return nil, fmt.Errorf("dial %s: the network is cut", host)
+	}
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(p.address, port))
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cut[link] {
+		_ = conn.Close()
+		return nil, fmt.Errorf("dial %s: the network is cut", host)
+	}
+	n.conns[conn] = link
+	return &linked{conn, n}, nil
+}
+
+// linked is a connection between two pods.
+type linked struct {
+	net.Conn
+	names *names
+}
+
+func (l *linked) Close() error {
+	l.names.mu.Lock()
+	delete(l.names.conns, l.Conn)
+	l.names.mu.Unlock()
+	return l.Conn.Close()
+}
+
+// who returns the pod that a request comes from.
+func who(r *http.Request) string {
+	encoded, _ := strings.CutPrefix(r.Header.Get("Proxy-Authorization"), "Basic ")
+	text, _ := base64.StdEncoding.DecodeString(encoded) // nobody else asks
+	name, _, _ := strings.Cut(string(text), ":")
+	return name
+}
+
+// ServeHTTP passes a request on, or a connection.
+func (n *names) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	from := who(r)
+	if r.Method == http.MethodConnect {
+		n.tunnel(w, r, from)
+		return
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(p *httputil.ProxyRequest) { p.Out.Header.Del("Proxy-Authorization") },
+		FlushInterval: -1,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		},
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return n.dial(ctx, from, address)
+		}},
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+func (n *names) tunnel(w http.ResponseWriter, r *http.Request, from string) {
+	to, err := n.dial(r.Context(), from, r.Host)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer to.Close()
+	client, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer client.Close()
+	if _, err := client.Write([]byte("HTTP/1.1 200 OK\r\n\r\n")); err != nil {
+		return
+	}
+	var both sync.WaitGroup
+	copyTo := func(dst net.Conn, src io.Reader) {
+		_, _ = io.Copy(dst, src) // one end is gone: so is the other
+		_ = dst.Close()
+	}
+	both.Go(func() { copyTo(to, buffered) })
+	both.Go(func() { copyTo(client, to) })
+	both.Wait()
+}
+
+func (n *names) close() { _ = n.server.Close() }
