@@ -25,8 +25,9 @@ type comparer struct {
 }
 
 // verification remembers that an object was found the same, so that the next event about
-// another object costs nothing for this one.
-type verification struct{ resourceVersion, digest string }
+// another object costs nothing for this one. The sizes of a StatefulSet's volumes are told beside its
+// digest: FitVolumes changes them after the digest was made.
+type verification struct{ resourceVersion, digest, sizes string }
 
 // verifications bounds the memory for comparisons, about 200 bytes each.
 const verifications = 1 << 16
@@ -39,7 +40,7 @@ func (c *comparer) same(planned, live *unstructured.Unstructured) (bool, error) 
 	if object.Digest(planned) != object.Digest(live) {
 		return false, nil
 	}
-	v := verification{live.GetResourceVersion(), object.Digest(planned)}
+	v := verification{live.GetResourceVersion(), object.Digest(planned), templateSizes(planned)}
 	if known, ok := c.verified.Get(live.GetUID()); ok && known == v {
 		return true, nil
 	}

@@ -144,6 +144,21 @@ func templateSize(live *unstructured.Unstructured, i int, fallback resource.Quan
 	return request(&unstructured.Unstructured{Object: templates[i].(map[string]any)})
 }
 
+// templateSizes are the sizes in a StatefulSet's templates, in their order; empty for other kinds.
+func templateSizes(set *unstructured.Unstructured) string {
+	if set.GetKind() != "StatefulSet" {
+		return ""
+	}
+	templates, _, _ := unstructured.NestedFieldNoCopy(set.Object, "spec", "volumeClaimTemplates")
+	list, _ := templates.([]any)
+	sizes := make([]string, len(list))
+	for i := range list {
+		template, _ := list[i].(map[string]any)
+		sizes[i], _, _ = unstructured.NestedString(template, storageRequest...)
+	}
+	return strings.Join(sizes, " ")
+}
+
 func claimPrefix(template string, set *unstructured.Unstructured) string {
 	return template + "-" + set.GetName() + "-"
 }

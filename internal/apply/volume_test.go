@@ -122,6 +122,30 @@ func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	ds.Spec.MySQL.Storage.Size = resource.MustParse("5Gi")
 	_, refused = apply()
 	assert.Equal(t, len(refused), 0)
+
+	// The template stayed at the size of the claim, under the digest of a plan with another size. It follows when the
+	// claim gets that size after all.
+	ds.Spec.MySQL.Storage.Size = resource.MustParse("20Gi")
+	_, refused = apply()
+	assert.Equal(t, len(refused), 1)
+	_, _ = apply()
+	allowExpansion(t, class, claim)
+	assert.NilError(t, user.Patch(t.Context(), withSize(claim, resource.MustParse("20Gi"), storageRequest...), client.MergeFrom(claim)))
+	await(t, fetch(t, claim))
+	result, refused = apply()
+	assert.Equal(t, len(refused), 0)
+	assert.Equal(t, result.Action, Replaced)
+}
+
+// allowExpansion lets a storage class grow volumes, and returns when the API server knows.
+func allowExpansion(t *testing.T, class *storagev1.StorageClass, claim *unstructured.Unstructured) {
+	t.Helper()
+	class.AllowVolumeExpansion = ptr.To(true)
+	assert.NilError(t, user.Update(t.Context(), class))
+	assert.NilError(t, wait.PollUntilContextCancel(t.Context(), 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		larger := withSize(claim, resource.MustParse("20Gi"), storageRequest...)
+		return user.Patch(ctx, larger, client.MergeFrom(claim), client.DryRunAll) == nil, nil // its admission knows the class
+	}))
 }
 
 // A size that was refused is asked for again after five minutes, because no event tells that the class has changed.
@@ -151,12 +175,7 @@ func TestARefusedSizeIsAskedForAgain(t *testing.T) {
 	ask(0, true, 5*time.Minute)
 	ask(5*time.Minute-time.Second, false, time.Second)
 	ask(5*time.Minute, true, 5*time.Minute)
-	class.AllowVolumeExpansion = ptr.To(true)
-	assert.NilError(t, user.Update(t.Context(), class))
-	assert.NilError(t, wait.PollUntilContextCancel(t.Context(), 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		larger := withSize(claim, resource.MustParse("20Gi"), storageRequest...)
-		return user.Patch(ctx, larger, client.MergeFrom(claim), client.DryRunAll) == nil, nil // its admission knows the class
-	}))
+	allowExpansion(t, class, claim)
 	ask(10*time.Minute-time.Second, false, time.Second)
 	ask(10*time.Minute, true, 0)
 	await(t, fetch(t, claim))
