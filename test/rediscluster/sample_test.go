@@ -60,7 +60,7 @@ func TestSample(t *testing.T) {
 			}
 			return nil
 		})
-		if sets := all[*appsv1.StatefulSet](s); len(sets) > 0 {
+		if sets := harness.Every[*appsv1.StatefulSet](s.Journal); len(sets) > 0 {
 			t.Errorf("%d StatefulSets although it is paused", len(sets))
 		}
 		s.change("{pause: false, version: 7.0.15, replicas: 6}")
