@@ -54,7 +54,7 @@ func (m middleware) run(ctx context.Context, b *bench) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.pods.Stop()) }()
+	defer func() { err = errors.Join(err, f.pods.Stop()) }() //nolint:contextcheck // it ends also what a cancelled run has left
 	o, err := b.startOperator(ctx, nil)
 	if err != nil {
 		return err
