@@ -27,7 +27,7 @@ var places = map[string]at{
 	"Backup": {"mysql", "backup"}, "BackupDestination": {"mysql", "backup", "destination"},
 	"S3": {"mysql", "backup", "destination", "s3"}, "BackupClaim": {"mysql", "backup", "destination", "claim"},
 	"BackupSecret": {"mysql", "backup", "destination", "s3", "caSecret"}, "BackupEncryption": {"mysql", "backup", "encryption"},
-	"BackupRetention": {"mysql", "backup", "retention"},
+	"BackupRetention": {"mysql", "backup", "retention"}, "PointInTime": {"mysql", "backup", "pointInTime"}, "BackupVerify": {"mysql", "backup", "verify"},
 }
 
 // row is a field in the API reference.

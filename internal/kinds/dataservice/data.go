@@ -76,7 +76,7 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 	}
 	for i := range planned.Components {
 		if planned.Components[i].Name == component.MySQL {
-			objects, err := guard.KeepCronJobs(planned.Components[i].Objects, in.Lookup, plan.OwnerOf(ds))
+			objects, err := guard.KeepBackups(planned.Components[i].Objects, in.Lookup, plan.OwnerOf(ds))
 			if err != nil {
 				return nil, err
 			}
