@@ -243,3 +243,32 @@ type BackupVerify struct {
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
 }
+
+// RestoreFrom says which backup a new database is made of.
+type RestoreFrom struct {
+	// destination is where the backup is kept: the folder of the other database, with its prefix.
+	// +kubebuilder:example=`{claim: {name: backups}}`
+	Destination BackupDestination `json:"destination"`
+
+	// backup is the ID of the backup, or latest: with toTime, the newest one before that.
+	// +kubebuilder:default=latest
+	// +kubebuilder:validation:MaxLength=25
+	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`
+	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
+	// +optional
+	Backup string `json:"backup,omitempty"`
+
+	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
+	// +kubebuilder:validation:MaxLength=35
+	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$`
+	// +kubebuilder:example=`"2026-01-02T15:30:00Z"`
+	// +optional
+	// +nullable
+	ToTime string `json:"toTime,omitempty"`
+
+	// identitySecret names a Secret of this namespace whose key identities has a private key that opens the backup.
+	// +kubebuilder:example=`{name: age-key}`
+	// +optional
+	// +nullable
+	IdentitySecret *BackupSecret `json:"identitySecret,omitempty"`
+}

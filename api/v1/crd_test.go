@@ -164,7 +164,7 @@ func required(where at) map[string]any {
 		return map[string]any{"url": urlOf(where[0])}
 	case where.last() == "autoscaling":
 		return map[string]any{"max": int64(1000)}
-	case where.last() == "backup":
+	case where.last() == "backup" && len(where) == 2 || where.last() == "restoreFrom":
 		return map[string]any{"destination": map[string]any{"claim": map[string]any{"name": "backups"}}}
 	case where.last() == "verify":
 		return map[string]any{"schedule": "@weekly"}

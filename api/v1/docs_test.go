@@ -28,6 +28,7 @@ var places = map[string]at{
 	"S3": {"mysql", "backup", "destination", "s3"}, "BackupClaim": {"mysql", "backup", "destination", "claim"},
 	"BackupSecret": {"mysql", "backup", "destination", "s3", "caSecret"}, "BackupEncryption": {"mysql", "backup", "encryption"},
 	"BackupRetention": {"mysql", "backup", "retention"}, "PointInTime": {"mysql", "backup", "pointInTime"}, "BackupVerify": {"mysql", "backup", "verify"},
+	"RestoreFrom": {"mysql", "restoreFrom"},
 }
 
 // row is a field in the API reference.

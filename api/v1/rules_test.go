@@ -53,6 +53,10 @@ func violations() map[string][]violation {
 			{field: ".backup", value: "{kind: DaemonSet, backup: {destination: {claim: {name: a}}}}"},
 			{field: ".backup", value: "{kind: 3, thirdParty: {url: 'mysql://a:3306'}, backup: {destination: {claim: {name: a}}}}"},
 		},
+		"needs a mysql with a volume in the cluster: only kind StatefulSet or Deployment has one": {
+			{field: ".restoreFrom", value: "{kind: 2, restoreFrom: {destination: {claim: {name: a}}}}"},
+			{field: ".restoreFrom", value: "{kind: 3, thirdParty: {url: 'mysql://a:3306'}, restoreFrom: {destination: {claim: {name: a}}}}"},
+		},
 		"the url of mysql must be mysql://host:port, without the name of a schema": {
 			{field: ".thirdParty.url", value: "{kind: 3, thirdParty: {url: 'mysql://a:3306/schema'}}"},
 			{field: ".thirdParty.url", value: "{kind: 3, thirdParty: {url: 'http://a:3306'}}"},

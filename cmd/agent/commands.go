@@ -16,6 +16,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/guard"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
@@ -170,12 +171,25 @@ func restoreVolume(arguments []string) int {
 	c.StringVar(&target.Data, "data", "mysql", "folder of the data within the volume")
 	var more list
 	c.Var(&more, "server-option", "option that the server gets while it loads; may be given several times")
+	birth := c.Bool("birth", false, "succeed without a restore where the volume holds a database or has held one, or --record expects one")
+	expected := c.String("record", "", "folder with the operator's record, for --birth")
 	end := c.ends()
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) (err error) {
 		if target.Volume == "" {
 			return contract.Errorf(contract.ReasonUsage, "--volume is required")
 		}
+		if *birth {
+			if taken, err := isTaken(target, *expected); taken || err != nil {
+				return err
+			}
+		}
 		if target.RootPassword, err = secret("AGENT_ROOT_PASSWORD"); err != nil {
+			return err
+		}
+		if target.Account, err = secret("AGENT_ACCOUNT"); err != nil {
+			return err
+		}
+		if target.AccountPassword, err = secret("AGENT_ACCOUNT_PASSWORD"); err != nil {
 			return err
 		}
 		if target.Until, err = end(); err != nil {
@@ -184,6 +198,17 @@ func restoreVolume(arguments []string) int {
 		target.Arguments = more
 		return c.restore(ctx, result, *id, target)
 	})
+}
+
+func isTaken(target restore.Target, folder string) (bool, error) {
+	record := guard.Record{}
+	if folder != "" {
+		var err error
+		if record, err = guard.ReadRecord(folder); err != nil {
+			return false, err
+		}
+	}
+	return restore.IsTaken(target, record)
 }
 
 func (c *config) restore(ctx context.Context, result *contract.Result, id string, target restore.Target) error {

@@ -252,6 +252,47 @@ func TestARealBackup(t *testing.T) {
 	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
 }
 
+// born makes a new DataService of the store. What its volume loses later is not restored behind anybody's back.
+func (s *realScene) born(id, rows, want string) {
+	s.Helper()
+	const clone = "clone"
+	s.Create(&unstructured.Unstructured{Object: fields{
+		"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": clone},
+		"spec": fields{"mysql": fields{
+			"name": "copy", "image": "example/mysql:10.11", "restoreFrom": fields{"destination": fields{"claim": fields{"name": store}}, "backup": id, "toTime": "latest"},
+			"envs":   []any{fields{"name": "POD_IP", "valueFrom": fields{"fieldRef": fields{"fieldPath": "status.podIP"}}}},
+			"probes": fields{"startup": fields{"periodSeconds": int64(1)}, "readiness": fields{"periodSeconds": int64(1)}},
+		}},
+	}})
+	s.Ready(clone)
+	var pod *corev1.Pod
+	for _, p := range harness.Every[*corev1.Pod](s.Journal) {
+		if p.Name == "copy-0" {
+			pod = p
+		}
+	}
+	got, err := s.ask(s.password("copy-credentials", "username"), s.password("copy-credentials", "password"), rows, "--host="+pod.Status.PodIP)
+	s.Must(err)
+	if got != want {
+		s.Errorf("the new database has %q, not %q", got, want)
+	}
+	s.Must(s.pods.WipeVolume(s.Ctx, "data-copy-0"))
+	s.Must(suite.API.Delete(s.Ctx, pod))
+	s.Until("the loss is told of", func() error {
+		ds := harness.Lookup[*dsv1.DataService](s.Journal, clone)
+		if c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDegraded); c == nil || c.Reason != dsv1.ReasonDataLost {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+	folder, err := s.pods.VolumeFolder(s.Ctx, "data-copy-0")
+	s.Must(err)
+	if entries, err := os.ReadDir(filepath.Join(folder, "mysql")); err == nil && len(entries) > 0 {
+		s.Errorf("something was made on the volume: %v", entries)
+	}
+	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*dsv1.DataService](s.Journal, clone)))
+}
+
 // everyMoment restores what was committed after the backup, and has it checked.
 func (s *realScene) everyMoment(id, rows string) {
 	s.Helper()
@@ -269,6 +310,7 @@ func (s *realScene) everyMoment(id, rows string) {
 	if got := s.restored(id, rows, "--to-time=latest"); got != want {
 		s.Errorf("restored to the latest moment: %q, not %q", got, want)
 	}
+	s.born(id, rows, want)
 	if job := s.job("check", "db-verify"); job.Status.Succeeded != 1 {
 		s.Errorf("the check did not succeed: %+v", job.Status)
 	}

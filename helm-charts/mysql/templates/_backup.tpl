@@ -7,7 +7,7 @@ suspended, a template for Jobs alone.
 {{- define "mysql.backup" }}
 {{- $v := .root.Values }}
 {{- $b := $v.backup }}
-{{- $store := fromJson (include "mysql.backup.store" .) }}
+{{- $store := fromJson (include "mysql.backup.opens" (dict "component" . "destination" $b.destination "prefix" "")) }}
 {{- $account := dict "secretName" ($v.usersSecret | default (print .name "-users")) "defaultMode" 288 "items" (list (dict "key" "d3os_backup" "path" "password")) }}
 {{- $command := concat (list "/d3os-agent/agent" "backup" (include "mysql.backup.server" .) "--user=d3os_backup" "--skip-account=d3os_archive"
       (print "--max-lock-wait=" (get $b "maxLockWait" | default "10s"))) $store.args }}
@@ -27,8 +27,8 @@ Never scheduled: a person makes a Job of it. The agent refuses a volume that hol
 What opens encrypted backups is a Secret that is there for a restore alone.
 */}}
 {{- if ne $v.kind "DaemonSet" }}
-{{- $root := dict "secretName" ($v.credentialsSecret | default (print .name "-credentials")) "defaultMode" 288 "items" (list (dict "key" "root-password" "path" "root-password")) }}
-{{- $env := list (dict "name" "AGENT_ROOT_PASSWORD_FILE" "value" "/d3os-backup/root/root-password") }}
+{{- $root := dict "secretName" ($v.credentialsSecret | default (print .name "-credentials")) "defaultMode" 288 }}
+{{- $env := fromJsonArray (include "mysql.restore.accounts" .) }}
 {{- $mounts := list (dict "name" "data" "mountPath" "/d3os-volume") (dict "name" "root" "mountPath" "/d3os-backup/root" "readOnly" true) }}
 {{- $volumes := list (dict "name" "data" "persistentVolumeClaim" (dict "claimName" (printf "data-%s-0" .name))) (dict "name" "root" "secret" $root) }}
 {{- if dig "encryption" "recipients" list $b }}
@@ -41,7 +41,12 @@ What opens encrypted backups is a Secret that is there for a restore alone.
       "command" $command "env" $env "mounts" $mounts "volumes" $volumes "memory" "1Gi") }}
 {{- end }}
 {{- with get $b "verify" }}{{ include "mysql.verify" (dict "component" $ "store" $store "verify" .) }}{{ end }}
-{{- with get $b "pointInTime" }}{{ include "mysql.archive" (dict "component" $ "store" $store "pointInTime" .) }}{{ end }}
+{{- if include "mysql.pointInTime" $v }}{{ include "mysql.archive" (dict "component" . "store" $store "pointInTime" $b.pointInTime) }}{{ end }}
+{{- end }}
+
+{{- /* Whether the binary log is archived, also where nothing more is said of it: not empty. */}}
+{{- define "mysql.pointInTime" -}}
+{{- if kindIs "map" (get (.backup | default dict) "pointInTime") }}true{{ end }}
 {{- end }}
 
 {{- /* How the agent reaches the server: a headless Service has no port of its own, its name leads to the pod. */}}
@@ -65,37 +70,47 @@ What opens encrypted backups is a Secret that is there for a restore alone.
 {{- $volumes = append $volumes (dict "name" "identity" "secret" (dict "secretName" .name "defaultMode" 288)) }}
 {{- end }}
 {{- $command := concat (list "/d3os-agent/agent" "verify" "--backup=latest" "--scratch=/d3os-scratch") .store.args }}
-{{- if get $v.backup "pointInTime" }}{{ $command = append $command "--to-time=latest" }}{{ end }}
+{{- if include "mysql.pointInTime" $v }}{{ $command = append $command "--to-time=latest" }}{{ end }}
 {{- include "mysql.backup.cronjob" (dict "component" .component "store" .store "name" "verify" "label" (print .component.component "-verify") "schedule" .verify.schedule
       "command" $command "env" $env "mounts" $mounts "volumes" $volumes "memory" "1Gi") }}
 {{- end }}
 
-{{- /* What opens the store, as JSON: args, env, mounts and volumes. */}}
-{{- define "mysql.backup.store" -}}
-{{- $b := .root.Values.backup }}
-{{- $args := list "--report=/dev/termination-log" (printf "--source=%s/%s/%s" .root.Release.Namespace .instance .component) }}
+{{- /*
+What opens a store (destination), as JSON: args, env, mounts and volumes, whose names begin with the prefix.
+*/}}
+{{- define "mysql.backup.opens" -}}
+{{- $c := .component }}
+{{- $prefix := .prefix }}
+{{- $args := list "--report=/dev/termination-log" (printf "--source=%s/%s/%s" $c.root.Release.Namespace $c.instance $c.component) }}
 {{- $env := list }}
 {{- $mounts := list }}
 {{- $volumes := list }}
-{{- with get $b.destination "claim" }}
+{{- with get .destination "claim" }}
 {{- $args = append $args "--folder=/d3os-backup/store" }}
-{{- $mounts = append $mounts (dict "name" "store" "mountPath" "/d3os-backup/store") }}
-{{- $volumes = append $volumes (dict "name" "store" "persistentVolumeClaim" (dict "claimName" .name)) }}
+{{- $mounts = append $mounts (dict "name" (print $prefix "store") "mountPath" "/d3os-backup/store") }}
+{{- $volumes = append $volumes (dict "name" (print $prefix "store") "persistentVolumeClaim" (dict "claimName" .name)) }}
 {{- end }}
-{{- with get $b.destination "s3" }}
-{{- $prefix := get . "prefix" | default (printf "%s/%s/%s" $.root.Release.Namespace $.instance $.component) }}
-{{- $args = concat $args (list (print "--s3-endpoint=" .endpoint) (print "--s3-bucket=" .bucket) (print "--s3-prefix=" $prefix) (print "--s3-path-style=" (dig "pathStyle" true .))) }}
+{{- with get .destination "s3" }}
+{{- $folder := get . "prefix" | default (printf "%s/%s/%s" $c.root.Release.Namespace $c.instance $c.component) }}
+{{- $args = concat $args (list (print "--s3-endpoint=" .endpoint) (print "--s3-bucket=" .bucket) (print "--s3-prefix=" $folder) (print "--s3-path-style=" (dig "pathStyle" true .))) }}
 {{- with get . "region" }}{{ $args = append $args (print "--s3-region=" .) }}{{ end }}
 {{- $env = list (dict "name" "AWS_ACCESS_KEY_ID_FILE" "value" "/d3os-backup/s3/accessKey") (dict "name" "AWS_SECRET_ACCESS_KEY_FILE" "value" "/d3os-backup/s3/secretKey") }}
-{{- $mounts = append $mounts (dict "name" "s3" "mountPath" "/d3os-backup/s3" "readOnly" true) }}
-{{- $volumes = append $volumes (dict "name" "s3" "secret" (dict "secretName" .credentialsSecret.name "defaultMode" 288)) }}
+{{- $mounts = append $mounts (dict "name" (print $prefix "s3") "mountPath" "/d3os-backup/s3" "readOnly" true) }}
+{{- $volumes = append $volumes (dict "name" (print $prefix "s3") "secret" (dict "secretName" .credentialsSecret.name "defaultMode" 288)) }}
 {{- with get . "caSecret" }}
 {{- $args = append $args "--s3-ca=/d3os-backup/ca/ca.crt" }}
-{{- $mounts = append $mounts (dict "name" "ca" "mountPath" "/d3os-backup/ca" "readOnly" true) }}
-{{- $volumes = append $volumes (dict "name" "ca" "secret" (dict "secretName" .name "defaultMode" 288)) }}
+{{- $mounts = append $mounts (dict "name" (print $prefix "ca") "mountPath" "/d3os-backup/ca" "readOnly" true) }}
+{{- $volumes = append $volumes (dict "name" (print $prefix "ca") "secret" (dict "secretName" .name "defaultMode" 288)) }}
 {{- end }}
 {{- end }}
 {{- toJson (dict "args" $args "env" $env "mounts" $mounts "volumes" $volumes) }}
+{{- end }}
+
+{{- /* The passwords that accounts get when a backup is restored: those of the Secret. */}}
+{{- define "mysql.restore.accounts" -}}
+{{- list (dict "name" "AGENT_ROOT_PASSWORD_FILE" "value" "/d3os-backup/root/root-password")
+      (dict "name" "AGENT_ACCOUNT_FILE" "value" "/d3os-backup/root/username")
+      (dict "name" "AGENT_ACCOUNT_PASSWORD_FILE" "value" "/d3os-backup/root/password") | toJson }}
 {{- end }}
 
 {{- /* A CronJob that runs the agent. */}}

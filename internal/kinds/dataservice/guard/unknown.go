@@ -5,6 +5,7 @@ package guard
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -13,6 +14,11 @@ import (
 
 // UnknownImage stands for the agent's image where the operator does not know it, because it runs outside of a pod.
 const UnknownImage = "unknown"
+
+// IsUnknown reports whether objects are planned with an agent whose image is not known.
+func IsUnknown(objects []*unstructured.Unstructured) bool {
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return agentImage(o) == UnknownImage })
+}
 
 // agentContainers is the place of the agent's container, the first one, in what looks after backups.
 var agentContainers = map[string][]string{
