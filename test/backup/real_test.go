@@ -219,7 +219,7 @@ func TestARealBackup(t *testing.T) {
 	if got := s.restored(b.Status.ID, rows); got != want {
 		t.Errorf("the restore has %q, not %q", got, want)
 	}
-	s.everyMoment(b.Status.ID, rows)
+	want = s.everyMoment(b.Status.ID, rows)
 
 	// While the volume holds anything, nothing is restored to it.
 	s.Change(platform, fields{"mysql": fields{"replica": 0}})
@@ -293,8 +293,8 @@ func (s *realScene) born(id, rows, want string) {
 	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*dsv1.DataService](s.Journal, clone)))
 }
 
-// everyMoment restores what was committed after the backup, and has it checked.
-func (s *realScene) everyMoment(id, rows string) {
+// everyMoment restores what was committed after the backup, and has it checked. It returns what there is then.
+func (s *realScene) everyMoment(id, rows string) string {
 	s.Helper()
 	ds := s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
 	s.condition(dsv1.ConditionBackupHealthy, dsv1.ReasonNotVerified)
@@ -317,6 +317,7 @@ func (s *realScene) everyMoment(id, rows string) {
 	if known := s.condition(dsv1.ConditionBackupHealthy, dsv1.ReasonVerified).Status.Backup; known.VerifiedID != id || known.LastVerified == nil {
 		s.Errorf("status.backup is %+v", known)
 	}
+	return want
 }
 
 // job makes a Job of a CronJob, as kubectl create job --from does, and waits until it has ended.

@@ -37,6 +37,7 @@ What opens encrypted backups is a Secret that is there for a restore alone.
 {{- $volumes = append $volumes (dict "name" "identity" "secret" (dict "secretName" (print .name "-identity") "defaultMode" 288)) }}
 {{- end }}
 {{- $command = concat (list "/d3os-agent/agent" "restore" "--backup=latest" "--volume=/d3os-volume") $store.args }}
+{{- if include "mysql.pointInTime" $v }}{{ $command = append $command "--to-time=latest" }}{{ end }}
 {{- include "mysql.backup.cronjob" (dict "component" . "store" $store "name" "restore" "label" (print .component "-restore") "schedule" ""
       "command" $command "env" $env "mounts" $mounts "volumes" $volumes "memory" "1Gi") }}
 {{- end }}
