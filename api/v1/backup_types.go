@@ -237,7 +237,7 @@ type BackupVerify struct {
 
 	// storageClassName is the class of that volume. Default: that of the database's own.
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`standard`
 	// +optional
 	// +nullable

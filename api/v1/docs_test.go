@@ -112,7 +112,7 @@ func known(where at) bool {
 		return true
 	}
 	for _, other := range places {
-		if len(other) > 0 && (other.last() == where.last() && where.last() != "0" || where.last() == "secretRef" || where.last() == "credentialsSecret") {
+		if len(other) > 0 && (other.last() == where.last() && where.last() != "0" || slices.Contains([]string{"secretRef", "credentialsSecret", "identitySecret"}, where.last())) {
 			return true
 		}
 	}
