@@ -179,8 +179,8 @@ alerts: cluster-tools $(REDIS)/redis-server $(PROMETHEUS)/promtool $(SOURCE_LINK
 	$(ON_CLUSTER) KUBECONFIG= ALERTS='$(ALERTS)' go test -tags alerts -count 1 -timeout 2h -v $(ARGS) ./test/alerts
 
 .PHONY: load
-load: cluster-tools ## Load the operator with LOAD_SIZES DataServices and check what grows (an hour or more).
-	$(ON_CLUSTER) go run ./test/bench -only load -sizes '$(LOAD_SIZES)' $(ARGS)
+load: cluster-tools $(REDIS)/redis-server ## Load the operator with LOAD_SIZES DataServices, and 100 beside 20 RedisClusters, and check what grows (an hour or more).
+	$(ON_CLUSTER) go run ./test/bench -only middleware,load -sizes '$(LOAD_SIZES)' $(ARGS)
 
 .PHONY: chaos
 chaos: cluster-tools $(SOURCE_LINK) ## Crash the operator at every write, make requests fail, and compare how it ends (CHAOS=full: every sample; ARGS='-run X').

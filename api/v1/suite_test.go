@@ -4,7 +4,6 @@
 package v1
 
 import (
-	"os"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -30,12 +29,7 @@ func TestMain(m *testing.M) {
 
 func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	data, err := os.ReadFile(crdFile)
-	assert.NilError(t, err)
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	assert.NilError(t, yaml.UnmarshalStrict(data, crd))
-	assert.Equal(t, len(crd.Spec.Versions), 1)
-	return crd
+	return apiserver.ReadCRD(t, crdFile)
 }
 
 func specSchema(t *testing.T) apiextensionsv1.JSONSchemaProps {

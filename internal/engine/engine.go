@@ -211,11 +211,15 @@ func (p *pass) dryRun(ctx context.Context) error {
 			continue
 		}
 		for _, planned := range part.Objects {
-			if !hasPods(planned) && !object.IsResource(planned) {
+			about := "its podTemplate or another field of its pods is refused"
+			switch {
+			case object.IsResource(planned):
+				about = "it is refused as the spec of a " + planned.GetKind()
+			case !hasPods(planned):
 				continue
 			}
 			if err := p.applier.Check(ctx, planned); err != nil {
-				return &RefusedError{Err: fmt.Errorf("%s: its podTemplate, sidecars, volumes or other fields of pods are refused: %w", part.Path, err)}
+				return &RefusedError{Err: fmt.Errorf("%s: %s: %w", part.Path, about, err)}
 			}
 		}
 	}

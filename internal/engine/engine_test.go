@@ -10,10 +10,13 @@ import (
 
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -168,6 +171,31 @@ func TestOwnerThatIsGone(t *testing.T) {
 }
 
 var errSent = errors.New("the object was sent")
+
+// A refusal speaks of fields that the author of the part has.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "It"}, "a", field.ErrorList{field.Required(field.NewPath("spec"), "")})
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
+		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+			return refused
+		},
+	})
+	types, err := apply.NewTypes(crd.Files)
+	assert.NilError(t, err)
+	for planned, want := range map[string]string{
+		"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: ns}}":                          "spec.a: its podTemplate or another field of its pods is refused: ",
+		"{apiVersion: redis.middleware.hc.cn/v1alpha1, kind: RedisCluster, metadata: {name: a, namespace: ns}}": "spec.a: it is refused as the spec of a RedisCluster: ",
+	} {
+		part := Part{Name: "a", Path: "spec.a", NeedsDryRun: true, Objects: []*unstructured.Unstructured{parse(t, planned)}}
+		order := Order{Owner: object.Owner{Namespace: "ns", Name: "a", UID: "1"}, Plan: &Plan{Parts: []Part{part}}}
+		_, err := New(c, apply.New(c, c, types, "1.2.3")).Carry(t.Context(), order, nil)
+		var refusal *RefusedError
+		assert.Assert(t, errors.As(err, &refusal) && apierrors.IsInvalid(err), "%v", err)
+		assert.ErrorContains(t, err, want)
+	}
+}
 
 // While the data of a part is in doubt, what runs is healed, but no volume is made and nothing that writes to one.
 func TestMayHealInDoubt(t *testing.T) {

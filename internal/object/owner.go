@@ -65,6 +65,18 @@ func (o Owner) Names(object metav1.Object) bool {
 	return OwnerKey(object) == o.Key()
 }
 
+// Owns reports whether an object is the owner's: it is the controller, or nobody is, and the object is one of the operator's
+// whose labels name the owner. An object of somebody else, or of an earlier resource of the same name, may carry
+// the same labels: what it says is not believed, and it is not written.
+func (o Owner) Owns(object metav1.Object) bool {
+	if metav1.GetControllerOfNoCopy(object) != nil {
+		return o.Controls(object)
+	}
+	annotations := object.GetAnnotations()
+	written := annotations[AnnotationDigest] != "" || annotations[AnnotationPolicy] == PolicyKeep
+	return o.Names(object) && object.GetLabels()[LabelManagedBy] == ManagedBy && written
+}
+
 // Key identifies the owner among all kinds within its namespace; see OwnerKey.
 func (o Owner) Key() string { return key(o.KindLabel(), o.Name) }
 

@@ -58,18 +58,14 @@ func TestMaxRollouts(t *testing.T) {
 	e.inTurns("all are changed", func() error { return e.changed("v2", platforms) })
 	e.Until("nobody has a turn or waits", func() error { return e.turns(0, 0) })
 	t.Logf("%d platforms, two at a time: the last %s", platforms, time.Since(began).Round(time.Second))
-	if most := e.mostAtOnce(mark); most != 2 {
-		t.Errorf("%d were changed at once, not 2", most)
-	}
+	e.twoAtOnce(mark)
 	op.Stop()
 
 	t.Log("a version that does not come up")
 	mark = e.Mark()
 	op = e.Start(charts("does-not-exist", 2))
 	e.Until("it has stopped", func() error { return e.turns(2, platforms-2) })
-	if most := e.mostAtOnce(mark); most != 2 {
-		t.Errorf("%d were changed at once, not 2", most)
-	}
+	e.twoAtOnce(mark)
 	well := ""
 	for _, ds := range harness.Every[*dsv1.DataService](e.Journal) {
 		c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionOperatorChange)
@@ -96,9 +92,7 @@ func TestMaxRollouts(t *testing.T) {
 	mark = e.Mark()
 	e.Start(charts("v4", 2))
 	e.inTurns("it goes on", func() error { return e.changed("v4", platforms/5) })
-	if most := e.mostAtOnce(mark); most > 2 {
-		t.Errorf("%d were changed at once", most)
-	}
+	e.twoAtOnce(mark)
 }
 
 // inTurns waits for what takes two at a time.
@@ -138,19 +132,29 @@ func (e *env) turns(have, wait int) error {
 	return nil
 }
 
-// mostAtOnce is how many Deployments were not whole at once since a mark, at most. It trusts no status of the operator's.
-func (e *env) mostAtOnce(mark int) int {
+// twoAtOnce fails the test unless two Deployments at most were not whole at once since a mark, and two at some time. It trusts
+// no status of the operator's.
+func (e *env) twoAtOnce(mark int) {
+	e.Helper()
 	most := 0
-	rolling := map[string]bool{}
+	rolling := map[string]string{}
 	for _, c := range e.Since(mark) {
-		if d, ok := c.Object.(*appsv1.Deployment); ok {
-			if s := d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas < *d.Spec.Replicas || s.ReadyReplicas < *d.Spec.Replicas || s.Replicas > *d.Spec.Replicas {
-				rolling[c.ID] = true
-			} else {
-				delete(rolling, c.ID)
-			}
-			most = max(most, len(rolling))
+		d, ok := c.Object.(*appsv1.Deployment)
+		if !ok {
+			continue
+		}
+		s := d.Status
+		if s.ObservedGeneration >= d.Generation && s.UpdatedReplicas >= *d.Spec.Replicas && s.ReadyReplicas >= *d.Spec.Replicas && s.Replicas <= *d.Spec.Replicas {
+			delete(rolling, c.ID)
+			continue
+		}
+		rolling[c.ID] = fmt.Sprintf("generation %d, observed %d, image %s, %d replicas, %d updated, %d ready", d.Generation, s.ObservedGeneration,
+			d.Spec.Template.Spec.Containers[0].Image, s.Replicas, s.UpdatedReplicas, s.ReadyReplicas)
+		if most = max(most, len(rolling)); len(rolling) > 2 {
+			e.Errorf("more than two at once: %v", rolling)
 		}
 	}
-	return most
+	if most != 2 {
+		e.Errorf("%d were changed at once, not 2", most)
+	}
 }

@@ -32,6 +32,8 @@ const servicesPerNode = 15
 type flags struct {
 	scale int
 	runs  int
+	// clusters is how many RedisClusters of 6 the section middleware has.
+	clusters int
 	// updates is how often the section author changes its DataService.
 	updates int
 	only    []string
@@ -45,6 +47,8 @@ func (f flags) most() int {
 		switch name {
 		case "load":
 			most = max(most, f.sizes[len(f.sizes)-1])
+		case "middleware":
+			most = max(most, middlewareServices)
 		default:
 			most = max(most, f.scale)
 		}
@@ -68,6 +72,7 @@ var sections = []section{
 	{"memory", "Memory and CPU of the operator as a process of its own", memory{}.run, false},
 	{"author", "One author, one large DataService, many updates", author{}.run, false},
 	{"status", "kubectl dataservice status, 100 DataServices", status{}.run, false},
+	{"middleware", "RedisClusters with real servers beside DataServices", middleware{}.run, true},
 	{"load", "Load: create, change, restart beside, delete", load{}.run, true},
 }
 
@@ -96,8 +101,9 @@ func parseFlags(args []string) (flags, error) {
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)
 	set.IntVar(&f.scale, "scale", 200, "how many DataServices are many")
 	set.IntVar(&f.runs, "runs", 3, "how often what concerns one DataService is repeated")
+	set.IntVar(&f.clusters, "clusters", 20, "how many RedisClusters the section middleware has")
 	set.IntVar(&f.updates, "updates", 500, "how often the section author changes its DataService")
-	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but load)")
+	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but middleware and load)")
 	sizes := set.String("sizes", "100", "comma-separated numbers of DataServices of the section load")
 	if err := set.Parse(args); err != nil {
 		return f, err
@@ -105,8 +111,8 @@ func parseFlags(args []string) (flags, error) {
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
 	}
-	if f.scale < 1 || f.runs < 1 || f.updates < 1 {
-		return f, errors.New("-scale, -runs and -updates must be at least 1")
+	if min(f.scale, f.runs, f.updates, f.clusters) < 1 {
+		return f, errors.New("-scale, -runs, -updates and -clusters must be at least 1")
 	}
 	var err error
 	if f.sizes, err = parseSizes(*sizes); err != nil {

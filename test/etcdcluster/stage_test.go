@@ -23,9 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
@@ -83,7 +81,7 @@ func (s *scene) describe() {
 	}
 	for _, pod := range s.pods() {
 		text, _ := s.Log(pod.Name, "etcd")
-		if ready(pod) {
+		if stage.IsReady(pod) {
 			continue
 		}
 		lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -110,15 +108,6 @@ func (s *scene) story() {
 	}
 }
 
-func ready(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
 // pods are those of the cluster that stay.
 func (s *scene) pods() []*corev1.Pod {
 	return slices.DeleteFunc(harness.Every[*corev1.Pod](s.Journal), func(pod *corev1.Pod) bool {
@@ -133,29 +122,29 @@ func (s *scene) pod(ordinal int) *corev1.Pod {
 
 func (s *scene) claim(ordinal int) string { return fmt.Sprintf("data-%s-%d", name, ordinal) }
 
+func named() *etcdv1.EtcdCluster {
+	return &etcdv1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
 // create creates an EtcdCluster with a spec in YAML.
 func (s *scene) create(spec string) *etcdv1.EtcdCluster {
 	s.Helper()
-	ec := &etcdv1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
-	s.Must(yaml.UnmarshalStrict([]byte(spec), &ec.Spec))
-	s.Must(suite.API.Create(s.Ctx, ec))
+	ec := named()
+	s.CreateWith(ec, &ec.Spec, spec)
 	return ec
 }
 
 // change patches the spec (JSON merge patch in YAML).
 func (s *scene) change(spec string) {
 	s.Helper()
-	patch, err := yaml.YAMLToJSON([]byte("spec: " + spec))
-	s.Must(err)
-	ec := &etcdv1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
-	s.Must(suite.API.Patch(s.Ctx, ec, client.RawPatch(types.MergePatchType, patch)))
+	s.Patch(named(), spec)
 }
 
 // get returns the EtcdCluster as it is.
 func (s *scene) get() *etcdv1.EtcdCluster {
 	s.Helper()
-	ec := &etcdv1.EtcdCluster{}
-	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, ec))
+	ec := named()
+	s.Read(ec)
 	return ec
 }
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
@@ -68,7 +68,7 @@ func TestStepsAreRefused(t *testing.T) {
 	} {
 		before := views(t, f)
 		err := d.Take(t.Context(), c.step)
-		if !errors.Is(err, server.ErrRefused) || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, proof.ErrRefused) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the step says %v, want a refusal with %q", c.why, err, c.want)
 		}
 		if after := views(t, f); after != before {
@@ -120,7 +120,7 @@ func TestKeysElsewhereStopAMove(t *testing.T) {
 	for _, pod := range []*rig.Pod{to, other} {
 		strange(pod)
 		err := d.Take(t.Context(), d.MoveStep(from, to, slot))
-		if !errors.Is(err, server.ErrRefused) || !strings.Contains(err.Error(), pod.Name) {
+		if !errors.Is(err, proof.ErrRefused) || !strings.Contains(err.Error(), pod.Name) {
 			t.Errorf("%s holds a key, and the move says %v", pod.Name, err)
 		}
 		if !owned(t, from).Has(slot[0].From) {

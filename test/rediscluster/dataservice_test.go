@@ -24,6 +24,7 @@ import (
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // platform is the name of the DataService of these tests, whose redis is called as the RedisCluster of the others.
@@ -115,7 +116,7 @@ func (s *scene) dial(ctx context.Context, network, address string) (net.Conn, er
 			return nil, err
 		}
 		for i := range pods.Items {
-			if pod := &pods.Items[i]; ready(pod) {
+			if pod := &pods.Items[i]; stage.IsReady(pod) {
 				host = pod.Status.PodIP
 				break
 			}
@@ -140,7 +141,7 @@ func (s *scene) serviceWorks() {
 // podsOf returns the UIDs of the pods of a component.
 func (s *scene) podsOf(component string) string {
 	var found []string
-	for _, pod := range all[*corev1.Pod](s) {
+	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
 		if pod.Labels["app.kubernetes.io/name"] == component && pod.Labels["app.kubernetes.io/instance"] == platform {
 			found = append(found, string(pod.UID))
 		}
@@ -160,7 +161,7 @@ func (s *scene) keptData() {
 		}
 		return nil
 	})
-	if claims := all[*corev1.PersistentVolumeClaim](s); len(claims) != 6 {
+	if claims := harness.Every[*corev1.PersistentVolumeClaim](s.Journal); len(claims) != 6 {
 		s.Errorf("%d claims are left", len(claims))
 	}
 	if harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials") == nil || harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-topology") == nil {

@@ -150,7 +150,7 @@ func TestTakesUpItsData(t *testing.T) {
 		}
 		return nil
 	})
-	if claims := all[*corev1.PersistentVolumeClaim](s); len(claims) != 6 {
+	if claims := harness.Every[*corev1.PersistentVolumeClaim](s.Journal); len(claims) != 6 {
 		t.Fatalf("%d claims are left", len(claims))
 	}
 	s.create("{replicas: 6, repository: redis}")

@@ -72,12 +72,12 @@ func newScene(t *testing.T) *scene {
 
 // describe says how things are when a test has failed.
 func (s *scene) describe() {
-	for _, rc := range all[*redisv1.RedisCluster](s) {
+	for _, rc := range harness.Every[*redisv1.RedisCluster](s.Journal) {
 		text, _ := yaml.Marshal(rc.Status)
 		s.Logf("%s:\n%s", rc.Name, text)
 	}
-	for _, pod := range all[*corev1.Pod](s) {
-		if ready(pod) {
+	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
+		if stage.IsReady(pod) {
 			continue
 		}
 		text, _ := s.Log(pod.Name, "redis")
@@ -86,49 +86,29 @@ func (s *scene) describe() {
 	}
 }
 
-// all returns the objects of one Go type.
-func all[T client.Object](s *scene) []T {
-	var found []T
-	for _, o := range s.All() {
-		if typed, ok := o.(T); ok {
-			found = append(found, typed)
-		}
-	}
-	return found
-}
-
-func ready(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+func named() *redisv1.RedisCluster {
+	return &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
 // create creates a RedisCluster with a spec in YAML.
 func (s *scene) create(spec string) *redisv1.RedisCluster {
 	s.Helper()
-	rc := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
-	s.Must(yaml.UnmarshalStrict([]byte(spec), &rc.Spec))
-	s.Must(suite.API.Create(s.Ctx, rc))
+	rc := named()
+	s.CreateWith(rc, &rc.Spec, spec)
 	return rc
 }
 
 // change patches the spec (JSON merge patch in YAML).
 func (s *scene) change(spec string) {
 	s.Helper()
-	patch, err := yaml.YAMLToJSON([]byte("spec: " + spec))
-	s.Must(err)
-	rc := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
-	s.Must(suite.API.Patch(s.Ctx, rc, client.RawPatch(types.MergePatchType, patch)))
+	s.Patch(named(), spec)
 }
 
 // get returns the RedisCluster as it is.
 func (s *scene) get() *redisv1.RedisCluster {
 	s.Helper()
-	rc := &redisv1.RedisCluster{}
-	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, rc))
+	rc := named()
+	s.Read(rc)
 	return rc
 }
 
@@ -170,7 +150,7 @@ func (s *scene) node(pod *corev1.Pod) *redis.Client {
 // pods are those of the cluster.
 func (s *scene) pods() []*corev1.Pod {
 	var found []*corev1.Pod
-	for _, pod := range all[*corev1.Pod](s) {
+	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
 		if strings.HasPrefix(pod.Name, name+"-") && pod.Labels["d3os-product.com.d3os/kind"] != "" {
 			found = append(found, pod)
 		}

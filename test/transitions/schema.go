@@ -41,8 +41,9 @@ func specSchema() (*apiextensionsv1.JSONSchemaProps, error) {
 	// The simulated pods of this suite run no servers, so that no Redis Cluster would ever become ready: what a DataService
 	// makes of spec.redis is changed in test/rediscluster.
 	delete(spec.Properties, "redis")
-	// Nor would a backup ever be made: test/backup changes spec.mysql.backup.
+	// Nor would a backup ever be made or restored: test/backup has spec.mysql.backup and spec.mysql.restoreFrom.
 	delete(spec.Properties["mysql"].Properties, "backup")
+	delete(spec.Properties["mysql"].Properties, "restoreFrom")
 	return &spec, nil
 }
 

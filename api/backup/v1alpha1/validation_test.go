@@ -4,14 +4,12 @@
 package v1alpha1
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/test/apiserver"
 )
@@ -25,13 +23,7 @@ func TestMain(m *testing.M) {
 
 func resourceOf(t *testing.T, name, spec string) *unstructured.Unstructured {
 	t.Helper()
-	content := map[string]any{}
-	assert.NilError(t, yaml.Unmarshal([]byte(spec), &content), "%s", spec)
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
-	object.SetGroupVersionKind(GroupVersion.WithKind(KindDataBackup))
-	object.SetName(name)
-	object.SetNamespace("default")
-	return object
+	return apiserver.ResourceOf(t, GroupVersion.WithKind(KindDataBackup), name, spec)
 }
 
 func TestSpecs(t *testing.T) {
@@ -75,10 +67,6 @@ func TestTheSpecStays(t *testing.T) {
 
 func TestTheSampleIsAccepted(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("../../../config/samples/backup/backup.yaml")
-	assert.NilError(t, err)
-	object := &unstructured.Unstructured{}
-	assert.NilError(t, yaml.UnmarshalStrict(data, &object.Object))
-	object.SetNamespace("default")
+	object := apiserver.ReadResource(t, "../../../config/samples/backup/backup.yaml")
 	assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll))
 }

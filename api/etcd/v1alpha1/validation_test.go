@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/apiserver"
 )
 
 // accepted are specs that the API server takes.
@@ -105,13 +105,7 @@ func TestRules(t *testing.T) {
 func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"config/samples/etcd/etcd.yaml", "config/samples/etcd/production.yaml", "internal/kinds/etcdcluster/testdata/sample.yaml"} {
-		data, err := os.ReadFile("../../../" + file)
-		assert.NilError(t, err)
-		object := &unstructured.Unstructured{}
-		assert.NilError(t, yaml.UnmarshalStrict(data, &object.Object))
-		object.SetNamespace("default")
-		object.SetUID("")
-		object.SetGeneration(0)
+		object := apiserver.ReadResource(t, "../../../"+file)
 		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), file)
 	}
 }
@@ -119,7 +113,7 @@ func TestSamplesAreAccepted(t *testing.T) {
 // What says where data is cannot change, and members that run are never told to talk in two ways.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ from, to, message string }{
+	apiserver.Transitions(t, api, gvk, map[string]struct{ From, To, Message string }{
 		"class":            {"{storageClassName: a}", "{storageClassName: b}", "a volume stays in its class"},
 		"class removed":    {"{storageClassName: a}", "{}", "a volume stays in its class"},
 		"class added":      {"{}", "{storageClassName: a}", "a volume stays in its class"},
@@ -133,20 +127,7 @@ func TestTransitions(t *testing.T) {
 		"the same tls":     {"{tls: {mode: 'Off'}}", "{}", ""},
 		"secrets":          {"{tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}}", "{tls: {mode: Secrets, serverSecret: d, peerSecret: b, clientSecret: c}}", ""},
 		"all else":         {"{}", "{replicas: 5, version: 3.6.16, paused: true, config: {log-level: debug}, recovery: {from: Best, token: a}}", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			object := resourceOf(t, strings.ReplaceAll(strings.ToLower(name), " ", "-"), c.from)
-			assert.NilError(t, api.Create(t.Context(), object))
-			object.Object["spec"] = resourceOf(t, "", c.to).Object["spec"]
-			err := api.Update(t.Context(), object)
-			if c.message == "" {
-				assert.NilError(t, err)
-				return
-			}
-			assert.ErrorContains(t, err, c.message)
-		})
-	}
+	})
 }
 
 // What the API server returns decodes, and a fresh resource is not taken for one that the operator has seen.
@@ -187,35 +168,17 @@ func TestScale(t *testing.T) {
 	assert.Equal(t, *got.Spec.Replicas, int32(0))
 }
 
-func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
-	t.Helper()
-	data, err := os.ReadFile(crdFile)
-	assert.NilError(t, err)
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	assert.NilError(t, yaml.UnmarshalStrict(data, crd))
-	return crd
-}
-
-// A client-side kubectl apply keeps the whole CRD in an annotation of at most 256 KiB.
 func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(crdFile)
-	assert.NilError(t, err)
-	data, err = yaml.YAMLToJSON(data)
-	assert.NilError(t, err)
-	assert.Assert(t, len(data) < 256<<10/2, "%d bytes", len(data))
+	apiserver.CRDFits(t, crdFile)
 }
 
 func TestNamesAndColumns(t *testing.T) {
 	t.Parallel()
-	crd := readCRD(t)
+	crd := apiserver.ReadCRD(t, crdFile)
 	assert.DeepEqual(t, crd.Spec.Names.ShortNames, []string{"etcd"})
 	version := crd.Spec.Versions[0]
-	var columns []string
-	for _, c := range version.AdditionalPrinterColumns {
-		columns = append(columns, c.Name+" "+c.JSONPath)
-	}
-	assert.DeepEqual(t, columns, []string{
+	assert.DeepEqual(t, apiserver.Columns(crd), []string{
 		"Ready .status.ready", "Leader .status.leader", "Version .status.version", "Phase .status.phase", "Message .status.message",
 		"Age .metadata.creationTimestamp",
 	})
@@ -223,14 +186,9 @@ func TestNamesAndColumns(t *testing.T) {
 	assert.Equal(t, version.Subresources.Scale.SpecReplicasPath, ".spec.replicas")
 }
 
-// Every field of the spec and of the status is described.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	t.Parallel()
-	for _, top := range []string{"spec", "status"} {
-		for name, property := range readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[top].Properties {
-			assert.Assert(t, strings.HasPrefix(property.Description, name+" "), "%s.%s: %s", top, name, property.Description)
-		}
-	}
+	apiserver.EveryFieldIsDescribed(t, apiserver.ReadCRD(t, crdFile))
 }
 
 // A deep copy shares nothing with what it was made of.

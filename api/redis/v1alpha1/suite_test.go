@@ -6,10 +6,8 @@ package v1alpha1
 import (
 	"testing"
 
-	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/test/apiserver"
 )
@@ -23,14 +21,9 @@ func TestMain(m *testing.M) {
 	apiserver.Main(m, []string{crdFile}, apiserver.StrictInto(&api, AddToScheme))
 }
 
-// resourceOf is a RedisCluster with a spec in YAML.
+var gvk = GroupVersion.WithKind(Kind)
+
 func resourceOf(t *testing.T, name, spec string) *unstructured.Unstructured {
 	t.Helper()
-	content := map[string]any{}
-	assert.NilError(t, yaml.Unmarshal([]byte(spec), &content), "%s", spec)
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
-	object.SetGroupVersionKind(GroupVersion.WithKind(Kind))
-	object.SetName(name)
-	object.SetNamespace("default")
-	return object
+	return apiserver.ResourceOf(t, gvk, name, spec)
 }

@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/apiserver"
 )
 
 // accepted are specs that the API server takes.
@@ -89,13 +89,7 @@ func TestRules(t *testing.T) {
 func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"config/samples/redis/cache.yaml", "internal/kinds/rediscluster/testdata/sample.yaml"} {
-		data, err := os.ReadFile("../../../" + file)
-		assert.NilError(t, err)
-		object := &unstructured.Unstructured{}
-		assert.NilError(t, yaml.UnmarshalStrict(data, &object.Object))
-		object.SetNamespace("default")
-		object.SetUID("")
-		object.SetGeneration(0)
+		object := apiserver.ReadResource(t, "../../../"+file)
 		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), file)
 	}
 }
@@ -103,7 +97,7 @@ func TestSamplesAreAccepted(t *testing.T) {
 // What says where data is cannot change.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ from, to, message string }{
+	apiserver.Transitions(t, api, gvk, map[string]struct{ From, To, Message string }{
 		"claim":          {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: b}}]}", "persistentVolumeClaimName may not be changed"},
 		"claim removed":  {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{}", "may not be changed"},
 		"claim added":    {"{}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "may not be changed"},
@@ -115,20 +109,7 @@ func TestTransitions(t *testing.T) {
 		"hostPath said":  {"{}", "{pod: [{volumes: {type: hostPath}}]}", ""},
 		"replicas":       {"{replicas: 6}", "{replicas: 12}", ""},
 		"all else":       {"{version: 7.0.15}", "{version: 7.2.5, pause: true, finalizers: foreground, config: {a: b}, pod: [{env: [{name: A, value: b}]}]}", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			object := resourceOf(t, strings.ReplaceAll(strings.ToLower(name), " ", "-"), c.from)
-			assert.NilError(t, api.Create(t.Context(), object))
-			object.Object["spec"] = resourceOf(t, "", c.to).Object["spec"]
-			err := api.Update(t.Context(), object)
-			if c.message == "" {
-				assert.NilError(t, err)
-				return
-			}
-			assert.ErrorContains(t, err, c.message)
-		})
-	}
+	})
 }
 
 // What the API server returns decodes, and a fresh resource is not taken for one that the operator has seen.
@@ -164,49 +145,26 @@ func TestScale(t *testing.T) {
 	assert.Equal(t, got.Spec.Replicas, int32(8))
 }
 
-func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
-	t.Helper()
-	data, err := os.ReadFile(crdFile)
-	assert.NilError(t, err)
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	assert.NilError(t, yaml.UnmarshalStrict(data, crd))
-	return crd
-}
-
-// A client-side kubectl apply keeps the whole CRD in an annotation of at most 256 KiB.
 func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(crdFile)
-	assert.NilError(t, err)
-	data, err = yaml.YAMLToJSON(data)
-	assert.NilError(t, err)
-	assert.Assert(t, len(data) < 256<<10/2, "%d bytes", len(data))
+	apiserver.CRDFits(t, crdFile)
 }
 
 func TestNamesAndColumns(t *testing.T) {
 	t.Parallel()
-	crd := readCRD(t)
+	crd := apiserver.ReadCRD(t, crdFile)
 	assert.DeepEqual(t, crd.Spec.Names.ShortNames, []string{"rec"})
 	version := crd.Spec.Versions[0]
-	var columns []string
-	for _, c := range version.AdditionalPrinterColumns {
-		columns = append(columns, c.Name+" "+c.JSONPath)
-	}
-	assert.DeepEqual(t, columns, []string{
+	assert.DeepEqual(t, apiserver.Columns(crd), []string{
 		"Ready .status.ready", "Slots .status.slots", "Phase .status.phase", "Message .status.message", "Age .metadata.creationTimestamp",
 	})
 	assert.Assert(t, version.Subresources.Status != nil)
 	assert.Equal(t, version.Subresources.Scale.SpecReplicasPath, ".spec.replicas")
 }
 
-// Every field of the spec and of the status is described.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	t.Parallel()
-	for _, top := range []string{"spec", "status"} {
-		for name, property := range readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[top].Properties {
-			assert.Assert(t, strings.HasPrefix(property.Description, name+" "), "%s.%s: %s", top, name, property.Description)
-		}
-	}
+	apiserver.EveryFieldIsDescribed(t, apiserver.ReadCRD(t, crdFile))
 }
 
 // A deep copy shares nothing with what it was made of.

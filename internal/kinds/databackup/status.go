@@ -162,7 +162,8 @@ func (*Kind) Summary(b *backupv1.DataBackup) kinds.Summary {
 	ready := s.Phase == backupv1.PhaseSucceeded
 	summary := kinds.Summary{
 		Phase: string(s.Phase), Generation: s.ObservedGeneration, Ready: ready, New: !ready,
-		ReadyText: fmt.Sprintf("%s (%s, %d tables)", s.Message, s.Size, s.Tables), Urgent: true, Parts: []metrics.Part{{Name: "job", Ready: ready}},
+		ReadyText: fmt.Sprintf("%s (%s, %d tables)", s.Message, s.Size, s.Tables), Urgent: true, Conditions: s.Conditions,
+		Parts: []metrics.Part{{Name: "job", Ready: ready}},
 	}
 	if meta.IsStatusConditionTrue(s.Conditions, backupv1.ConditionStalled) {
 		summary.Problem, summary.ProblemReason, summary.ProblemField = s.Message, s.Reason, "status.conditions"

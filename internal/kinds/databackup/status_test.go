@@ -74,6 +74,8 @@ func TestTheStatusSettles(t *testing.T) {
 	done := World{Job: &Job{UID: "1", Created: now, Ended: &later, Done: true, Succeeded: true, Result: &Result{OK: true, ID: "id", StoredBytes: 1536}}}
 	k.Status(b, kinds.Seen[World]{Generation: 1, Observed: &done}, later)
 	assert.Equal(t, b.Status.Size, "1.5 KiB")
+	assert.Assert(t, len(b.Status.Conditions) > 0)
+	assert.DeepEqual(t, k.Summary(b).Conditions, b.Status.Conditions)
 	before = b.DeepCopy()
 	for _, seen := range []kinds.Seen[World]{
 		{Generation: 1, Observed: &World{}}, {Generation: 1, Deleting: true}, {Generation: 1, Failure: &kinds.Failure{Reason: "ApplyFailed", Message: "no"}},

@@ -12,6 +12,7 @@ import (
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
@@ -19,57 +20,41 @@ import (
 func (v *view) conditions(s *etcdv1.EtcdClusterStatus, now metav1.Time) {
 	ready, stalled := v.settled() && !v.seen.Deleting, v.hopeless() && !v.seen.Deleting
 	progressing := !ready && !stalled && (!v.seen.Paused || v.seen.Deleting)
-	set := func(name string, is bool, reason, message string, elseReason, elseMessage string) {
-		c := metav1.Condition{
-			Type: name, Status: metav1.ConditionFalse, Reason: elseReason, Message: elseMessage,
-			ObservedGeneration: v.seen.Generation, LastTransitionTime: now,
-		}
-		if is {
-			c.Status, c.Reason, c.Message = metav1.ConditionTrue, reason, message
-		}
-		meta.SetStatusCondition(&s.Conditions, c)
-	}
-	while := func(name string, is bool, reason, message string) {
-		if !is {
-			meta.RemoveStatusCondition(&s.Conditions, name)
-			return
-		}
-		set(name, true, reason, message, "", "")
-	}
+	c := stateful.Conditions{List: &s.Conditions, Generation: v.seen.Generation, Now: now}
 	why := etcdv1.ReasonAllVoting
 	if v.parked() {
 		why = etcdv1.ReasonParked
 	}
-	set(etcdv1.ConditionReady, ready, why, s.Message, s.Reason, s.Message)
-	v.available(set)
+	c.Set(etcdv1.ConditionReady, ready, why, s.Message, s.Reason, s.Message)
+	v.available(c)
 	idle := etcdv1.ReasonSettled
 	if v.seen.Paused {
 		idle = etcdv1.ReasonPaused
 	}
-	set(etcdv1.ConditionProgressing, progressing, s.Reason, s.Message, idle, "no change is in progress")
+	c.Set(etcdv1.ConditionProgressing, progressing, s.Reason, s.Message, idle, "no change is in progress")
 	reason, message := s.Reason, s.Message
 	if v.seen.Failure == nil && v.seen.Observed != nil {
-		reason, message = v.waiting(), join(v.model.Reason)
+		reason, message = v.waiting(), stateful.Join(v.model.Reason)
 		if message == "" {
 			message = s.Message
 		}
 	}
-	set(etcdv1.ConditionDegraded, v.degraded(s.Phase), reason, message, etcdv1.ReasonHealthy, "nothing has failed")
-	while(etcdv1.ConditionReconciling, progressing, s.Reason, s.Message)
-	while(etcdv1.ConditionStalled, stalled, reason, message)
+	c.Set(etcdv1.ConditionDegraded, v.degraded(s.Phase), reason, message, etcdv1.ReasonHealthy, "nothing has failed")
+	c.While(etcdv1.ConditionReconciling, progressing, s.Reason, s.Message)
+	c.While(etcdv1.ConditionStalled, stalled, reason, message)
 }
 
 // available says whether a quorum has answered. While nothing was observed, what was said before stays.
-func (v *view) available(set func(name string, is bool, reason, message, elseReason, elseMessage string)) {
+func (v *view) available(c stateful.Conditions) {
 	switch {
 	case v.seen.Observed == nil && meta.FindStatusCondition(v.ec.Status.Conditions, etcdv1.ConditionAvailable) != nil:
 		return
 	case v.parked():
-		set(etcdv1.ConditionAvailable, false, "", "", etcdv1.ReasonParked, "spec.replicas is 0")
+		c.Set(etcdv1.ConditionAvailable, false, "", "", etcdv1.ReasonParked, "spec.replicas is 0")
 		return
 	}
 	proven := v.model.Verdict == membership.Complete || v.model.Verdict == membership.Degraded
-	set(etcdv1.ConditionAvailable, proven, etcdv1.ReasonQuorumAnswers, "a quorum answers",
+	c.Set(etcdv1.ConditionAvailable, proven, etcdv1.ReasonQuorumAnswers, "a quorum answers",
 		etcdv1.ReasonNoQuorumAnswers, "no quorum answers: reads and writes fail")
 }
 
@@ -94,11 +79,6 @@ func (*Kind) Summary(ec *etcdv1.EtcdCluster) kinds.Summary {
 		Urgent: s.Step != "" || s.Phase == etcdv1.PhaseFailed || s.Phase == etcdv1.PhaseQuorumLost || s.Phase == etcdv1.PhaseRunning,
 		Parts:  []metrics.Part{{Name: part, Ready: ready, Pods: s.ReadyReplicas, Desired: s.Replicas}},
 	}
-	if s.Step != "" {
-		summary.Doing = kinds.Doing{Step: s.Step, Text: s.Message}
-	}
-	if d := meta.FindStatusCondition(s.Conditions, etcdv1.ConditionDegraded); d != nil && d.Status == metav1.ConditionTrue {
-		summary.Problem, summary.ProblemReason, summary.ProblemField = d.Message, d.Reason, "status.conditions"
-	}
+	stateful.Summarize(&summary, s.Conditions, etcdv1.ConditionDegraded, s.Step, s.Message)
 	return summary
 }

@@ -15,6 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 )
 
 // Decide says which steps follow from what was seen.
@@ -37,7 +38,7 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ engine.Seen, w World) kinds.Deci
 func (k *Kind) take(ctx context.Context, ec *etcdv1.EtcdCluster, w World, step membership.Step) error {
 	err := k.servers.Take(ctx, server.Taking{
 		Access: w.access, Step: step,
-		Kubernetes: &cluster{client: k.client, live: k.live, owner: kinds.OwnerOf(k, ec), record: w.recordAt},
+		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Owner: kinds.OwnerOf(k, ec)}, live: k.live, record: w.recordAt},
 	})
 	switch {
 	case errors.Is(err, server.ErrNotYet):

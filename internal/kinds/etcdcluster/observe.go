@@ -8,8 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
@@ -25,6 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -41,18 +39,13 @@ type World struct {
 	Problems map[string]string
 
 	access   server.Access
-	recordAt version
-}
-
-// version is which state of an object was observed.
-type version struct {
-	UID     types.UID
-	Version string
+	recordAt stateful.Version
 }
 
 // see reads from the cache what Kubernetes knows of a cluster.
 func (k *Kind) see(ctx context.Context, ec *etcdv1.EtcdCluster, pods kinds.Pods, w *World) error {
-	if err := k.seeRecord(ctx, ec, w); err != nil {
+	var err error
+	if w.View.Record, w.recordAt, err = records.Observe(ctx, k.client, kinds.OwnerOf(k, ec)); err != nil {
 		return err
 	}
 	set, err := k.seeSet(ctx, ec)
@@ -64,30 +57,13 @@ func (k *Kind) see(ctx context.Context, ec *etcdv1.EtcdCluster, pods kinds.Pods,
 		return err
 	}
 	if set != nil {
-		w.View.Lagging = set.Generation != set.Status.ObservedGeneration
+		w.View.Lagging = stateful.IsLagging(set)
 		for _, pod := range live {
 			k.seePod(ec, set, pod, w)
 		}
 	}
 	slices.SortFunc(w.View.Pods, func(a, b membership.Pod) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	return k.seeClaims(ctx, ec, w)
-}
-
-func (k *Kind) seeRecord(ctx context.Context, ec *etcdv1.EtcdCluster, w *World) error {
-	kept := object.Empty(object.ConfigMapKind)
-	err := k.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: recordName(ec.Name)}, kept)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the record of the cluster: %w", err)
-	}
-	if !kinds.OwnerOf(k, ec).Controls(kept) {
-		return nil
-	}
-	w.recordAt = version{kept.GetUID(), kept.GetResourceVersion()}
-	w.View.Record, err = readRecord(kept)
-	return err
 }
 
 // seeSet returns the StatefulSet that the resource controls and that stays, or nil.
@@ -103,25 +79,19 @@ func (k *Kind) seeSet(ctx context.Context, ec *etcdv1.EtcdCluster) (*appsv1.Stat
 	if !kinds.OwnerOf(k, ec).Controls(o) || o.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
-	set := &appsv1.StatefulSet{}
-	set.Name, set.UID, set.Generation = o.GetName(), o.GetUID(), o.GetGeneration()
-	set.Status.ObservedGeneration, _, _ = unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-	set.Status.UpdateRevision, _, _ = unstructured.NestedString(o.Object, "status", "updateRevision")
-	return set, nil
+	return stateful.Set(o), nil
 }
 
 // seePod adds a pod if it is the StatefulSet's, and has the name that this gives to its pods: labels alone are no proof.
 func (k *Kind) seePod(ec *etcdv1.EtcdCluster, set *appsv1.StatefulSet, pod *corev1.Pod, w *World) {
-	n, ok := ordinalIn(pod.Name, ec.Name+"-")
+	n, ok := stateful.Ordinal(pod.Name, ec.Name+"-")
 	if !ok || !metav1.IsControlledBy(pod, set) {
 		return
 	}
 	now := k.now()
 	seen := membership.Pod{
 		Name: pod.Name, Ordinal: n, UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil,
-		Outdated: set.Generation == set.Status.ObservedGeneration && set.Status.UpdateRevision != "" &&
-			pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision,
-		Ticket: pod.Annotations[object.AnnotationTicket], Problem: health.PodProblem(pod),
+		Outdated: stateful.IsOutdated(pod, set), Ticket: pod.Annotations[object.AnnotationTicket], Problem: health.PodProblem(pod),
 	}
 	if seen.Problem != "" {
 		w.Problems[pod.Name] = seen.Problem
@@ -186,7 +156,7 @@ func claimName(cluster string, ordinal int) string { return "data-" + podName(cl
 
 // readClaim reads what a claim says. ok is false for a claim that no pod of the cluster uses.
 func readClaim(cluster string, o *unstructured.Unstructured) (claim membership.Claim, ok bool, err error) {
-	n, ok := ordinalIn(o.GetName(), "data-"+cluster+"-")
+	n, ok := stateful.Ordinal(o.GetName(), "data-"+cluster+"-")
 	if !ok {
 		return claim, false, nil
 	}
@@ -201,14 +171,4 @@ func readClaim(cluster string, o *unstructured.Unstructured) (claim membership.C
 		return claim, false, fmt.Errorf("read the annotations of claim %s: %w", claim.Name, err)
 	}
 	return claim, true, nil
-}
-
-// ordinalIn returns the number at the end of a name that begins with a prefix.
-func ordinalIn(name, prefix string) (n int, ok bool) {
-	rest, found := strings.CutPrefix(name, prefix)
-	if !found {
-		return 0, false
-	}
-	n, err := strconv.Atoi(rest)
-	return n, err == nil && n >= 0 && strconv.Itoa(n) == rest
 }

@@ -6,40 +6,28 @@ package etcdcluster
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
-	"d3os.com/d3os-operator/internal/specfield"
 )
 
-// planner turns resources into objects. It remembers the last plan of each: a cluster that is being
-// changed is planned every second or two, from the same spec. It is safe for concurrent use.
+// planner turns resources into objects. It is safe for concurrent use.
 type planner struct {
-	renderer *render.Renderer
-	images   Images
-	keeper   *keeper
-
-	mu    sync.Mutex
-	plans map[types.NamespacedName]remembered
-}
-
-// remembered is the objects of a cluster, and what they were made from.
-type remembered struct {
-	from string
-	part engine.Part
+	plans  *stateful.Plans
+	images Images
+	keeper *keeper
 }
 
 func newPlanner(renderer *render.Renderer, images Images, now func() time.Time) *planner {
-	return &planner{renderer: renderer, images: images, keeper: newKeeper(now), plans: map[types.NamespacedName]remembered{}}
+	return &planner{plans: stateful.NewPlans(renderer), images: images, keeper: newKeeper(now)}
 }
 
 // plan returns what a resource stands for.
@@ -51,11 +39,7 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inpu
 		return nil, &kinds.Mistake{Reason: etcdv1.ReasonAgentMissing, Err: errors.New("the operator does not know the image of its agent, without which no member starts: " +
 			"set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image")}
 	}
-	kept, err := in.Lookup(object.ConfigMapKind.Kind, recordName(ec.Name))
-	if err != nil {
-		return nil, err
-	}
-	record, err := readRecord(kept)
+	record, err := records.Planned(in, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +51,7 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inpu
 	if err != nil {
 		return nil, err
 	}
-	objects, err := p.objects(ec, owner, how, live)
+	objects, err := p.plans.Part(ec, fmt.Sprintf("%+v/%v", how, podsOf(live)), func() (engine.Part, error) { return p.make(ec, owner, how, live) })
 	if err != nil {
 		return nil, err
 	}
@@ -96,72 +80,30 @@ func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in k
 	if pods, _, _ := unstructured.NestedInt64(live.Object, "spec", "replicas"); replicas > 0 {
 		how.Replicas = max(how.Replicas, int(pods))
 	}
-	if image := liveImage(live); image != "" && record.Version == "" {
+	if image := stateful.ImageOf(live, container); image != "" && record.Version == "" {
 		how.Image = image
 	}
 	return how, nil
 }
 
-// liveImage returns the image of etcd that a StatefulSet has.
-func liveImage(set *unstructured.Unstructured) string {
-	containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "containers")
-	for _, c := range containers {
-		if c, ok := c.(map[string]any); ok && c["name"] == container {
-			image, _ := c["image"].(string)
-			return image
-		}
-	}
-	return ""
-}
-
-// objects returns all but the Secrets.
-func (p *planner) objects(ec *etcdv1.EtcdCluster, owner object.Owner, how planned, live *unstructured.Unstructured) (engine.Part, error) {
-	key := types.NamespacedName{Namespace: ec.Namespace, Name: ec.Name}
-	from := fmt.Sprintf("%s/%d/%+v/%v", ec.UID, ec.Generation, how, podsOf(live))
-	p.mu.Lock()
-	known, ok := p.plans[key]
-	p.mu.Unlock()
-	if ok && known.from == from && ec.UID != "" {
-		return known.part, nil
-	}
-	made, err := p.make(ec, owner, how, live)
-	if err != nil {
-		return made, err
-	}
-	p.mu.Lock()
-	p.plans[key] = remembered{from, made}
-	p.mu.Unlock()
-	return made, nil
-}
-
+// make returns all but the Secrets.
 func (p *planner) make(ec *etcdv1.EtcdCluster, owner object.Owner, how planned, live *unstructured.Unstructured) (engine.Part, error) {
 	result := engine.Part{Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&ec.Spec), RetainsData: true}
 	v, err := values(ec, owner, how, p.images.Agent)
 	if err != nil {
 		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}
-	rendered, err := p.renderer.Render(render.Release{Name: ec.Name, Namespace: ec.Namespace}, []render.Part{{Name: part, Chart: chart, Values: v}})
-	if err != nil {
-		return result, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
+	rendering := stateful.Rendering{
+		Owner: owner, Chart: chart, Values: v,
+		Settle: func(objects []*unstructured.Unstructured) error { return settle(objects, podsOf(live)) },
 	}
-	if template := ec.Spec.PodTemplate; template != nil {
-		if err := specfield.OverlayStatefulSets("spec.podTemplate", rendered[0], template.Raw, etcdv1.GroupVersion.Group); err != nil {
-			return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
-		}
+	if ec.Spec.PodTemplate != nil {
+		rendering.PodTemplate = ec.Spec.PodTemplate.Raw
 	}
-	if err := settle(rendered[0], podsOf(live)); err != nil {
-		return result, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
-	}
-	result.Objects = rendered[0]
-	if err := result.Finish(owner); err != nil {
-		return result, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
-	}
-	return result, nil
+	return p.plans.Render(result, rendering)
 }
 
 func (p *planner) forget(namespace, name string) {
 	p.keeper.forget(namespace, name)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.plans, types.NamespacedName{Namespace: namespace, Name: name})
+	p.plans.Forget(namespace, name)
 }

@@ -9,12 +9,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
-	"gotest.tools/v3/golden"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -23,6 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/certs"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
+	"d3os.com/d3os-operator/internal/kinds/stateful/statefultest"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
 )
@@ -54,36 +54,16 @@ func ownerOf(ec *etcdv1.EtcdCluster) object.Owner {
 	}
 }
 
-// there are live objects, as "Kind/name".
-type there map[string]*unstructured.Unstructured
+type there = statefultest.There
 
-func (l there) inputs() kinds.Inputs {
-	return kinds.Inputs{Lookup: func(kind, name string) (*unstructured.Unstructured, error) { return l[kind+"/"+name], nil }}
-}
-
-func (l there) record(t *testing.T, cluster string, record membership.Record) there {
+func withRecord(t *testing.T, ec *etcdv1.EtcdCluster, record membership.Record) there {
 	t.Helper()
-	data, err := json.Marshal(record)
-	assert.NilError(t, err)
-	o := object.Empty(object.ConfigMapKind)
-	o.SetName(recordName(cluster))
-	o.SetAnnotations(map[string]string{annotationRecord: string(data)})
-	l["ConfigMap/"+o.GetName()] = o
-	return l
-}
-
-func (l there) set(cluster string, pods int64, image string) there {
-	o := object.Empty(object.StatefulSetKind)
-	o.SetName(cluster)
-	containers := []any{map[string]any{"name": "etcd", "image": image}}
-	o.Object["spec"] = map[string]any{"replicas": pods, "template": map[string]any{"spec": map[string]any{"containers": containers}}}
-	l["StatefulSet/"+cluster] = o
-	return l
+	return statefultest.WithRecord(t, there{}, records, ownerOf(ec), record)
 }
 
 func planOf(t *testing.T, ec *etcdv1.EtcdCluster, live there) *engine.Plan {
 	t.Helper()
-	plan, err := testPlanner(t).plan(ec, ownerOf(ec), live.inputs())
+	plan, err := testPlanner(t).plan(ec, ownerOf(ec), live.Inputs())
 	assert.NilError(t, err)
 	return plan
 }
@@ -91,30 +71,17 @@ func planOf(t *testing.T, ec *etcdv1.EtcdCluster, live there) *engine.Plan {
 // What a resource becomes is in testdata/*.golden (go test . -update).
 func TestManifests(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.yaml")
-	assert.NilError(t, err)
-	assert.Assert(t, len(files) >= 3)
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ec := read(t, name)
-			plan := planOf(t, ec, there{}.record(t, ec.Name, membership.Record{Replicas: replicasOf(&ec.Spec)}))
-			var text bytes.Buffer
-			for _, o := range plan.Parts[0].Objects {
-				data, err := yaml.Marshal(o.Object)
-				assert.NilError(t, err)
-				text.WriteString("---\n")
-				text.Write(data)
-			}
-			golden.Assert(t, text.String(), name+".golden")
-		})
-	}
+	statefultest.Manifests(t, 3, func(t *testing.T, name string) []*unstructured.Unstructured {
+		t.Helper()
+		ec := read(t, name)
+		return planOf(t, ec, withRecord(t, ec, membership.Record{Replicas: replicasOf(&ec.Spec)})).Parts[0].Objects
+	})
 }
 
 // How many pods there are, and of which etcd, is decided in steps; what lives is never taken away because the record is gone.
 func TestThePlanFollowsTheRecord(t *testing.T) {
 	t.Parallel()
+	store := read(t, "minimal")
 	const image = "gcr.io/etcd-development/etcd:v"
 	for name, c := range map[string]struct {
 		replicas int32
@@ -124,13 +91,13 @@ func TestThePlanFollowsTheRecord(t *testing.T) {
 		budget   bool
 	}{
 		"new":                        {3, there{}, 1, image + "3.6.16", true},
-		"two pods so far":            {3, there{}.record(t, "store", membership.Record{Replicas: 2}), 2, image + "3.6.16", true},
-		"more than wanted":           {3, there{}.record(t, "store", membership.Record{Replicas: 5}), 5, image + "3.6.16", true},
-		"an older version":           {3, there{}.record(t, "store", membership.Record{Replicas: 3, Version: "3.5.35"}), 3, image + "3.5.35", true},
-		"parked":                     {0, there{}.record(t, "store", membership.Record{Replicas: 3}), 0, image + "3.6.16", false},
-		"one":                        {1, there{}.record(t, "store", membership.Record{Replicas: 1}), 1, image + "3.6.16", false},
-		"the record is lost":         {5, there{}.set("store", 4, "other:v1"), 4, "other:v1", true},
-		"the record is lost, parked": {0, there{}.set("store", 4, "other:v1"), 0, "other:v1", false},
+		"two pods so far":            {3, withRecord(t, store, membership.Record{Replicas: 2}), 2, image + "3.6.16", true},
+		"more than wanted":           {3, withRecord(t, store, membership.Record{Replicas: 5}), 5, image + "3.6.16", true},
+		"an older version":           {3, withRecord(t, store, membership.Record{Replicas: 3, Version: "3.5.35"}), 3, image + "3.5.35", true},
+		"parked":                     {0, withRecord(t, store, membership.Record{Replicas: 3}), 0, image + "3.6.16", false},
+		"one":                        {1, withRecord(t, store, membership.Record{Replicas: 1}), 1, image + "3.6.16", false},
+		"the record is lost":         {5, there{}.Set("store", 4, container, "other:v1"), 4, "other:v1", true},
+		"the record is lost, parked": {0, there{}.Set("store", 4, container, "other:v1"), 0, "other:v1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +109,7 @@ func TestThePlanFollowsTheRecord(t *testing.T) {
 				if o.GetKind() == object.StatefulSetKind.Kind {
 					pods, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 					assert.Equal(t, pods, c.pods)
-					assert.Equal(t, liveImage(o), c.image)
+					assert.Equal(t, stateful.ImageOf(o, container), c.image)
 				}
 			}
 			assert.Equal(t, budget, c.budget)
@@ -155,7 +122,7 @@ func TestANewAgentRestartsNothing(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
 	set := func(p *planner, live there) *unstructured.Unstructured {
-		plan, err := p.plan(ec, ownerOf(ec), live.inputs())
+		plan, err := p.plan(ec, ownerOf(ec), live.Inputs())
 		assert.NilError(t, err)
 		for _, o := range plan.Parts[0].Objects {
 			if o.GetKind() == object.StatefulSetKind.Kind {
@@ -188,7 +155,7 @@ func TestMistakes(t *testing.T) {
 			t.Parallel()
 			ec := read(t, "minimal")
 			assert.NilError(t, yaml.Unmarshal([]byte(c.spec), &ec.Spec))
-			_, err := testPlanner(t).plan(ec, ownerOf(ec), there{}.inputs())
+			_, err := testPlanner(t).plan(ec, ownerOf(ec), there{}.Inputs())
 			var mistake *kinds.Mistake
 			assert.Assert(t, errors.As(err, &mistake), "%v", err)
 			assert.Equal(t, mistake.Reason, c.reason)
@@ -198,11 +165,11 @@ func TestMistakes(t *testing.T) {
 	ec := read(t, "minimal")
 	p := testPlanner(t)
 	p.images.Agent = ""
-	_, err := p.plan(ec, ownerOf(ec), there{}.inputs())
+	_, err := p.plan(ec, ownerOf(ec), there{}.Inputs())
 	assert.ErrorContains(t, err, "RELATED_IMAGE_AGENT")
-	live := there{}.record(t, "store", membership.Record{})
-	live["ConfigMap/store-membership"].SetAnnotations(map[string]string{annotationRecord: "{"})
-	_, err = testPlanner(t).plan(ec, ownerOf(ec), live.inputs())
+	live := withRecord(t, ec, membership.Record{})
+	live["ConfigMap/store-membership"].SetAnnotations(map[string]string{records.Annotation: "{", object.AnnotationDigest: "digest"})
+	_, err = testPlanner(t).plan(ec, ownerOf(ec), live.Inputs())
 	assert.ErrorContains(t, err, "ConfigMap store-membership: remove the annotation")
 }
 
@@ -238,7 +205,7 @@ func TestCertificates(t *testing.T) {
 	now := today
 	k := newKeeper(func() time.Time { return now })
 	plan := func(live there, record membership.Record) (there, error) {
-		secrets, err := k.plan(ec, ownerOf(ec), live.inputs(), record)
+		secrets, err := k.plan(ec, ownerOf(ec), live.Inputs(), record)
 		found := there{}
 		for _, s := range secrets {
 			found["Secret/"+s.GetName()] = s

@@ -5,15 +5,13 @@ package etcdcluster
 
 import (
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
-	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 )
 
 // Status writes what was seen into the status of an EtcdCluster.
@@ -25,9 +23,7 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen kinds.Seen[World], now metav1
 	}
 	s := &ec.Status
 	s.ObservedGeneration = seen.Generation
-	s.Selector = labels.SelectorFromSet(labels.Set{
-		object.LabelInstance: ec.Name, object.LabelComponent: part, object.LabelKind: kinds.OwnerOf(k, ec).KindLabel(),
-	}).String()
+	s.Selector = stateful.Selector(kinds.OwnerOf(k, ec), part)
 	s.Endpoints = endpoints(ec)
 	if seen.Observed != nil {
 		v.count(s)
@@ -99,17 +95,9 @@ func (v *view) phase(before etcdv1.Phase) etcdv1.Phase {
 	return before
 }
 
-// doing is the name of the step that is being taken, and what it does. Both are empty while the operator only waits, or is
-// not to do anything.
+// doing is the name of the step that is being taken, and what it does.
 func (v *view) doing() (step, text string) {
-	if v.seen.Paused || v.seen.Deleting || v.seen.Failure != nil || len(v.seen.Decision.Steps) == 0 {
-		return "", ""
-	}
-	first := v.seen.Decision.Steps[0]
-	if first.Name == string(membership.ActionWait) {
-		return "", ""
-	}
-	return first.Name, first.Message
+	return stateful.Doing(v.seen, string(membership.ActionWait))
 }
 
 // settled reports whether the cluster is all that the spec asks for.
@@ -142,15 +130,15 @@ func (v *view) explain() (reason, message string) {
 	case v.seen.Deleting:
 		return etcdv1.ReasonDeleting, v.deleting()
 	case v.seen.Failure != nil:
-		return v.seen.Failure.Reason, join(paused, v.seen.Failure.Message)
+		return v.seen.Failure.Reason, stateful.Join(paused, v.seen.Failure.Message)
 	case v.settled() && v.seen.Paused:
-		return etcdv1.ReasonPaused, join(paused, v.well())
+		return etcdv1.ReasonPaused, stateful.Join(paused, v.well())
 	case v.settled() && v.parked():
 		return etcdv1.ReasonParked, v.well()
 	case v.settled():
 		return etcdv1.ReasonAllVoting, v.well()
 	case v.seen.Paused:
-		return etcdv1.ReasonPaused, join(paused, v.model.Reason)
+		return etcdv1.ReasonPaused, stateful.Join(paused, v.model.Reason)
 	case step != "":
 		return step, text
 	case v.seen.Observed == nil:
@@ -206,14 +194,4 @@ func (v *view) waitsFor() string {
 		wait = "waiting for Kubernetes to look at the changed StatefulSet"
 	}
 	return wait
-}
-
-func join(texts ...string) string {
-	var given []string
-	for _, text := range texts {
-		if text != "" {
-			given = append(given, text)
-		}
-	}
-	return strings.Join(given, "; ")
 }

@@ -4,11 +4,10 @@
 package etcdcluster
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -29,14 +28,11 @@ type planned struct {
 // values returns those of the chart.
 func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, agent string) (map[string]any, error) {
 	spec := &ec.Spec
-	labels := maps.Clone(owner.Labels(part))
-	maps.DeleteFunc(labels, func(name, _ string) bool { return name != object.LabelKind })
 	tls := map[string]any{}
 	if server, peer := tlsSecrets(ec); server != "" {
 		tls["serverSecret"], tls["peerSecret"] = server, peer
 	}
 	v := map[string]any{
-		"instance": ec.Name, "name": ec.Name, "managedBy": object.ManagedBy, "component": part, "ownerLabels": labels,
 		"replicas": p.Replicas, "members": max(p.Replicas, replicasOf(spec)), "image": p.Image, "agentImage": agent, "legacyHealth": hasLegacyHealth(p.Version),
 		"size": spec.Size, "storage": map[string]any{"size": spec.Storage, "storageClassName": spec.StorageClassName},
 		"flags": flags(spec), "tls": tls,
@@ -54,25 +50,8 @@ func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, agent string)
 	} {
 		v[name] = value
 	}
-	return plain(v)
-}
-
-// plain returns values as templates take them: without Go types, and without what is not given, so
-// that the chart's own values stand there.
-func plain(v map[string]any) (map[string]any, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("read the spec: %w", err)
-	}
-	result := map[string]any{}
-	if err := json.Unmarshal(data, &result); err != nil {
-		return nil, fmt.Errorf("read the spec: %w", err)
-	}
-	maps.DeleteFunc(result, func(_ string, value any) bool { return value == nil })
-	if policy := result["networkPolicy"].(map[string]any); policy["allowFrom"] == nil {
-		delete(policy, "allowFrom")
-	}
-	return result, nil
+	maps.Copy(v, stateful.Names(owner, part))
+	return stateful.Plain(v)
 }
 
 // needsDryRun reports whether a spec holds what only the API server can judge.

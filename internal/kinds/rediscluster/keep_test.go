@@ -32,7 +32,7 @@ func TestSettingsAreHeldBack(t *testing.T) {
 	rc.Spec.Config = map[string]redisv1.Setting{"maxmemory-policy": "allkeys-lru", "hz": "10", "save": ""}
 	h := newHolds()
 	assert.DeepEqual(t, h.file(rc, nil), values{"maxmemory-policy": "allkeys-lru", "hz": "10", "save": ""}) // a new cluster
-	file := object.Empty(configMapKind)
+	file := object.Empty(object.ConfigMapKind)
 	write := func(text string) { file.Object["data"] = map[string]any{keySettings: text} }
 	write("hz 10\nmaxmemory-policy allkeys-lru\nsave \"\"\n")
 	assert.DeepEqual(t, newHolds().file(rc, file), h.file(rc, file)) // another operator finds it so
@@ -66,7 +66,7 @@ func TestEditedPassword(t *testing.T) {
 	rc, formed := read(t, "minimal"), topology.Record{Formed: true}
 	p := newPasswords(random)
 	secret := func(encoded string) *unstructured.Unstructured {
-		o := object.Empty(configMapKind)
+		o := object.Empty(object.ConfigMapKind)
 		o.SetName("cache-credentials")
 		o.Object["data"] = map[string]any{keyPassword: encoded}
 		return o
@@ -93,7 +93,8 @@ func TestEditedPassword(t *testing.T) {
 // A version that is too old stops nothing that runs: pods keep the image that they have.
 func TestUnsupportedVersionKeepsWhatRuns(t *testing.T) {
 	t.Parallel()
-	rc, live := read(t, "minimal"), there{}.record(t, "cache", topology.Record{Formed: true, Shards: []int{2, 2, 2}})
+	rc := read(t, "minimal")
+	live := withRecord(t, rc, topology.Record{Formed: true, Shards: []int{2, 2, 2}})
 	before := planOf(t, rc, there{})
 	for _, o := range before.Parts[0].Objects {
 		if o.GetKind() == object.StatefulSetKind.Kind {

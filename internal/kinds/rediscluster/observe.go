@@ -12,10 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
@@ -24,6 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -46,19 +44,14 @@ type World struct {
 	NoSettings bool
 
 	access   server.Access
-	recordAt version
-}
-
-// version is which state of an object was observed.
-type version struct {
-	UID     types.UID
-	Version string
+	recordAt stateful.Version
 }
 
 // Observe asks every server of the cluster what it is and what it sees.
 func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.Seen, pods kinds.Pods) (World, error) {
 	w := World{HostIPs: map[string]string{}, Problems: map[string]string{}}
-	if err := k.observeRecord(ctx, rc, &w); err != nil {
+	var err error
+	if w.Record, w.recordAt, err = records.Observe(ctx, k.client, kinds.OwnerOf(k, rc)); err != nil {
 		return w, err
 	}
 	sets, err := k.sets(ctx, rc)
@@ -70,7 +63,7 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 		return w, err
 	}
 	for _, set := range sets {
-		w.Lagging = w.Lagging || set.Generation != set.Status.ObservedGeneration
+		w.Lagging = w.Lagging || stateful.IsLagging(set)
 	}
 	w.place(rc, sets, live)
 	if w.access, err = k.accounts.access(ctx, rc); err != nil {
@@ -96,23 +89,6 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 	return w, nil
 }
 
-func (k *Kind) observeRecord(ctx context.Context, rc *redisv1.RedisCluster, w *World) error {
-	kept := object.Empty(configMapKind)
-	err := k.client.Get(ctx, client.ObjectKey{Namespace: rc.Namespace, Name: recordName(rc.Name)}, kept)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the record of the cluster: %w", err)
-	}
-	if !kinds.OwnerOf(k, rc).Names(kept) {
-		return nil
-	}
-	w.recordAt = version{kept.GetUID(), kept.GetResourceVersion()}
-	w.Record, err = readRecord(kept)
-	return err
-}
-
 // sets returns the StatefulSets of the shards, by ordinal, that the resource controls and that stay.
 func (k *Kind) sets(ctx context.Context, rc *redisv1.RedisCluster) (map[int]*appsv1.StatefulSet, error) {
 	owner := kinds.OwnerOf(k, rc)
@@ -124,25 +100,13 @@ func (k *Kind) sets(ctx context.Context, rc *redisv1.RedisCluster) (map[int]*app
 	sets := map[int]*appsv1.StatefulSet{}
 	for i := range list.Items {
 		o := &list.Items[i]
-		shard, ok := ordinal(o.GetName(), rc.Name)
+		shard, ok := stateful.Ordinal(o.GetName(), rc.Name+"-")
 		if !ok || !owner.Controls(o) || o.GetDeletionTimestamp() != nil {
 			continue
 		}
-		sets[shard] = slim(o)
+		sets[shard] = stateful.Set(o)
 	}
 	return sets, nil
-}
-
-// slim reads of a StatefulSet what is of interest.
-func slim(o *unstructured.Unstructured) *appsv1.StatefulSet {
-	set := &appsv1.StatefulSet{}
-	set.Name, set.UID, set.Generation = o.GetName(), o.GetUID(), o.GetGeneration()
-	replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
-	pods := int32(replicas) //nolint:gosec // the API server takes no more
-	set.Spec.Replicas = &pods
-	set.Status.ObservedGeneration, _, _ = unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-	set.Status.UpdateRevision, _, _ = unstructured.NestedString(o.Object, "status", "updateRevision")
-	return set
 }
 
 // place lists a node for each pod that should exist, in their order. A pod counts if its StatefulSet is
@@ -180,8 +144,7 @@ func (w *World) place(rc *redisv1.RedisCluster, sets map[int]*appsv1.StatefulSet
 func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 	node.UID, node.Host, node.IP, node.Problem = string(pod.UID), pod.Spec.NodeName, pod.Status.PodIP, ""
 	node.Terminating, node.Zone = pod.DeletionTimestamp != nil, pod.Labels[corev1.LabelTopologyZone]
-	node.Outdated = set.Generation == set.Status.ObservedGeneration && set.Status.UpdateRevision != "" &&
-		pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
+	node.Outdated = stateful.IsOutdated(pod, set)
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {
 			node.Running = c.State.Running != nil
@@ -206,16 +169,4 @@ func endedWithoutData(ends ...*corev1.ContainerStateTerminated) bool {
 		}
 	}
 	return false
-}
-
-// ordinal returns the number at the end of a name that begins with another one.
-func ordinal(name, prefix string) (n int, ok bool) {
-	rest, found := strings.CutPrefix(name, prefix+"-")
-	if !found {
-		return 0, false
-	}
-	if _, err := fmt.Sscanf(rest, "%d", &n); err != nil || fmt.Sprint(n) != rest {
-		return 0, false
-	}
-	return n, true
 }

@@ -81,14 +81,3 @@ func TestNodes(t *testing.T) {
 	set.Status.ObservedGeneration = 1
 	assert.Assert(t, !place().Nodes[1].Outdated, "nobody knows yet")
 }
-
-func TestOrdinals(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]int{"cache-0": 0, "cache-12": 12, "cache-": -1, "cache-a": -1, "cache-01": -1, "other-1": -1, "cache-1-0": -1, "cache--1": -1} {
-		n, ok := ordinal(name, "cache")
-		if !ok {
-			n = -1
-		}
-		assert.Equal(t, n, want, name)
-	}
-}

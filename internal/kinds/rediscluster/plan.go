@@ -6,48 +6,32 @@ package rediscluster
 import (
 	"errors"
 	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
-	"d3os.com/d3os-operator/internal/specfield"
 )
 
-// planner turns resources into objects. It remembers the last plan of each: a cluster that is being
-// changed is planned every second or two, from the same spec. It is safe for concurrent use.
+// planner turns resources into objects. It is safe for concurrent use.
 type planner struct {
-	renderer  *render.Renderer
+	plans     *stateful.Plans
 	image     string // that stands for the default one; empty for none
 	passwords *passwords
 	holds     *holds
-
-	mu    sync.Mutex
-	plans map[types.NamespacedName]planned
-}
-
-// planned is the objects of a cluster, and what they were made from.
-type planned struct {
-	from string
-	part engine.Part
 }
 
 func newPlanner(renderer *render.Renderer, image string, generate func() (string, error)) *planner {
-	return &planner{renderer: renderer, image: image, passwords: newPasswords(generate), holds: newHolds(), plans: map[types.NamespacedName]planned{}}
+	return &planner{plans: stateful.NewPlans(renderer), image: image, passwords: newPasswords(generate), holds: newHolds()}
 }
 
 // plan returns what a resource stands for.
 func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in kinds.Inputs) (*engine.Plan, error) {
-	kept, err := in.Lookup(configMapKind.Kind, recordName(rc.Name))
-	if err != nil {
-		return nil, err
-	}
-	record, err := readRecord(kept)
+	record, err := records.Planned(in, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -61,11 +45,12 @@ func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in kinds.In
 			return nil, err
 		}
 	}
-	file, err := in.Lookup(configMapKind.Kind, rc.Name+"-config")
+	file, err := in.Lookup(object.ConfigMapKind.Kind, rc.Name+"-config")
 	if err != nil {
 		return nil, err
 	}
-	objects, err := p.objects(rc, owner, shards, p.holds.file(rc, file))
+	settings := p.holds.file(rc, file)
+	objects, err := p.plans.Part(rc, fmt.Sprintf("%v/%v", shards, settings), func() (engine.Part, error) { return p.make(rc, owner, shards, settings) })
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +88,7 @@ func withRunningImage(rc *redisv1.RedisCluster, shards int, in kinds.Inputs) (*r
 		if set == nil {
 			continue
 		}
-		containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "containers")
-		for _, c := range containers {
-			fields, _ := c.(map[string]any)
-			image, _ := fields["image"].(string)
-			if fields["name"] != container || image == "" {
-				continue
-			}
+		if image := stateful.ImageOf(set, container); image != "" {
 			rc = rc.DeepCopy()
 			rc.Spec.Repository, rc.Spec.Version = "", ""
 			if len(rc.Spec.Pod) == 0 {
@@ -135,26 +114,7 @@ func livePods(rc *redisv1.RedisCluster, shard int, in kinds.Inputs) (int, error)
 // setName returns the name of a shard's StatefulSet.
 func setName(cluster string, shard int) string { return fmt.Sprintf("%s-%d", cluster, shard) }
 
-// objects returns all but the Secret.
-func (p *planner) objects(rc *redisv1.RedisCluster, owner object.Owner, shards []int, live map[string]string) (engine.Part, error) {
-	key := types.NamespacedName{Namespace: rc.Namespace, Name: rc.Name}
-	from := fmt.Sprintf("%s/%d/%v/%v", rc.UID, rc.Generation, shards, live)
-	p.mu.Lock()
-	known, ok := p.plans[key]
-	p.mu.Unlock()
-	if ok && known.from == from && rc.UID != "" {
-		return known.part, nil
-	}
-	made, err := p.make(rc, owner, shards, live)
-	if err != nil {
-		return made, err
-	}
-	p.mu.Lock()
-	p.plans[key] = planned{from, made}
-	p.mu.Unlock()
-	return made, nil
-}
-
+// make returns all but the Secret.
 func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, shards []int, live map[string]string) (engine.Part, error) {
 	result := engine.Part{
 		Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&rc.Spec), RetainsData: keepsData(&rc.Spec),
@@ -163,26 +123,15 @@ func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, shards []in
 	if err != nil {
 		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}
-	rendered, err := p.renderer.Render(render.Release{Name: rc.Name, Namespace: rc.Namespace}, []render.Part{{Name: part, Chart: chart, Values: v}})
-	if err != nil {
-		return result, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
+	rendering := stateful.Rendering{Owner: owner, Chart: chart, Values: v}
+	if rc.Spec.PodTemplate != nil {
+		rendering.PodTemplate = rc.Spec.PodTemplate.Raw
 	}
-	if template := rc.Spec.PodTemplate; template != nil {
-		if err := specfield.OverlayStatefulSets("spec.podTemplate", rendered[0], template.Raw, redisv1.GroupVersion.Group); err != nil {
-			return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
-		}
-	}
-	result.Objects = rendered[0]
-	if err := result.Finish(owner); err != nil {
-		return result, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
-	}
-	return result, nil
+	return p.plans.Render(result, rendering)
 }
 
 func (p *planner) forget(namespace, name string) {
 	p.passwords.forget(namespace, name)
 	p.holds.forget(namespace, name)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.plans, types.NamespacedName{Namespace: namespace, Name: name})
+	p.plans.Forget(namespace, name)
 }

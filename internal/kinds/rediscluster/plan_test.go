@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-	"gotest.tools/v3/golden"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -21,6 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful/statefultest"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
 )
@@ -47,35 +47,20 @@ func ownerOf(rc *redisv1.RedisCluster) object.Owner {
 	}
 }
 
-// there are live objects, as "Kind/name".
-type there map[string]*unstructured.Unstructured
+type there = statefultest.There
 
-func (l there) inputs() kinds.Inputs {
-	return kinds.Inputs{Lookup: func(kind, name string) (*unstructured.Unstructured, error) { return l[kind+"/"+name], nil }}
-}
-
-func (l there) record(t *testing.T, cluster string, record topology.Record) there {
+func withRecord(t *testing.T, rc *redisv1.RedisCluster, record topology.Record) there {
 	t.Helper()
-	data, err := json.Marshal(record)
-	assert.NilError(t, err)
-	o := object.Empty(configMapKind)
-	o.SetName(recordName(cluster))
-	o.SetAnnotations(map[string]string{annotationRecord: string(data)})
-	l["ConfigMap/"+o.GetName()] = o
-	return l
+	return statefultest.WithRecord(t, there{}, records, ownerOf(rc), record)
 }
 
-func (l there) set(cluster string, shard int, pods int64) there {
-	o := object.Empty(object.StatefulSetKind)
-	o.SetName(setName(cluster, shard))
-	o.Object["spec"] = map[string]any{"replicas": pods}
-	l["StatefulSet/"+o.GetName()] = o
-	return l
+func withSet(l there, cluster string, shard int, pods int64) there {
+	return l.Set(setName(cluster, shard), pods, "other", "")
 }
 
 func planOf(t *testing.T, rc *redisv1.RedisCluster, live there) *engine.Plan {
 	t.Helper()
-	plan, err := testPlanner(t).plan(rc, ownerOf(rc), live.inputs())
+	plan, err := testPlanner(t).plan(rc, ownerOf(rc), live.Inputs())
 	assert.NilError(t, err)
 	return plan
 }
@@ -83,29 +68,19 @@ func planOf(t *testing.T, rc *redisv1.RedisCluster, live there) *engine.Plan {
 // What a resource becomes is in testdata/*.golden (go test . -update). Scripts have tests of their own.
 func TestManifests(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.yaml")
-	assert.NilError(t, err)
-	assert.Assert(t, len(files) >= 4)
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			plan := planOf(t, read(t, name), there{})
-			var text bytes.Buffer
-			for _, o := range append(plan.Secrets, plan.Parts[0].Objects...) {
-				o = o.DeepCopy()
-				if strings.HasSuffix(o.GetName(), "-scripts") {
-					o.Object["data"] = map[string]any{"left": "out"}
-					o.SetAnnotations(nil)
-				}
-				data, err := yaml.Marshal(o.Object)
-				assert.NilError(t, err)
-				text.WriteString("---\n")
-				text.Write(data)
+	statefultest.Manifests(t, 4, func(t *testing.T, name string) []*unstructured.Unstructured {
+		t.Helper()
+		plan := planOf(t, read(t, name), there{})
+		objects := append(plan.Secrets, plan.Parts[0].Objects...)
+		for i, o := range objects {
+			if strings.HasSuffix(o.GetName(), "-scripts") {
+				objects[i] = o.DeepCopy()
+				objects[i].Object["data"] = map[string]any{"left": "out"}
+				objects[i].SetAnnotations(nil)
 			}
-			golden.Assert(t, text.String(), name+".golden")
-		})
-	}
+		}
+		return objects
+	})
 }
 
 // sets returns the number of pods of each StatefulSet of a plan.
@@ -123,6 +98,7 @@ func sets(plan *engine.Plan) map[string]int64 {
 // record, nothing that lives is taken away.
 func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 	t.Parallel()
+	cache := read(t, "minimal")
 	formed := func(shards ...int) topology.Record { return topology.Record{Formed: true, Shards: shards} }
 	for name, c := range map[string]struct {
 		replicas int32
@@ -131,13 +107,13 @@ func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 	}{
 		"new":               {6, there{}, map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
 		"odd":               {7, there{}, map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
-		"grows":             {8, there{}.record(t, "cache", formed(2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
-		"shrinks":           {6, there{}.record(t, "cache", formed(2, 2, 2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2, "cache-4": 2}},
-		"one was drained":   {6, there{}.record(t, "cache", formed(2, 2, 2, 2)).set("cache", 4, 2), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
-		"odd to even":       {6, there{}.record(t, "cache", formed(3, 2, 2)), map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
-		"the record is new": {6, there{}.record(t, "cache", topology.Record{}), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
+		"grows":             {8, withRecord(t, cache, formed(2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
+		"shrinks":           {6, withRecord(t, cache, formed(2, 2, 2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2, "cache-4": 2}},
+		"one was drained":   {6, withSet(withRecord(t, cache, formed(2, 2, 2, 2)), "cache", 4, 2), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
+		"odd to even":       {6, withRecord(t, cache, formed(3, 2, 2)), map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
+		"the record is new": {6, withRecord(t, cache, topology.Record{}), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
 		"the record is lost": {
-			6, there{}.set("cache", 0, 3).set("cache", 1, 2).set("cache", 2, 2).set("cache", 3, 2),
+			6, withSet(withSet(withSet(withSet(there{}, "cache", 0, 3), "cache", 1, 2), "cache", 2, 2), "cache", 3, 2),
 			map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2, "cache-3": 2},
 		},
 	} {
@@ -145,7 +121,7 @@ func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 			t.Parallel()
 			rc := read(t, "minimal")
 			rc.Spec.Replicas = c.replicas
-			secret := object.Empty(configMapKind)
+			secret := object.Empty(object.ConfigMapKind)
 			secret.Object["data"] = map[string]any{keyPassword: "c2VjcmV0"}
 			c.live["Secret/cache-credentials"] = secret
 			assert.DeepEqual(t, sets(planOf(t, rc, c.live)), c.want)
@@ -155,9 +131,10 @@ func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 
 func TestARecordThatCannotBeReadStopsThePlan(t *testing.T) {
 	t.Parallel()
-	rc, live := read(t, "minimal"), there{}.record(t, "cache", topology.Record{})
-	live["ConfigMap/cache-topology"].SetAnnotations(map[string]string{annotationRecord: "{"})
-	_, err := testPlanner(t).plan(rc, ownerOf(rc), live.inputs())
+	rc := read(t, "minimal")
+	live := withRecord(t, rc, topology.Record{})
+	live["ConfigMap/cache-topology"].SetAnnotations(map[string]string{records.Annotation: "{", object.AnnotationDigest: "digest"})
+	_, err := testPlanner(t).plan(rc, ownerOf(rc), live.Inputs())
 	assert.ErrorContains(t, err, "ConfigMap cache-topology: restore it")
 }
 
@@ -166,17 +143,18 @@ func TestPlansAreRemembered(t *testing.T) {
 	t.Parallel()
 	rc, p := read(t, "minimal"), testPlanner(t)
 	plan := func(live there) *unstructured.Unstructured {
-		made, err := p.plan(rc, ownerOf(rc), live.inputs())
+		made, err := p.plan(rc, ownerOf(rc), live.Inputs())
 		assert.NilError(t, err)
 		return made.Parts[0].Objects[0]
 	}
 	first := plan(there{})
 	assert.Equal(t, plan(there{}), first)
-	assert.Assert(t, plan(there{}.set("cache", 3, 2)) != first)
+	assert.Assert(t, plan(withSet(there{}, "cache", 3, 2)) != first)
 	rc.Generation++
 	assert.Assert(t, plan(there{}) != first)
 	p.forget(rc.Namespace, rc.Name)
-	assert.Equal(t, len(p.plans)+len(p.passwords.known), 0)
+	assert.Equal(t, len(p.passwords.known), 0)
+	assert.Assert(t, plan(there{}) != first)
 }
 
 // The password stays as it is, comes back if its Secret is deleted, and is never another one beside
@@ -196,7 +174,7 @@ func TestPasswords(t *testing.T) {
 	again, err := plan(nil, topology.Record{Formed: true})
 	assert.NilError(t, err)
 	assert.Equal(t, again, "x", "a deleted Secret comes back")
-	live := object.Empty(configMapKind)
+	live := object.Empty(object.ConfigMapKind)
 	live.SetName("cache-credentials")
 	live.Object["data"] = map[string]any{keyPassword: "bGl2ZQ=="}
 	assert.Assert(t, p.adopt(rc, live) && !p.adopt(rc, live))
@@ -227,7 +205,7 @@ func TestMistakes(t *testing.T) {
 			t.Parallel()
 			rc := read(t, "minimal")
 			assert.NilError(t, yaml.Unmarshal([]byte(c.spec), &rc.Spec))
-			_, err := testPlanner(t).plan(rc, ownerOf(rc), there{}.inputs())
+			_, err := testPlanner(t).plan(rc, ownerOf(rc), there{}.Inputs())
 			var mistake *kinds.Mistake
 			assert.Assert(t, errors.As(err, &mistake), "%v", err)
 			assert.Equal(t, mistake.Reason, c.reason)

@@ -22,6 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/render"
 )
@@ -103,7 +104,7 @@ func (k *Kind) Decide(rc *redisv1.RedisCluster, _ engine.Seen, w World) kinds.De
 func (k *Kind) take(ctx context.Context, rc *redisv1.RedisCluster, w World, step topology.Step) error {
 	err := k.servers.Take(ctx, server.Taking{
 		Cluster: clusterKey(rc.Namespace, rc.Name), Access: w.access, Step: step, Pipeline: pipelineOf(&rc.Spec),
-		Kubernetes: &cluster{client: k.client, owner: kinds.OwnerOf(k, rc), record: w.recordAt},
+		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Owner: kinds.OwnerOf(k, rc)}, record: w.recordAt},
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", day2.ErrAgain, err)

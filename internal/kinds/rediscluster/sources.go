@@ -57,7 +57,7 @@ func (s *sources) missing(ctx context.Context, rc *redisv1.RedisCluster, pods []
 	if known.of == of {
 		return known.missing, nil
 	}
-	err := s.live.Get(ctx, types.NamespacedName{Namespace: rc.Namespace, Name: name}, object.Empty(configMapKind))
+	err := s.live.Get(ctx, types.NamespacedName{Namespace: rc.Namespace, Name: name}, object.Empty(object.ConfigMapKind))
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read ConfigMap %s (spec.pod[0].configmap): %w", name, err)
 	}

@@ -5,20 +5,17 @@ package rediscluster
 
 import (
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
-	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 )
 
 // Status writes what was seen into the status of a RedisCluster.
 func (k *Kind) Status(rc *redisv1.RedisCluster, seen kinds.Seen[World], now metav1.Time) {
-	owner := kinds.OwnerOf(k, rc)
 	v := view{rc: rc, seen: seen}
 	if seen.Observed != nil {
 		v.world = *seen.Observed
@@ -26,9 +23,7 @@ func (k *Kind) Status(rc *redisv1.RedisCluster, seen kinds.Seen[World], now meta
 	}
 	s := &rc.Status
 	s.ObservedGeneration = seen.Generation
-	s.Selector = labels.SelectorFromSet(labels.Set{
-		object.LabelInstance: rc.Name, object.LabelComponent: part, object.LabelKind: owner.KindLabel(),
-	}).String()
+	s.Selector = stateful.Selector(kinds.OwnerOf(k, rc), part)
 	if seen.Observed != nil {
 		v.count(s, now)
 		s.Verdict = string(v.decided.Model.Verdict)
@@ -105,17 +100,9 @@ func (v *view) onTheWay() bool {
 	return verdict == topology.Complete || verdict == topology.Healing
 }
 
-// doing is the name of the step that is being taken, and what it does. Both are empty while the
-// operator only waits, or is not to do anything.
+// doing is the name of the step that is being taken, and what it does.
 func (v *view) doing() (step, text string) {
-	if v.seen.Paused || v.seen.Deleting || v.seen.Failure != nil || len(v.seen.Decision.Steps) == 0 {
-		return "", ""
-	}
-	first := v.seen.Decision.Steps[0]
-	if first.Name == string(topology.ActionWait) {
-		return "", ""
-	}
-	return first.Name, first.Message
+	return stateful.Doing(v.seen, string(topology.ActionWait))
 }
 
 // settled reports whether the cluster is all that the spec asks for.
@@ -150,15 +137,15 @@ func (v *view) explain(s *redisv1.RedisClusterStatus) (reason, message string) {
 	case v.seen.Deleting:
 		return redisv1.ReasonDeleting, v.deleting()
 	case v.seen.Failure != nil:
-		return v.seen.Failure.Reason, join(paused, v.seen.Failure.Message)
+		return v.seen.Failure.Reason, stateful.Join(paused, v.seen.Failure.Message)
 	case v.settled():
 		text := fmt.Sprintf("all %d slots are served by %d shards", s.Slots, s.Shards)
 		if v.seen.Paused {
-			return redisv1.ReasonPaused, join(paused, text)
+			return redisv1.ReasonPaused, stateful.Join(paused, text)
 		}
 		return redisv1.ReasonAllServed, text
 	case v.seen.Paused:
-		return redisv1.ReasonPaused, join(paused, model.Reason)
+		return redisv1.ReasonPaused, stateful.Join(paused, model.Reason)
 	case step != "":
 		return step, text
 	case v.seen.Observed == nil:
@@ -170,7 +157,7 @@ func (v *view) explain(s *redisv1.RedisClusterStatus) (reason, message string) {
 // deleting says what becomes of the data.
 func (v *view) deleting() string {
 	if keepsData(&v.rc.Spec) {
-		return fmt.Sprintf("being deleted; the claims, the Secret %s and the ConfigMap %s stay", secretOf(v.rc), recordName(v.rc.Name))
+		return fmt.Sprintf("being deleted; the claims, the Secret %s and the ConfigMap %s stay", secretOf(v.rc), records.Name(v.rc.Name))
 	}
 	return "being deleted, and the data with it (spec.finalizers: foreground)"
 }
@@ -207,7 +194,7 @@ func (v *view) waitsFor() string {
 	if v.world.Lagging && wait == "" {
 		wait = "waiting for what was changed to reach Kubernetes"
 	}
-	return join(wait, v.firstProblem())
+	return stateful.Join(wait, v.firstProblem())
 }
 
 // firstProblem is why the first of the pods does not come up that do not. Where the servers have nothing
@@ -223,14 +210,4 @@ func (v *view) firstProblem() string {
 		return "pod " + node.Pod + ": " + message
 	}
 	return ""
-}
-
-func join(texts ...string) string {
-	var given []string
-	for _, text := range texts {
-		if text != "" {
-			given = append(given, text)
-		}
-	}
-	return strings.Join(given, "; ")
 }

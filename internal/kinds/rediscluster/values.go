@@ -4,12 +4,12 @@
 package rediscluster
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -32,10 +32,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, shards []int, live map
 		}
 	}
 	settings := settingsOf(spec.Config)
-	labels := maps.Clone(owner.Labels(part))
-	maps.DeleteFunc(labels, func(name, _ string) bool { return name != object.LabelKind })
 	v := map[string]any{
-		"instance": rc.Name, "name": rc.Name, "managedBy": object.ManagedBy, "component": part, "ownerLabels": labels,
 		"shards": shards, "image": imageOf(spec, related), "initImage": given(pod.InitImage), "monitorImage": given(pod.MonitorImage),
 		"size": spec.Size, "credentialsSecret": secretOf(rc),
 		"storage": map[string]any{
@@ -58,25 +55,8 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, shards []int, live map
 	} {
 		v[name] = value
 	}
-	return plain(v)
-}
-
-// plain returns values as templates take them: without Go types, and without what is not given, so
-// that the chart's own values stand there.
-func plain(v map[string]any) (map[string]any, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("read the spec: %w", err)
-	}
-	result := map[string]any{}
-	if err := json.Unmarshal(data, &result); err != nil {
-		return nil, fmt.Errorf("read the spec: %w", err)
-	}
-	maps.DeleteFunc(result, func(_ string, value any) bool { return value == nil })
-	if policy := result["networkPolicy"].(map[string]any); policy["allowFrom"] == nil {
-		delete(policy, "allowFrom")
-	}
-	return result, nil
+	maps.Copy(v, stateful.Names(owner, part))
+	return stateful.Plain(v)
 }
 
 // needsDryRun reports whether a spec holds what only the API server can judge.

@@ -11,6 +11,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 // kubernetes is a Fleet as steps see Kubernetes.
@@ -31,15 +32,15 @@ func (k kubernetes) find(place membership.Place) (*Pod, error) {
 }
 
 // Pod returns a pod as it is now.
-func (k kubernetes) Pod(_ context.Context, name string) (server.Pod, error) {
+func (k kubernetes) Pod(_ context.Context, name string) (proof.Pod, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, pod := range k.pods {
 		if pod.Name == name {
-			return server.Pod{UID: pod.UID, IP: pod.IP, Terminating: pod.terminating}, nil
+			return proof.Pod{UID: pod.UID, IP: pod.IP, Terminating: pod.terminating}, nil
 		}
 	}
-	return server.Pod{}, nil
+	return proof.Pod{}, nil
 }
 
 // NeverFormed reports what shows that there was a cluster.

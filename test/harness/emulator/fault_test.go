@@ -109,9 +109,9 @@ func TestInitContainersAndSidecars(t *testing.T) {
 			return corev1.Container{Name: name, Image: "example/server", Args: args, VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}
 		}
 		sidecar := say("sidecar", "server", "/data/deep")
-		sidecar.Command, sidecar.Args = []string{"sh", "-c"}, []string{"trap 'server say /data/words sidecar-ends; exit' TERM; server say /data/words sidecar; while :; do sleep 0.05; done"}
+		sidecar.Command, sidecar.Args = []string{"sh", "-c"}, []string{"trap 'rm /data/started; server say /data/words sidecar-ends; exit' TERM; server say /data/words sidecar; touch /data/started; while :; do sleep 0.05; done"}
 		sidecar.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
-		sidecar.StartupProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", "grep -q sidecar /data/words"}}}}
+		sidecar.StartupProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", "test -e /data/started"}}}}
 		t.Spec.InitContainers = []corev1.Container{say("one", "say", "/data/words", "one"), sidecar, say("two", "say", "/data/words", "two")}
 	})
 	s.answers(pod, "/file/words", "one sidecar two ")

@@ -12,6 +12,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 func noMaintenance() *maintnotifications.Config {
@@ -39,16 +40,16 @@ func (k kubernetes) tapped(place topology.Place, request string, send func() err
 }
 
 // Pod returns a pod as it is now.
-func (k kubernetes) Pod(_ context.Context, name string) (server.Pod, error) {
+func (k kubernetes) Pod(_ context.Context, name string) (proof.Pod, error) {
 	k.mu.Lock()
 	pod := k.pods[name]
 	k.mu.Unlock()
 	if pod == nil {
-		return server.Pod{}, nil
+		return proof.Pod{}, nil
 	}
 	pod.mu.Lock()
 	defer pod.mu.Unlock()
-	return server.Pod{UID: pod.uid, IP: pod.ip}, nil
+	return proof.Pod{UID: pod.uid, IP: pod.ip}, nil
 }
 
 // Record keeps the record.

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 func (t *taker) addLearner(ctx context.Context) error {
@@ -40,7 +41,7 @@ func (t *taker) promote(ctx context.Context) error {
 	}
 	defer c.Close()
 	if len(t.Step.Healthy) != 1 || t.Step.Healthy[0].Member != t.Step.Member {
-		return refuse("the step does not say in which pod the learner is")
+		return proof.Refuse("the step does not say in which pod the learner is")
 	}
 	learner, itself, err := t.prove(ctx, t.Step.Healthy[0])
 	if err != nil {
@@ -50,7 +51,7 @@ func (t *taker) promote(ctx context.Context) error {
 		return err
 	}
 	if itself.RaftAppliedIndex+lagEntries < status.RaftAppliedIndex {
-		return refuse("%s lacks %d entries of the log", t.Step.Healthy[0].Pod, status.RaftAppliedIndex-itself.RaftAppliedIndex)
+		return proof.Refuse("%s lacks %d entries of the log", t.Step.Healthy[0].Pod, status.RaftAppliedIndex-itself.RaftAppliedIndex)
 	}
 	return t.effect(ctx, func(ctx context.Context) error {
 		_, err := c.MemberPromote(ctx, uint64(t.Step.Member))
@@ -80,7 +81,7 @@ func (t *taker) moveLeader(ctx context.Context) error {
 	}
 	defer c.Close()
 	if membership.ID(status.Leader) != t.Step.Via.Member {
-		return refuse("%s does not lead the cluster", t.Step.Via.Pod)
+		return proof.Refuse("%s does not lead the cluster", t.Step.Via.Pod)
 	}
 	return t.effect(ctx, func(ctx context.Context) error {
 		_, err := c.MoveLeader(ctx, uint64(t.Step.Member))
@@ -143,7 +144,7 @@ func (t *taker) ticket(ctx context.Context) error {
 		}
 		defer c.Close()
 		if !slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member && m.Learner && m.Name == "" }) {
-			return refuse("member %s is no learner that was never started", t.Step.Member)
+			return proof.Refuse("member %s is no learner that was never started", t.Step.Member)
 		}
 	}
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Ticket(ctx, t.Step.Pod, t.Step.Ticket) })
@@ -151,7 +152,7 @@ func (t *taker) ticket(ctx context.Context) error {
 
 func (t *taker) deletePod(ctx context.Context) error {
 	if t.Step.Pod.Pod == "" || t.Step.Pod.UID == "" {
-		return refuse("the step does not say which pod it is for")
+		return proof.Refuse("the step does not say which pod it is for")
 	}
 	if err := t.healthy(ctx); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (t *taker) deletePod(ctx context.Context) error {
 		within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
 		defer cancel()
 		if answer, _ := t.servers.ask(within, t.Access, t.Step.Pod.IP); answer != nil {
-			return refuse("member %s runs in pod %s by now", answer.Member, t.Step.Pod.Pod)
+			return proof.Refuse("member %s runs in pod %s by now", answer.Member, t.Step.Pod.Pod)
 		}
 	}
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeletePod(ctx, t.Step.Pod) })
@@ -177,7 +178,7 @@ func (t *taker) deleteClaim(ctx context.Context) error {
 		return err
 	}
 	if t.Step.Member == 0 || t.Step.ClaimUID == "" || slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member }) {
-		return refuse("nothing proves that the data of member %s is not needed", t.Step.Member)
+		return proof.Refuse("nothing proves that the data of member %s is not needed", t.Step.Member)
 	}
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeleteClaim(ctx, t.Step.Ordinal, t.Step.ClaimUID) })
 }

@@ -22,6 +22,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 // healthKey is asked for to learn whether a quorum answers. It need not exist.
@@ -209,5 +210,5 @@ func same(a, b []membership.Member) error {
 	}) {
 		return nil
 	}
-	return fmt.Errorf("%w: the list of members has changed", ErrRefused)
+	return fmt.Errorf("%w: the list of members has changed", proof.ErrRefused)
 }

@@ -15,13 +15,14 @@ import (
 
 	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 // Kubernetes is what steps need of the Kubernetes cluster. The kind implements it. What it changes it changes only if it
 // is still what the step says: the pod with that UID, the claim with that UID.
 type Kubernetes interface {
 	// Pod returns a pod as it is now, and the zero value if there is none of that name.
-	Pod(ctx context.Context, name string) (Pod, error)
+	Pod(ctx context.Context, name string) (proof.Pod, error)
 	// NeverFormed asks the API server, not a cache, whether nothing shows that there ever was a cluster: no record,
 	// no claim with a mark. An error says what does.
 	NeverFormed(ctx context.Context) error
@@ -33,12 +34,6 @@ type Kubernetes interface {
 	DeleteClaim(ctx context.Context, ordinal int, uid string) error
 }
 
-// Pod is what a step proves of a pod before it has an effect on the etcd in it.
-type Pod struct {
-	UID, IP     string
-	Terminating bool
-}
-
 // Tap stands between steps and their effects. Tests end the operator with it.
 type Tap interface {
 	// Before is called before an effect; with an error there is none.
@@ -47,17 +42,8 @@ type Tap interface {
 	After(action membership.Action) error
 }
 
-// What became of a step that was not taken.
-var (
-	// ErrRefused says that the world is not what the step was decided for.
-	ErrRefused = errors.New("refused")
-	// ErrNotYet says that etcd does not allow it at the moment, as it does for a few seconds after each change.
-	ErrNotYet = errors.New("not yet")
-)
-
-func refuse(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
-}
+// ErrNotYet says that etcd does not allow a step at the moment, as it does for a few seconds after each change.
+var ErrNotYet = errors.New("not yet")
 
 // Taking is one step and what it needs.
 type Taking struct {
@@ -72,7 +58,7 @@ type taker struct {
 }
 
 // Take takes one step. It proves before the effect that the step is still right, and returns an error that wraps
-// ErrRefused if it is not. It does not wait for what the step sets in motion: the next pass sees it.
+// proof.ErrRefused if it is not. It does not wait for what the step sets in motion: the next pass sees it.
 func (s *Servers) Take(ctx context.Context, taking Taking) error {
 	t := &taker{Taking: taking, servers: s}
 	do := map[membership.Action]func(context.Context) error{
@@ -123,19 +109,14 @@ func (t *taker) effect(ctx context.Context, have func(context.Context) error) er
 // prove returns a client of a member that is still what the step was decided for. Who proves closes it.
 func (t *taker) prove(ctx context.Context, place membership.Place) (*clientv3.Client, *clientv3.StatusResponse, error) {
 	if place.Pod == "" || place.UID == "" || place.IP == "" || place.Member == 0 || place.Cluster == 0 {
-		return nil, nil, refuse("the step does not say which member it is for: %+v", place)
+		return nil, nil, proof.Refuse("the step does not say which member it is for: %+v", place)
 	}
 	pod, err := t.Kubernetes.Pod(ctx, place.Pod)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read pod %s: %w", place.Pod, err)
 	}
-	switch {
-	case pod.UID != place.UID:
-		return nil, nil, refuse("pod %s has UID %q, the step is for %s", place.Pod, pod.UID, place.UID)
-	case pod.IP != place.IP:
-		return nil, nil, refuse("pod %s has address %q, the step is for %s", place.Pod, pod.IP, place.IP)
-	case pod.Terminating:
-		return nil, nil, refuse("pod %s is being deleted", place.Pod)
+	if err := pod.Is(place.Pod, place.UID, place.IP); err != nil {
+		return nil, nil, err
 	}
 	c, ctx, err := t.servers.dial(ctx, t.Access, place.IP)
 	if err != nil {
@@ -148,7 +129,7 @@ func (t *taker) prove(ctx context.Context, place membership.Place) (*clientv3.Cl
 		return nil, nil, errors.Join(fmt.Errorf("ask %s: %w", place.Pod, err), c.Close())
 	}
 	if id, cluster := membership.ID(status.Header.MemberId), membership.ID(status.Header.ClusterId); id != place.Member || cluster != place.Cluster {
-		return nil, nil, errors.Join(refuse("%s is member %s of cluster %s, the step is for member %s of %s", place.Pod, id, cluster, place.Member, place.Cluster), c.Close())
+		return nil, nil, errors.Join(proof.Refuse("%s is member %s of cluster %s, the step is for member %s of %s", place.Pod, id, cluster, place.Member, place.Cluster), c.Close())
 	}
 	return c, status, nil
 }
@@ -163,7 +144,7 @@ func (t *taker) expected(ctx context.Context) (*clientv3.Client, *clientv3.Statu
 	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
 	defer cancel()
 	if !linear(within, c) {
-		return nil, nil, errors.Join(refuse("%s has no quorum any more", t.Step.Via.Pod), c.Close())
+		return nil, nil, errors.Join(proof.Refuse("%s has no quorum any more", t.Step.Via.Pod), c.Close())
 	}
 	list, err := c.MemberList(within, clientv3.WithSerializable())
 	if err == nil {
@@ -190,7 +171,7 @@ func (t *taker) healthy(ctx context.Context) error {
 			within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
 			defer cancel()
 			if !linear(within, c) {
-				errs[i] = refuse("%s does not answer for the cluster any more", place.Pod)
+				errs[i] = proof.Refuse("%s does not answer for the cluster any more", place.Pod)
 			}
 		})
 	}
@@ -224,7 +205,7 @@ func (t *taker) disarm(ctx context.Context) error {
 	defer c.Close()
 	kind, known := etcdserverpb.AlarmType_value[t.Step.Alarm.Kind]
 	if !known {
-		return refuse("there is no alarm %s", t.Step.Alarm.Kind)
+		return proof.Refuse("there is no alarm %s", t.Step.Alarm.Kind)
 	}
 	return t.effect(ctx, func(ctx context.Context) error {
 		_, err := c.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: uint64(t.Step.Alarm.Member), Alarm: etcdserverpb.AlarmType(kind)})

@@ -13,6 +13,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 // Tap stands between steps and the nodes. Tests break a step off with it, at every command.
@@ -135,7 +136,7 @@ func (l *link) parse(answer *redis.Cmd) (own topology.Entry, all []topology.Entr
 	for _, entry := range all {
 		if entry.Myself {
 			if entry.ID != l.place.ID {
-				return own, nil, refuse("%s has become node %s, and the step is for node %s", l.place.Pod, entry.ID, l.place.ID)
+				return own, nil, proof.Refuse("%s has become node %s, and the step is for node %s", l.place.Pod, entry.ID, l.place.ID)
 			}
 			return entry, all, nil
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 // on proves the step's node and sends it commands.
@@ -49,7 +50,7 @@ func (t *taker) addSlots(ctx context.Context) error {
 		add = append(add, slot)
 	}
 	if len(add) == 2 {
-		return refuse("the step names no slots")
+		return proof.Refuse("the step names no slots")
 	}
 	return t.on(ctx, add)
 }
@@ -64,7 +65,7 @@ func (t *taker) replicate(ctx context.Context) error {
 		return err
 	}
 	if !target.Master {
-		return refuse("%s is to replicate %s, which is not a master", t.Step.Node.Pod, t.Step.Target.Pod)
+		return proof.Refuse("%s is to replicate %s, which is not a master", t.Step.Node.Pod, t.Step.Target.Pod)
 	}
 	_, err = links[0].do(ctx, command{"CLUSTER", "REPLICATE", t.Step.Target.ID})
 	return err
@@ -98,7 +99,7 @@ func (t *taker) slotless(ctx context.Context) (*link, int64, error) {
 		return nil, 0, err
 	}
 	if own.Owned.Len() > 0 && t.Step.Mode != topology.ModeConsent {
-		return nil, 0, refuse("%s owns slots %s", t.Step.Node.Pod, own.Owned)
+		return nil, 0, proof.Refuse("%s owns slots %s", t.Step.Node.Pod, own.Owned)
 	}
 	answers, err := node.do(ctx, command{"DBSIZE"})
 	if err != nil {
@@ -116,7 +117,7 @@ func (t *taker) reset(ctx context.Context) error {
 	if own, _, err := node.self(ctx); err != nil {
 		return err
 	} else if own.Master && keys > 0 && t.Step.Mode != topology.ModeConsent {
-		return refuse("%s holds %d keys", t.Step.Node.Pod, keys)
+		return proof.Refuse("%s holds %d keys", t.Step.Node.Pod, keys)
 	}
 	_, err = node.do(ctx, command{"CLUSTER", "RESET", "HARD"})
 	return err
@@ -130,7 +131,7 @@ func (t *taker) flush(ctx context.Context) error {
 	if own, _, err := node.self(ctx); err != nil {
 		return err
 	} else if !own.Master {
-		return refuse("%s is a replica", t.Step.Node.Pod)
+		return proof.Refuse("%s is a replica", t.Step.Node.Pod)
 	}
 	_, err = node.do(ctx, command{"FLUSHALL"})
 	return err
@@ -147,10 +148,10 @@ func (t *taker) failover(ctx context.Context) error {
 		return err
 	}
 	if !own.Replica {
-		return refuse("%s is not a replica", t.Step.Node.Pod)
+		return proof.Refuse("%s is not a replica", t.Step.Node.Pod)
 	}
 	if master := t.Step.Target.ID; master != "" && own.MasterID != master {
-		return refuse("%s is a replica of %s, the step is for one of %s", t.Step.Node.Pod, own.MasterID, master)
+		return proof.Refuse("%s is a replica of %s, the step is for one of %s", t.Step.Node.Pod, own.MasterID, master)
 	}
 	failover := command{"CLUSTER", "FAILOVER"}
 	if t.Step.Mode != "" {

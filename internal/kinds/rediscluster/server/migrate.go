@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 // drain moves the keys of open slots, in rounds: each round moves Pipeline keys of each of some slots, and asks for
@@ -96,7 +98,7 @@ func (m *mover) migrate(ctx context.Context, slots []int, keys map[int][]any, re
 	}
 	for _, slot := range busy {
 		if state, err := m.judge(now, slot); err != nil || state != slotAtSource || now.target.Importing[slot] != m.source.place.ID {
-			return errors.Join(err, refuse("keys of slot %d are on %s and on %s, and the slot is not open between them", slot, m.source.place.Pod, m.target.place.Pod))
+			return errors.Join(err, proof.Refuse("keys of slot %d are on %s and on %s, and the slot is not open between them", slot, m.source.place.Pod, m.target.place.Pod))
 		}
 	}
 	return m.migrate(ctx, busy, keys, true)

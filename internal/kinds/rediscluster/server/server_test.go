@@ -13,6 +13,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 const someInfo = `# Server
@@ -119,7 +120,7 @@ func TestEveryAction(t *testing.T) {
 		topology.ActionMoveSlots, topology.ActionMarkSlot, topology.ActionFlush, topology.ActionFunctions, topology.ActionConfigure,
 	} {
 		err := s.Take(t.Context(), Taking{Step: topology.Step{Action: action, Slots: topology.SlotSet{{From: 1, To: 1}}, Settings: map[string]string{"a": "b"}}})
-		assert.Assert(t, errors.Is(err, ErrRefused), "%s: %v", action, err)
+		assert.Assert(t, errors.Is(err, proof.ErrRefused), "%s: %v", action, err)
 	}
 	assert.NilError(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: topology.ActionWait}}))
 	assert.ErrorContains(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: "Dance"}}), `no action "Dance"`)

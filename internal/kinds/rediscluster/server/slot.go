@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 func countKeys(slots []int) []command {
@@ -57,7 +58,7 @@ func (l *link) holdsNone(ctx context.Context, slots []int) error {
 	}
 	for _, slot := range slots {
 		if n := counts[slot]; n > 0 {
-			return refuse("slot %d cannot get another owner while %s (%s) holds %d keys of it", slot, l.place.Pod, l.place.ID, n)
+			return proof.Refuse("slot %d cannot get another owner while %s (%s) holds %d keys of it", slot, l.place.Pod, l.place.ID, n)
 		}
 	}
 	return nil
@@ -149,7 +150,7 @@ func (t *taker) knowsAll(view []topology.Entry, of topology.Place) error {
 	known := ids(append([]topology.Place{t.Step.Node, t.Step.Target}, t.Step.On...))
 	for _, entry := range view {
 		if entry.Master && entry.Owned.Len() > 0 && !entry.Fail && !entry.Handshake && !entry.NoAddress && !known[entry.ID] {
-			return refuse("%s sees a master %s at %s, which is not among those that were asked whether they hold keys", of.Pod, entry.ID, entry.IP)
+			return proof.Refuse("%s sees a master %s at %s, which is not among those that were asked whether they hold keys", of.Pod, entry.ID, entry.IP)
 		}
 	}
 	return nil

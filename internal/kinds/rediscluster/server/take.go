@@ -11,31 +11,19 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 // Kubernetes is what steps need of the Kubernetes cluster. The kind implements it.
 type Kubernetes interface {
 	// Pod returns a pod as it is now, and the zero value if there is none of that name.
-	Pod(ctx context.Context, name string) (Pod, error)
+	Pod(ctx context.Context, name string) (proof.Pod, error)
 	// Record writes what cannot be observed.
 	Record(ctx context.Context, record topology.Record) error
 	// DeletePod deletes a pod, unless its UID is another one by now.
 	DeletePod(ctx context.Context, pod topology.Place) error
 	// DeleteClaim deletes the volume claim of a pod that is gone for good.
 	DeleteClaim(ctx context.Context, pod topology.Place) error
-}
-
-// Pod is what a step proves of a pod before it sends anything to it.
-type Pod struct {
-	UID, IP     string
-	Terminating bool
-}
-
-// ErrRefused says that a step was not taken because the world is not what the step was decided for.
-var ErrRefused = errors.New("refused")
-
-func refuse(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
 }
 
 // Taking is one step and what it needs.
@@ -58,7 +46,7 @@ type taker struct {
 }
 
 // Take takes one step. It proves before each effect that the step is still right, and returns an error that
-// wraps ErrRefused if it is not. It does not wait for what the step sets in motion: the next pass sees it.
+// wraps proof.ErrRefused if it is not. It does not wait for what the step sets in motion: the next pass sees it.
 func (s *Servers) Take(ctx context.Context, taking Taking) error {
 	if taking.Pipeline <= 0 {
 		taking.Pipeline = 10
@@ -140,21 +128,14 @@ func (t *taker) prove(ctx context.Context, place topology.Place) (*link, error) 
 		return known, nil
 	}
 	if place.Pod == "" || place.UID == "" || place.IP == "" || place.ID == "" {
-		return nil, refuse("the step does not say which node it is for: %+v", place)
+		return nil, proof.Refuse("the step does not say which node it is for: %+v", place)
 	}
 	pod, err := t.Kubernetes.Pod(ctx, place.Pod)
 	if err != nil {
 		return nil, fmt.Errorf("read pod %s: %w", place.Pod, err)
 	}
-	switch {
-	case pod.UID == "":
-		return nil, refuse("pod %s is gone", place.Pod)
-	case pod.UID != place.UID:
-		return nil, refuse("pod %s has been replaced: its UID is %s, the step is for %s", place.Pod, pod.UID, place.UID)
-	case pod.IP != place.IP:
-		return nil, refuse("pod %s has address %q, the step is for %s", place.Pod, pod.IP, place.IP)
-	case pod.Terminating:
-		return nil, refuse("pod %s is being deleted", place.Pod)
+	if err := pod.Is(place.Pod, place.UID, place.IP); err != nil {
+		return nil, err
 	}
 	l := &link{place: place, conn: t.servers.peer(t.Cluster, t.Access, place.UID, place.IP).client.Conn(), tap: t.servers.options.Tap}
 	answers, err := l.do(ctx, command{"CLUSTER", "MYID"})
@@ -162,7 +143,7 @@ func (t *taker) prove(ctx context.Context, place topology.Place) (*link, error) 
 		return nil, errors.Join(err, l.conn.Close())
 	}
 	if id, err := answers[0].Text(); err != nil || id != place.ID {
-		return nil, errors.Join(refuse("the node at %s of pod %s is %q, the step is for %s", place.IP, place.Pod, id, place.ID), l.conn.Close())
+		return nil, errors.Join(proof.Refuse("the node at %s of pod %s is %q, the step is for %s", place.IP, place.Pod, id, place.ID), l.conn.Close())
 	}
 	t.mu.Lock()
 	t.links[place] = l

@@ -1,0 +1,113 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stateful
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// Cluster is Kubernetes as the steps on one resource's servers need it. What it changes it changes only if it is still
+// the very object that the step was decided for.
+type Cluster struct {
+	Client client.Client
+	Owner  object.Owner
+}
+
+// Pod returns a pod as it is now. One that is not the resource's by its labels is none.
+func (c Cluster) Pod(ctx context.Context, name string) (proof.Pod, error) {
+	pod := &corev1.Pod{}
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: name}, pod)
+	if apierrors.IsNotFound(err) {
+		return proof.Pod{}, nil
+	}
+	if err != nil {
+		return proof.Pod{}, fmt.Errorf("read pod %s: %w", name, err)
+	}
+	if !c.Owner.Names(pod) {
+		return proof.Pod{}, nil
+	}
+	return proof.Pod{UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil}, nil
+}
+
+// Annotate writes annotations of an object of that kind and name; nil removes one. The API server refuses it when the object is another
+// one by now, or has another version where one is given.
+func (c Cluster) Annotate(ctx context.Context, o *unstructured.Unstructured, at Version, annotations map[string]any) error {
+	if at.UID == "" {
+		return fmt.Errorf("annotate %s %s: the step does not say which one", o.GetKind(), o.GetName())
+	}
+	metadata := map[string]any{"uid": at.UID, "annotations": annotations}
+	if at.Version != "" {
+		metadata["resourceVersion"] = at.Version
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err == nil {
+		o.SetNamespace(c.Owner.Namespace)
+		err = c.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.FieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("annotate %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return nil
+}
+
+// DeletePod deletes a pod, unless it is another one by now.
+func (c Cluster) DeletePod(ctx context.Context, name, uid string) error {
+	if name == "" || uid == "" {
+		return fmt.Errorf("delete pod %q: the step does not say which one", name)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.Owner.Namespace, Name: name}}
+	precondition := types.UID(uid)
+	if err := c.Client.Delete(ctx, pod, client.Preconditions{UID: &precondition}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete pod %s: %w", name, err)
+	}
+	return nil
+}
+
+// Claim returns a claim, or nil. One that is somebody else's is an error.
+func (c Cluster) Claim(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	claim := object.Empty(object.ClaimKind)
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: name}, claim)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read claim %s: %w", name, err)
+	}
+	if !c.Owner.Names(claim) {
+		return nil, fmt.Errorf("claim %s is not of %s %s", name, c.Owner.Kind, c.Owner.Name)
+	}
+	return claim, nil
+}
+
+// DeleteClaim deletes a claim, unless it is another one by now or somebody else's.
+func (c Cluster) DeleteClaim(ctx context.Context, name, uid string) error {
+	if uid == "" {
+		return fmt.Errorf("delete claim %s: the step does not say which one", name)
+	}
+	claim, err := c.Claim(ctx, name)
+	if err != nil {
+		return fmt.Errorf("delete claim %s: %w", name, err)
+	}
+	if claim == nil {
+		return nil
+	}
+	precondition := types.UID(uid)
+	if err := c.Client.Delete(ctx, claim.DeepCopy(), client.Preconditions{UID: &precondition}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete claim %s: %w", name, err)
+	}
+	return nil
+}

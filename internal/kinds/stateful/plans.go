@@ -1,0 +1,129 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stateful
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/internal/specfield"
+)
+
+// Plans make the objects of resources, and remember those of the last plan of each: a cluster that is being changed is
+// planned every second or two, from the same spec. It is safe for concurrent use.
+type Plans struct {
+	renderer *render.Renderer
+
+	mu    sync.Mutex
+	known map[types.NamespacedName]planned
+}
+
+// planned is the part of a resource, and what it was made from.
+type planned struct {
+	from string
+	part engine.Part
+}
+
+// NewPlans returns Plans that remember none.
+func NewPlans(renderer *render.Renderer) *Plans {
+	return &Plans{renderer: renderer, known: map[types.NamespacedName]planned{}}
+}
+
+// Part returns the part of a resource as it was made last from the same generation and the same inputs, or else as
+// create makes it.
+func (p *Plans) Part(resource client.Object, inputs string, create func() (engine.Part, error)) (engine.Part, error) {
+	key := client.ObjectKeyFromObject(resource)
+	from := fmt.Sprintf("%s/%d/%s", resource.GetUID(), resource.GetGeneration(), inputs)
+	p.mu.Lock()
+	known, ok := p.known[key]
+	p.mu.Unlock()
+	if ok && known.from == from && resource.GetUID() != "" {
+		return known.part, nil
+	}
+	part, err := create()
+	if err != nil {
+		return part, err
+	}
+	p.mu.Lock()
+	p.known[key] = planned{from, part}
+	p.mu.Unlock()
+	return part, nil
+}
+
+// Forget drops the plan of a resource.
+func (p *Plans) Forget(namespace, name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.known, types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+// Rendering is what the objects of a resource are made from.
+type Rendering struct {
+	Owner  object.Owner
+	Chart  string
+	Values map[string]any
+	// PodTemplate is spec.podTemplate as JSON; nil without one.
+	PodTemplate []byte
+	// Settle changes the objects at the end; nil: it does not.
+	Settle func([]*unstructured.Unstructured) error
+}
+
+// Render makes the objects of a part, whose other fields are given.
+func (p *Plans) Render(part engine.Part, r Rendering) (engine.Part, error) {
+	charts := []render.Part{{Name: part.Name, Chart: r.Chart, Values: r.Values}}
+	rendered, err := p.renderer.Render(render.Release{Name: r.Owner.Name, Namespace: r.Owner.Namespace}, charts)
+	if err != nil {
+		return part, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
+	}
+	if r.PodTemplate != nil {
+		if err := specfield.OverlayStatefulSets("spec.podTemplate", rendered[0], r.PodTemplate, r.Owner.Group); err != nil {
+			return part, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
+		}
+	}
+	if r.Settle != nil {
+		if err := r.Settle(rendered[0]); err != nil {
+			return part, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
+		}
+	}
+	part.Objects = rendered[0]
+	if err := part.Finish(r.Owner); err != nil {
+		return part, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
+	}
+	return part, nil
+}
+
+// Names returns the values by which charts name objects and their owner.
+func Names(owner object.Owner, part string) map[string]any {
+	labels := owner.Labels(part)
+	maps.DeleteFunc(labels, func(name, _ string) bool { return name != object.LabelKind })
+	return map[string]any{"instance": owner.Name, "name": owner.Name, "managedBy": object.ManagedBy, "component": part, "ownerLabels": labels}
+}
+
+// Plain returns values as templates take them: without Go types, and without what is not given, so that the chart's own
+// values stand there.
+func Plain(values map[string]any) (map[string]any, error) {
+	data, err := json.Marshal(values)
+	if err != nil {
+		return nil, fmt.Errorf("read the spec: %w", err)
+	}
+	result := map[string]any{}
+	if err := json.Unmarshal(data, &result); err != nil {
+		return nil, fmt.Errorf("read the spec: %w", err)
+	}
+	maps.DeleteFunc(result, func(_ string, value any) bool { return value == nil })
+	if policy, ok := result["networkPolicy"].(map[string]any); ok && policy["allowFrom"] == nil {
+		delete(policy, "allowFrom")
+	}
+	return result, nil
+}

@@ -1,0 +1,87 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stateful
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// Version is which state of an object was observed. Without one, Version is empty.
+type Version struct {
+	UID     types.UID
+	Version string
+}
+
+// Records say where a kind keeps what cannot be observed: as JSON, in an annotation of a ConfigMap.
+type Records[R any] struct {
+	Annotation string
+	Suffix     string // of the ConfigMap's name, behind that of the resource
+	Advice     string // what a person does about a record that cannot be read
+}
+
+// Name returns the name of a resource's ConfigMap.
+func (r Records[R]) Name(resource string) string { return resource + r.Suffix }
+
+// Read returns the record that an object keeps, which may be nil. A record that cannot be read is an error: an empty one
+// would say that there never was a cluster.
+func (r Records[R]) Read(o *unstructured.Unstructured) (record R, err error) {
+	if o == nil || o.GetAnnotations()[r.Annotation] == "" {
+		return record, nil
+	}
+	if err := json.Unmarshal([]byte(o.GetAnnotations()[r.Annotation]), &record); err != nil {
+		return record, fmt.Errorf("read the record in annotation %s of ConfigMap %s: %s: %w", r.Annotation, o.GetName(), r.Advice, err)
+	}
+	return record, nil
+}
+
+// Planned returns the record for a plan.
+func (r Records[R]) Planned(in kinds.Inputs, owner object.Owner) (record R, err error) {
+	kept, err := in.Lookup(object.ConfigMapKind.Kind, r.Name(owner.Name))
+	if err != nil || kept == nil || !owner.Owns(kept) {
+		return record, err
+	}
+	return r.Read(kept)
+}
+
+// Observe returns the record, and which state of the ConfigMap has it: none where there is no ConfigMap, or somebody else's.
+func (r Records[R]) Observe(ctx context.Context, from client.Reader, owner object.Owner) (record R, at Version, err error) {
+	kept := object.Empty(object.ConfigMapKind)
+	err = from.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: r.Name(owner.Name)}, kept)
+	if client.IgnoreNotFound(err) != nil {
+		return record, at, fmt.Errorf("read the record of the cluster: %w", err)
+	}
+	if err != nil || !owner.Owns(kept) {
+		return record, at, nil
+	}
+	at = Version{kept.GetUID(), kept.GetResourceVersion()}
+	record, err = r.Read(kept)
+	return record, at, err
+}
+
+// Write writes a record in place of the one that was observed, unless somebody has written it since.
+func (r Records[R]) Write(ctx context.Context, c Cluster, at Version, record R) error {
+	name := r.Name(c.Owner.Name)
+	if at.UID == "" || at.Version == "" {
+		return fmt.Errorf("write the record of the cluster: ConfigMap %s is not there yet", name)
+	}
+	data, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("write the record of the cluster: %w", err)
+	}
+	o := object.Empty(object.ConfigMapKind)
+	o.SetName(name)
+	if err := c.Annotate(ctx, o, at, map[string]any{r.Annotation: string(data)}); err != nil {
+		return fmt.Errorf("write the record of the cluster: %w", err)
+	}
+	return nil
+}

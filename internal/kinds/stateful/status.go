@@ -1,0 +1,85 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stateful
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// Selector returns what the scale subresource selects the pods of a part by.
+func Selector(owner object.Owner, part string) string {
+	return labels.SelectorFromSet(labels.Set{
+		object.LabelInstance: owner.Name, object.LabelComponent: part, object.LabelKind: owner.KindLabel(),
+	}).String()
+}
+
+// Doing returns the name of the step that is being taken, and what it does. Both are empty while the operator only
+// waits, which is the step of the name wait, or is not to do anything.
+func Doing[W any](seen kinds.Seen[W], wait string) (step, text string) {
+	if seen.Paused || seen.Deleting || seen.Failure != nil || len(seen.Decision.Steps) == 0 {
+		return "", ""
+	}
+	first := seen.Decision.Steps[0]
+	if first.Name == wait {
+		return "", ""
+	}
+	return first.Name, first.Message
+}
+
+// Join joins the texts that are not empty.
+func Join(texts ...string) string {
+	var given []string
+	for _, text := range texts {
+		if text != "" {
+			given = append(given, text)
+		}
+	}
+	return strings.Join(given, "; ")
+}
+
+// Conditions sets the conditions of a status.
+type Conditions struct {
+	List       *[]metav1.Condition
+	Generation int64
+	Now        metav1.Time
+}
+
+// Set says whether a condition is true, and why it is or is not.
+func (c Conditions) Set(name string, is bool, reason, message, elseReason, elseMessage string) {
+	made := metav1.Condition{
+		Type: name, Status: metav1.ConditionFalse, Reason: elseReason, Message: elseMessage, ObservedGeneration: c.Generation, LastTransitionTime: c.Now,
+	}
+	if is {
+		made.Status, made.Reason, made.Message = metav1.ConditionTrue, reason, message
+	}
+	meta.SetStatusCondition(c.List, made)
+}
+
+// While gives the status a condition for as long as it is true.
+func (c Conditions) While(name string, is bool, reason, message string) {
+	if !is {
+		meta.RemoveStatusCondition(c.List, name)
+		return
+	}
+	c.Set(name, true, reason, message, "", "")
+}
+
+// Summarize adds to a summary the conditions of a status, the step that is being taken, and what is wrong according to the
+// condition of the type degraded.
+func Summarize(summary *kinds.Summary, conditions []metav1.Condition, degraded, step, message string) {
+	summary.Conditions = conditions
+	if step != "" {
+		summary.Doing = kinds.Doing{Step: step, Text: message}
+	}
+	if d := meta.FindStatusCondition(conditions, degraded); d != nil && d.Status == metav1.ConditionTrue {
+		summary.Problem, summary.ProblemReason, summary.ProblemField = d.Message, d.Reason, "status.conditions"
+	}
+}
