@@ -140,6 +140,7 @@ func (w *walker) tryBatch(ctx context.Context, b batch) error {
 	if err != nil {
 		return err
 	}
+	var last *moment
 	steps := 0
 	for _, c := range b {
 		steps = max(steps, len(c.values))
@@ -151,6 +152,11 @@ func (w *walker) tryBatch(ctx context.Context, b batch) error {
 			c.set(spec, plain(c.values[min(i, len(c.values)-1)]), c.entry.With)
 			if i < len(c.values) {
 				moving = append(moving, c)
+			}
+		}
+		if w.full {
+			if last, err = w.remember(ctx); err != nil {
+				return err
 			}
 		}
 		after, err := w.carryOut(ctx, spec)
@@ -171,6 +177,11 @@ func (w *walker) tryBatch(ctx context.Context, b batch) error {
 		}
 		before, lives = after, now
 	}
+	if last != nil {
+		if _, err := w.goBack(ctx, last); err != nil {
+			return err
+		}
+	}
 	return w.recovered(ctx)
 }
 
@@ -190,6 +201,10 @@ func (w *walker) lives(ctx context.Context) (map[string]types.UID, error) {
 // carryOut changes the spec and expects it to be carried out as planned, without a storm.
 func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstructured.Unstructured, error) {
 	var after []*unstructured.Unstructured
+	foreseen, err := w.foresee(ctx, spec, eachOf)
+	if err != nil {
+		return nil, err
+	}
 	return after, w.calm(3*len(w.before)+20, 60, func() error {
 		generation, err := w.change(ctx, spec)
 		if err != nil {
@@ -204,7 +219,10 @@ func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstruct
 		if after, err = w.planned(ctx); err != nil { // with what was generated meanwhile
 			return err
 		}
-		return w.until(func() error { return w.asPlanned(ctx, after, fields.Compare(w.before, after)) })
+		if err := w.until(func() error { return w.asPlanned(ctx, after, fields.Compare(w.before, after)) }); err != nil {
+			return err
+		}
+		return w.came(ctx, foreseen)
 	})
 }
 

@@ -18,13 +18,17 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"d3os.com/d3os-operator/internal/cli/foresee"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/version"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/live"
@@ -34,7 +38,10 @@ import (
 type suite struct {
 	config  *rest.Config
 	api     client.WithWatch // as the cluster's administrator
+	dynamic dynamic.Interface
+	client  kubernetes.Interface
 	planner *plan.Planner
+	oracle  *foresee.Operator // says what the plugin's diff says
 	logs    *logSink
 	report  *report
 	all     []*property
@@ -100,6 +107,21 @@ func (s *suite) prepare(ctx context.Context, config *rest.Config) error {
 	s.config = config
 	var err error
 	if s.planner, err = live.NewPlanner(config); err != nil {
+		return err
+	}
+	unlimited := rest.CopyConfig(config)
+	unlimited.QPS = -1
+	if s.dynamic, err = dynamic.NewForConfig(unlimited); err != nil {
+		return err
+	}
+	if s.client, err = kubernetes.NewForConfig(unlimited); err != nil {
+		return err
+	}
+	server, err := s.client.Discovery().ServerVersion()
+	if err != nil {
+		return err
+	}
+	if s.oracle, err = foresee.NewOperator(version.Version, server.GitVersion, nil); err != nil {
 		return err
 	}
 	s.api, err = harness.Connect(ctx, config, "transitions")

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -18,13 +19,17 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
+// rollBackEach: after so many steps of a random sequence the last one is rolled back, if it was carried out.
+const rollBackEach = 3
+
 // sequence changes properties at random, good values and wrong ones, each on top of those
 // before, and takes all of them back at the end.
 func (w *walker) sequence(ctx context.Context, of []*property, steps int) error {
 	random := rand.New(rand.NewPCG(uint64(w.seed), 0))
 	spec := clone(w.spec)
 	var trail []string
-	for range steps {
+	var last *moment // that was ready
+	for step := range steps {
 		next, what := w.mutate(random, of, spec)
 		trail = append(trail, what)
 		c := result{kind: "random sequence", what: fmt.Sprintf("seed %d: %s", w.seed, strings.Join(trail, "; then ")), seed: w.seed}
@@ -34,9 +39,25 @@ func (w *walker) sequence(ctx context.Context, of []*property, steps int) error 
 		if ctx.Err() != nil || c.err != nil {
 			break
 		}
-		if kept {
-			spec = next
+		if !kept {
+			continue
 		}
+		spec = next
+		now, err := w.remember(ctx)
+		if err == nil && now != nil && last != nil && step%rollBackEach == rollBackEach-1 {
+			c := result{kind: "random sequence rolled back", what: c.what, seed: w.seed, verdict: carriedOut}
+			var back map[string]any
+			if back, err = w.goBack(ctx, last); back != nil {
+				spec = back
+			}
+			c.err = err
+			w.report.add(c)
+			now = nil
+		}
+		if err != nil {
+			return errors.Join(err, w.recovered(ctx))
+		}
+		last = now
 	}
 	c := result{kind: "random sequence taken back", what: fmt.Sprintf("seed %d", w.seed), seed: w.seed, verdict: carriedOut}
 	c.err = w.recovered(ctx)
@@ -77,6 +98,7 @@ func (w *walker) mutate(random *rand.Rand, of []*property, spec map[string]any) 
 // judge changes the spec and expects what the API server and the operator promise for whatever
 // it is. kept reports whether it is the spec now.
 func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, bool, error) {
+	foreseen, foreseeErr := w.foresee(ctx, spec, eachOfSequence)
 	generation, err := w.change(ctx, spec)
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
@@ -85,6 +107,9 @@ func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, bool,
 		return "", false, err
 	}
 	planned, planErr := w.planned(ctx)
+	if foreseeErr != nil && planErr == nil {
+		return "", true, foreseeErr
+	}
 	v := carriedOut
 	err = w.calm(3*len(w.before)+20, 60, func() error {
 		return w.until(func() error {
@@ -119,6 +144,9 @@ func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, bool,
 			return nil
 		})
 	})
+	if ds := w.last(w.name); err == nil && v == carriedOut && !ds.Spec.Paused {
+		err = w.came(ctx, foreseen)
+	}
 	return v, true, err
 }
 

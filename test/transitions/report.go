@@ -36,13 +36,15 @@ type result struct {
 
 // report collects results.
 type report struct {
-	mu      sync.Mutex
-	results []result
-	seen    map[string]bool   // kind and what: each counts once
-	varied  map[string]bool   // properties that were changed on what runs
-	listed  map[string]string // properties that were not, and why
-	left    map[string]int    // what the short form leaves out, and how many
-	out     io.Writer
+	mu                   sync.Mutex
+	results              []result
+	seen                 map[string]bool   // kind and what: each counts once
+	varied               map[string]bool   // properties that were changed on what runs
+	listed               map[string]string // properties that were not, and why
+	left                 map[string]int    // what the short form leaves out, and how many
+	foreseen, rolledBack int               // transitions that diff was held against, and those that were rolled back
+
+	out io.Writer
 }
 
 func newReport(out io.Writer) *report {
@@ -83,6 +85,20 @@ func (r *report) wasVaried(p *property) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.varied[p.String()] = true
+}
+
+// wasForeseen notes that diff was held against what the operator did.
+func (r *report) wasForeseen() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.foreseen++
+}
+
+// wasRolledBack notes that a transition was rolled back.
+func (r *report) wasRolledBack() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rolledBack++
 }
 
 // leave notes what the short form leaves out.
@@ -153,6 +169,9 @@ func (r *report) table(title string) {
 	}
 	show("all", total)
 	_ = w.Flush()
+	if r.foreseen > 0 {
+		fmt.Fprintf(r.out, "\ndiff was held against what the operator then did %d times; %d changes were rolled back\n", r.foreseen, r.rolledBack)
+	}
 	if len(r.left) > 0 {
 		fmt.Fprintf(r.out, "\nleft out by the short form (TRANSITIONS=full tries them):\n")
 	}

@@ -46,7 +46,8 @@ type walker struct {
 	before []*unstructured.Unstructured // planned then
 	was    *live.Baseline               // there then
 
-	seen *harness.Journal // of DataServices
+	seen    *harness.Journal // of DataServices
+	changes int              // of the spec, so far
 }
 
 // walk makes a namespace with what specs refer to, and starts an operator for it.
@@ -212,6 +213,10 @@ func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstruct
 
 // recovered puts the spec back and waits until all is as at the start.
 func (w *walker) recovered(ctx context.Context) error {
+	foreseen, err := w.foresee(ctx, w.spec, eachOf)
+	if err != nil {
+		return fmt.Errorf("taking it back: %w", err)
+	}
 	generation, err := w.change(ctx, w.spec)
 	if err != nil {
 		return fmt.Errorf("taking it back: %w", err)
@@ -221,6 +226,9 @@ func (w *walker) recovered(ctx context.Context) error {
 	}
 	if err := w.until(func() error { return w.asBefore(ctx) }); err != nil {
 		return fmt.Errorf("taken back, but not as before: %w", err)
+	}
+	if err := w.came(ctx, foreseen); err != nil {
+		return fmt.Errorf("taken back: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,202 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/cli/diff"
+	"d3os.com/d3os-operator/internal/cli/foresee"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// eachOf: in the short form one of so many changes is foreseen, and one of so many in a random sequence.
+const (
+	eachOf         = 6
+	eachOfSequence = 2
+)
+
+// settles is how long the operator and the controllers may take to end what they do once the DataService is ready.
+const settles = 20 * time.Second
+
+// forecast is what `kubectl dataservice diff` says of a change before it is made, and what was there then.
+type forecast struct {
+	*diff.Diff
+
+	mark   int // in the record of what the operator wrote
+	before pods
+}
+
+// pods are the pods of each component, those of jobs aside.
+type pods map[string][]types.UID
+
+// foresee says what the operator will do with a spec. It is nil where that is not asked: in the short form most times, and
+// where the operator is still at work on an earlier spec.
+func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*forecast, error) {
+	if w.changes++; !w.full && w.changes%each != 0 {
+		return nil, nil
+	}
+	ds, err := w.now(ctx)
+	if err != nil || ds.Spec.Paused || harness.IsReady(ds, ds.Generation) != nil {
+		return nil, err
+	}
+	f := &forecast{mark: w.wrote.Mark()}
+	if f.before, err = w.pods(ctx); err != nil {
+		return nil, err
+	}
+	text, err := yaml.Marshal(w.resource(w.name, spec).Object)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := preview.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("diff: %w", err)
+	}
+	wanted.UID, wanted.Status = ds.UID, ds.Status
+	reader := &foresee.Reader{Dynamic: w.dynamic, Client: w.client, Namespace: w.space.Name}
+	if f.Diff, _, err = w.oracle.Diff(ctx, reader, wanted); err != nil {
+		return nil, fmt.Errorf("diff: %w", err)
+	}
+	w.report.wasForeseen()
+	return f, nil
+}
+
+// came expects the operator to have done what was foreseen: these objects were written, replaced and deleted and no
+// others, and these pods were replaced.
+func (w *walker) came(ctx context.Context, f *forecast) error {
+	if f == nil {
+		return nil
+	}
+	foreseen := f.writes()
+	return w.within(settles, func() error {
+		if difference := harness.Difference(w.writtenSince(f.mark), foreseen); difference != "" {
+			return fmt.Errorf("the operator wrote other objects than diff had foreseen: %s", difference)
+		}
+		after, err := w.pods(ctx)
+		if err != nil {
+			return err
+		}
+		return f.restarted(after)
+	})
+}
+
+// writes are the objects that are written or deleted, sorted.
+func (f *forecast) writes() []string {
+	var found []string
+	for i := range f.Changes {
+		c := &f.Changes[i]
+		id := c.Kind + "/" + c.Name
+		switch {
+		case c.Error != "":
+			found = append(found, "refuse "+id+": "+c.Error)
+		case c.Action == apply.Deleted:
+			found = append(found, "delete "+id)
+		case c.Action == apply.Replaced:
+			found = append(found, "delete "+id, "write "+id)
+		default:
+			found = append(found, "write "+id)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// writtenSince are the objects that the operator wrote or deleted, sorted.
+func (w *walker) writtenSince(mark int) []string {
+	kinds := map[string]string{}
+	for _, gvk := range slices.Concat(object.Kinds, object.Resources) {
+		resource, _ := meta.UnsafeGuessKindToResource(gvk)
+		kinds[resource.Resource] = gvk.Kind
+	}
+	var found []string
+	for _, sent := range w.wrote.Since(mark, harness.Sent.WritesObject) {
+		if sent.Code >= 300 {
+			continue
+		}
+		verb := "write"
+		if sent.Verb == "delete" {
+			verb = "delete"
+		}
+		found = append(found, verb+" "+cmp.Or(kinds[sent.Resource], sent.Resource)+"/"+sent.Name)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// restarted returns which component lost other pods than was foreseen, or nil.
+func (f *forecast) restarted(after pods) error {
+	gone, scaled := map[string]int64{}, map[string]bool{}
+	for i := range f.Changes {
+		c := &f.Changes[i]
+		_, workload := workloads[c.Kind]
+		switch {
+		case c.Kind == "HorizontalPodAutoscaler":
+			scaled[c.Component] = true // it decides on the number by itself
+		case workload && c.Action == apply.Deleted:
+			gone[c.Component] = int64(len(f.before[c.Component]))
+		case workload && c.Pods > 0:
+			gone[c.Component] = c.Pods
+		case workload:
+			gone[c.Component] += fewer(c)
+		}
+	}
+	for component := range maps.Keys(f.before) {
+		went := int64(0)
+		for _, pod := range f.before[component] {
+			if !slices.Contains(after[component], pod) {
+				went++
+			}
+		}
+		if went != gone[component] && !scaled[component] {
+			return fmt.Errorf("%d of %d pods of %s went; diff had foreseen %d", went, len(f.before[component]), component, gone[component])
+		}
+	}
+	return nil
+}
+
+// workloads are the kinds that have pods which diff counts.
+var workloads = map[string]bool{"Deployment": true, "StatefulSet": true, "DaemonSet": true}
+
+// fewer is by how many pods a workload is scaled down.
+func fewer(c *diff.Change) int64 {
+	for _, field := range c.Fields {
+		was, isNumber := field.Old.(int64)
+		is, stays := field.New.(int64)
+		if field.Path == "spec.replicas" && isNumber && stays {
+			return max(0, was-is)
+		}
+	}
+	return 0
+}
+
+func (w *walker) pods(ctx context.Context) (pods, error) {
+	list, err := w.client.CoreV1().Pods(w.space.Name).List(ctx, metav1.ListOptions{LabelSelector: foresee.Selector(w.name, "")})
+	if err != nil {
+		return nil, err
+	}
+	found := pods{}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "Job" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded {
+			continue
+		}
+		name := pod.Labels[object.LabelComponent]
+		found[name] = append(found[name], pod.UID)
+	}
+	return found, nil
+}
