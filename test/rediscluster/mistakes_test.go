@@ -18,6 +18,7 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // replace deletes a pod and waits until another one is there.
@@ -26,7 +27,7 @@ func (s *scene) replace(pod string) {
 	before := harness.Lookup[*corev1.Pod](s.Journal, pod)
 	s.Must(suite.API.Delete(s.Ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: pod}}))
 	s.Until("another "+pod, func() error {
-		if now := harness.Lookup[*corev1.Pod](s.Journal, pod); now == nil || now.UID == before.UID || !ready(now) {
+		if now := harness.Lookup[*corev1.Pod](s.Journal, pod); now == nil || now.UID == before.UID || !stage.IsReady(now) {
 			return errors.New("it is not ready")
 		}
 		return nil

@@ -15,6 +15,7 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // serving is how long after a pod that was the last to be ready all slots were served, by the status.
@@ -23,7 +24,7 @@ func (s *scene) serving(from int) (time.Duration, error) {
 	for _, c := range s.Since(0)[from:] {
 		switch o := c.Object.(type) {
 		case *corev1.Pod:
-			if now := ready(o); now && !was[o.Name] {
+			if now := stage.IsReady(o); now && !was[o.Name] {
 				last = c.At
 				was[o.Name] = true
 			}
