@@ -130,6 +130,7 @@ lint: $(GOLANGCI_LINT) $(HELM) crd-safety ## Run golangci-lint (.golangci.yml), 
 	$(GOLANGCI_LINT) run
 	cd cmd/kubectl-dataservice && $(GOLANGCI_LINT) run --config ../../.golangci.yml
 	cd cmd/agent && $(GOLANGCI_LINT) run --config ../../.golangci.yml
+	cd hack/monitoring && $(GOLANGCI_LINT) run --config ../../.golangci.yml
 	@hack/helm-lint.sh
 
 .PHONY: helm-lint
@@ -237,6 +238,10 @@ PLUGIN_URL ?= https://example.com/d3os-operator/v$(VERSION)
 .PHONY: plugin-archives
 plugin-archives: ## Write dist/plugin: the kubectl plugin for six platforms, and an index for krew (PLUGIN_URL).
 	@VERSION='$(VERSION)' PLUGIN_URL='$(PLUGIN_URL)' hack/plugin.sh
+
+.PHONY: plugin-verify
+plugin-verify: $(KREW) $(TOOLS)/kubectl $(SOURCE_LINK) ## Make these archives, and have krew install the plugin from a local index of them (PLUGIN_PLATFORMS='linux/amd64': fewer).
+	KREW='$(KREW)' KUBECTL='$(TOOLS)/kubectl' go test -tags krew -count 1 -timeout 1h -v $(ARGS) ./test/krew
 
 .PHONY: render
 render: ## Print the manifests of a DataService without a cluster (CR=file).

@@ -57,6 +57,7 @@ create() {
 		--extra-args etcd=unsafe-no-fsync=true \
 		--extra-args kube-apiserver=service-cluster-ip-range=10.96.0.0/12 \
 		--extra-args kwok-controller=manage-all-nodes=false \
+		--extra-args kube-scheduler=leader-elect=false \
 		--extra-args kube-controller-manager=concurrent-deployment-syncs=20 \
 		--extra-args kube-controller-manager=concurrent-replicaset-syncs=20 \
 		--extra-args kube-controller-manager=concurrent-statefulset-syncs=20 \
@@ -64,6 +65,7 @@ create() {
 		--extra-args kube-controller-manager=concurrent-service-endpoint-syncs=20 \
 		--extra-args kube-controller-manager=concurrent-gc-syncs=40 \
 		--extra-args kube-controller-manager=concurrent-namespace-syncs=20 \
+		--extra-args kube-controller-manager=leader-elect=false \
 		--extra-args kube-apiserver=enable-admission-plugins=$admission \
 		--extra-args kwok-controller=manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake \
 		"${checks[@]}" # kwokctl loses count when a component comes again before a new one, so these are last

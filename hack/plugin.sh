@@ -5,20 +5,22 @@
 #
 #   VERSION     of the plugin, without v
 #   PLUGIN_URL  where the archives will be; the index names them there
+#   PLUGIN_OUT  another folder than dist/plugin, which is replaced
+#   PLUGIN_PLATFORMS  fewer of them
 #
 # The same commit makes the same archives, byte by byte.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 : "${VERSION:?}" "${PLUGIN_URL:?}"
-out=$PWD/dist/plugin
+out=${PLUGIN_OUT:-$PWD/dist/plugin}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rm -rf "$out"
 mkdir -p "$out/plugins"
 
 entries=$work/entries
-for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do
+for platform in ${PLUGIN_PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64}; do
 	os=${platform%/*} arch=${platform#*/} program=kubectl-dataservice
 	[[ $os != windows ]] || program+=.exe
 	folder=$work/$os-$arch

@@ -58,6 +58,7 @@ OPM            := $(TOOLS)/opm
 CYCLONEDX      := $(TOOLS)/cyclonedx-gomod
 KUBE_SCORE     := $(TOOLS)/kube-score
 GOVULNCHECK    := $(TOOLS)/govulncheck
+KREW           := $(TOOLS)/krew
 # A folder with redis-server and redis-cli; tests read its path from the environment.
 REDIS          := $(TOOLS)/redis
 # Folders with mysqld, mysql and mysqldump, of MariaDB 10.11 and of a current MySQL.
@@ -106,6 +107,8 @@ $(KUBE_SCORE): hack/tools/kube-score/go.mod
 	$(call build_tools,kube-score,github.com/zegl/kube-score/cmd/kube-score,kube-score)
 $(GOVULNCHECK): hack/tools/govulncheck/go.mod
 	$(call build_tools,govulncheck,golang.org/x/vuln/cmd/govulncheck,govulncheck)
+$(KREW): hack/tools/krew/go.mod
+	$(call build_tools,krew,sigs.k8s.io/krew/cmd/krew,krew)
 $(REDIS)/redis-server: hack/redis.sh hack/debian.sh
 	@hack/redis.sh '$(REDIS)' && touch $@
 $(PROMETHEUS)/promtool: hack/prometheus.sh hack/debian.sh

@@ -36,6 +36,7 @@ declare -A full=(
 	[oldest-tools]="$make cluster-tools KUBERNETES=oldest"
 	[bundle-validate]="$make bundle-validate"
 	[images-verify]="$make images-verify"
+	[plugin-verify]="$make plugin-verify"
 	[test-oldest]="$make test KUBERNETES=oldest"
 	[chaos]="$make chaos CHAOS=full"
 	[transitions]="$make transitions TRANSITIONS=full"
@@ -54,7 +55,7 @@ declare -A full=(
 first=(build tools lint verify-generated security catalog-verify)
 left=(chaos)
 right=(transitions bad-input)
-everything=(build tools oldest-tools lint verify-generated security catalog-verify bundle-validate images-verify
+everything=(build tools oldest-tools lint verify-generated security catalog-verify bundle-validate images-verify plugin-verify
 	test test-oldest redis etcd backup model alerts bad-input fuzz ha e2e chaos transitions bench load)
 
 work=$(mktemp -d)

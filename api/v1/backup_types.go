@@ -4,6 +4,8 @@
 package v1
 
 // Backup says where backups of a database go, how, and when.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.encryption) || has(self.verify.identitySecret)",fieldPath=".verify.identitySecret",message="must be set where encryption is: a check has to open the backup"
 type Backup struct {
 	// destination is where backups are kept.
 	// +kubebuilder:example=`{claim: {name: backups}}`
@@ -36,6 +38,19 @@ type Backup struct {
 	// +kubebuilder:example=`{keep: 14, keepFor: 720h, atLeast: 3}`
 	// +optional
 	Retention BackupRetention `json:"retention,omitempty"`
+
+	// pointInTime archives the server's binary log all the time, so that any moment can be restored and not only those of
+	// backups. Declaring it restarts the server once. Default: only backups are restored.
+	// +kubebuilder:example=`{interval: 30s, daysOnServer: 3}`
+	// +optional
+	// +nullable
+	PointInTime *PointInTime `json:"pointInTime,omitempty"`
+
+	// verify restores the newest backup to a volume that is thrown away, and checks it. Default: backups are not checked.
+	// +kubebuilder:example=`{schedule: "0 5 * * 0"}`
+	// +optional
+	// +nullable
+	Verify *BackupVerify `json:"verify,omitempty"`
 
 	// maxLockWait is how long a backup may wait for the moment in which no table is being changed. While it waits,
 	// changes to tables wait too.
@@ -176,4 +191,84 @@ type BackupRetention struct {
 	// +kubebuilder:example=`5`
 	// +optional
 	AtLeast int32 `json:"atLeast,omitempty"`
+}
+
+// PointInTime says how the binary log of a database is archived.
+type PointInTime struct {
+	// interval is how old what is not in the archive may become.
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^([5-9]|[1-9][0-9]{1,2})s$`
+	// +kubebuilder:example=`30s`
+	// +optional
+	Interval string `json:"interval,omitempty"`
+
+	// daysOnServer is how long the server keeps its binary log. An archive that is away for longer has a gap.
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=99
+	// +kubebuilder:example=`7`
+	// +optional
+	DaysOnServer int32 `json:"daysOnServer,omitempty"`
+}
+
+// BackupVerify says when and how backups are checked.
+type BackupVerify struct {
+	// schedule is when the newest backup is checked, in the format of cron.
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
+	// +kubebuilder:example=`"0 5 * * 0"`
+	Schedule string `json:"schedule"`
+
+	// identitySecret names a Secret of this namespace whose key identities has a private key that opens the backups.
+	// +kubebuilder:example=`{name: age-key}`
+	// +optional
+	// +nullable
+	IdentitySecret *BackupSecret `json:"identitySecret,omitempty"`
+
+	// size of the volume that a backup is restored to; it has to have room for the whole database. Default: that of the
+	// database's own volume.
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?$`
+	// +kubebuilder:example=`50Gi`
+	// +optional
+	// +nullable
+	Size string `json:"size,omitempty"`
+
+	// storageClassName is the class of that volume. Default: that of the database's own.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`standard`
+	// +optional
+	// +nullable
+	StorageClassName string `json:"storageClassName,omitempty"`
+}
+
+// RestoreFrom says which backup a new database is made of.
+type RestoreFrom struct {
+	// destination is where the backup is kept: the folder of the other database, with its prefix.
+	// +kubebuilder:example=`{claim: {name: backups}}`
+	Destination BackupDestination `json:"destination"`
+
+	// backup is the ID of the backup, or latest: with toTime, the newest one before that.
+	// +kubebuilder:default=latest
+	// +kubebuilder:validation:MaxLength=25
+	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`
+	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
+	// +optional
+	Backup string `json:"backup,omitempty"`
+
+	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
+	// +kubebuilder:validation:MaxLength=35
+	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$`
+	// +kubebuilder:example=`"2026-01-02T15:30:00Z"`
+	// +optional
+	// +nullable
+	ToTime string `json:"toTime,omitempty"`
+
+	// identitySecret names a Secret of this namespace whose key identities has a private key that opens the backup.
+	// +kubebuilder:example=`{name: age-key}`
+	// +optional
+	// +nullable
+	IdentitySecret *BackupSecret `json:"identitySecret,omitempty"`
 }

@@ -164,11 +164,13 @@ func required(where at) map[string]any {
 		return map[string]any{"url": urlOf(where[0])}
 	case where.last() == "autoscaling":
 		return map[string]any{"max": int64(1000)}
-	case where.last() == "backup":
+	case where.last() == "backup" && len(where) == 2 || where.last() == "restoreFrom":
 		return map[string]any{"destination": map[string]any{"claim": map[string]any{"name": "backups"}}}
+	case where.last() == "verify":
+		return map[string]any{"schedule": "@weekly"}
 	case where.last() == "s3":
 		return map[string]any{"endpoint": "https://s3.example.com", "bucket": "backups", "credentialsSecret": map[string]any{"name": "s3"}}
-	case where.last() == "caSecret" || where.last() == "credentialsSecret" || where.last() == "claim":
+	case where.last() == "caSecret" || where.last() == "credentialsSecret" || where.last() == "claim" || where.last() == "identitySecret":
 		return map[string]any{"name": "a"}
 	case where.last() == "ingress":
 		return map[string]any{"host": "data.example.com"}

@@ -28,7 +28,8 @@ var places = map[string]at{
 	"Backup": {"mysql", "backup"}, "BackupDestination": {"mysql", "backup", "destination"},
 	"S3": {"mysql", "backup", "destination", "s3"}, "BackupClaim": {"mysql", "backup", "destination", "claim"},
 	"BackupSecret": {"mysql", "backup", "destination", "s3", "caSecret"}, "BackupEncryption": {"mysql", "backup", "encryption"},
-	"BackupRetention": {"mysql", "backup", "retention"},
+	"BackupRetention": {"mysql", "backup", "retention"}, "PointInTime": {"mysql", "backup", "pointInTime"}, "BackupVerify": {"mysql", "backup", "verify"},
+	"RestoreFrom": {"mysql", "restoreFrom"},
 }
 
 // row is a field in the API reference.
@@ -112,7 +113,7 @@ func known(where at) bool {
 		return true
 	}
 	for _, other := range places {
-		if len(other) > 0 && (other.last() == where.last() && where.last() != "0" || where.last() == "secretRef" || where.last() == "credentialsSecret") {
+		if len(other) > 0 && (other.last() == where.last() && where.last() != "0" || slices.Contains([]string{"secretRef", "credentialsSecret", "identitySecret"}, where.last())) {
 			return true
 		}
 	}

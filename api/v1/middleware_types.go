@@ -94,6 +94,7 @@ type ThirdParty struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.thirdParty) || self.thirdParty.url.matches('^mysql://[^/]+/?$')",fieldPath=".thirdParty.url",message="the url of mysql must be mysql://host:port, without the name of a schema"
 // +kubebuilder:validation:XValidation:rule="(has(self.kind) && (self.kind == 3 || self.kind == 'ThirdParty')) || (has(oldSelf.kind) && (oldSelf.kind == 3 || oldSelf.kind == 'ThirdParty')) || (has(self.name) ? self.name : 'mysql-dataservice') == (has(oldSelf.name) ? oldSelf.name : 'mysql-dataservice')",fieldPath=".name",message="may not be changed while mysql runs in the cluster: under another name mysql starts with an empty database. Set the name back, or remove spec.mysql first to start anew"
 // +kubebuilder:validation:XValidation:rule="!has(self.backup) || !(has(self.kind) && (self.kind == 2 || self.kind == 3 || self.kind == 'DaemonSet' || self.kind == 'ThirdParty'))",fieldPath=".backup",message="needs a mysql with a volume in the cluster: kind StatefulSet or Deployment"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !(has(self.kind) && (self.kind == 2 || self.kind == 3 || self.kind == 'DaemonSet' || self.kind == 'ThirdParty'))",fieldPath=".restoreFrom",message="needs a mysql with a volume in the cluster: only kind StatefulSet or Deployment has one"
 type MySQL struct {
 	Middleware `json:",inline"`
 
@@ -157,6 +158,13 @@ type MySQL struct {
 	// +optional
 	// +nullable
 	Backup *Backup `json:"backup,omitempty"`
+
+	// restoreFrom is the backup that a new database is made of. It is read while the volume is empty and was never used: it
+	// never changes data. Passwords are those of the Secrets, not those of the backup. Default: a new database is empty.
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}}`
+	// +optional
+	// +nullable
+	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
 }
 
 // DatabaseName is the name of a database.

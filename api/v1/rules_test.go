@@ -46,9 +46,16 @@ func violations() map[string][]violation {
 			{value: "{}"},
 			{value: "{claim: {name: a}, s3: {endpoint: 'https://a', bucket: abc, credentialsSecret: {name: a}}}"},
 		},
+		"must be set where encryption is: a check has to open the backup": {
+			{field: ".verify.identitySecret", value: "{destination: {claim: {name: a}}, encryption: {recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}, verify: {schedule: '@weekly'}}"},
+		},
 		"needs a mysql with a volume in the cluster: kind StatefulSet or Deployment": {
 			{field: ".backup", value: "{kind: DaemonSet, backup: {destination: {claim: {name: a}}}}"},
 			{field: ".backup", value: "{kind: 3, thirdParty: {url: 'mysql://a:3306'}, backup: {destination: {claim: {name: a}}}}"},
+		},
+		"needs a mysql with a volume in the cluster: only kind StatefulSet or Deployment has one": {
+			{field: ".restoreFrom", value: "{kind: 2, restoreFrom: {destination: {claim: {name: a}}}}"},
+			{field: ".restoreFrom", value: "{kind: 3, thirdParty: {url: 'mysql://a:3306'}, restoreFrom: {destination: {claim: {name: a}}}}"},
 		},
 		"the url of mysql must be mysql://host:port, without the name of a schema": {
 			{field: ".thirdParty.url", value: "{kind: 3, thirdParty: {url: 'mysql://a:3306/schema'}}"},

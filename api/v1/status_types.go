@@ -45,6 +45,12 @@ const (
 	// ConditionOperatorChange is present while a version of the operator changes what runs though the spec is the same: False
 	// while that waits for its turn (--max-rollouts), True from then on until every component is ready.
 	ConditionOperatorChange = "OperatorChange"
+	// ConditionBackupHealthy is True when the last backup succeeded and, where mysql.backup.verify is declared, the last check
+	// of one found it good. Only present where mysql.backup is declared.
+	ConditionBackupHealthy = "BackupHealthy"
+	// ConditionRecoverable is True while the latest moments can be restored. Only present where mysql.backup.pointInTime is
+	// declared.
+	ConditionRecoverable = "Recoverable"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
@@ -98,6 +104,24 @@ const (
 	ReasonWaitsForOthers = "WaitsForOthers"
 	// ReasonStopped: a DataService is Degraded since the operator changed it, so no other one is changed.
 	ReasonStopped = "Stopped"
+	// ReasonBackupSucceeded: the last backup succeeded.
+	ReasonBackupSucceeded = "BackupSucceeded"
+	// ReasonVerified: the last backup succeeded, and the last check of one found it good.
+	ReasonVerified = "Verified"
+	// ReasonNoBackup: there is no backup yet, or none that the archive continues.
+	ReasonNoBackup = "NoBackup"
+	// ReasonNotVerified: no backup was checked yet.
+	ReasonNotVerified = "NotVerified"
+	// ReasonBackupFailed: the last backup failed, and its pod did not say why.
+	ReasonBackupFailed = "BackupFailed"
+	// ReasonVerificationFailed: the last check of a backup failed, and its pod did not say why.
+	ReasonVerificationFailed = "VerificationFailed"
+	// ReasonArchived: the archive follows the server, and a backup lies on it.
+	ReasonArchived = "Archived"
+	// ReasonArchiveStopped: the database is stopped, and the archive with it.
+	ReasonArchiveStopped = "ArchiveStopped"
+	// ReasonArchiveNotReady: the archive starts, or does not follow the server.
+	ReasonArchiveNotReady = "ArchiveNotReady"
 )
 
 // The reasons of events of type Normal. A Warning has the reason of the condition Degraded.
@@ -140,7 +164,8 @@ type DataServiceStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// conditions are Ready, Progressing, Degraded and Paused, and while true Reconciling and Stalled.
+	// conditions are Ready, Progressing, Degraded and Paused, and while true Reconciling and Stalled; BackupHealthy and
+	// Recoverable where mysql.backup and its pointInTime are declared.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllReady}]`
 	// +listType=map
 	// +listMapKey=type
@@ -153,12 +178,40 @@ type DataServiceStatus struct {
 	// +optional
 	History *History `json:"history,omitempty"`
 
+	// backup is what was seen of the backups of mysql. Absent where none are declared.
+	// +kubebuilder:example=`{lastSuccessful: "2026-01-02T02:31:10Z", lastID: 20260102T023001Z-0a1b2c3d}`
+	// +optional
+	Backup *BackupStatus `json:"backup,omitempty"`
+
 	// components are the declared components in their order.
 	// +kubebuilder:example=`[{name: mysql, kind: StatefulSet, phase: Running, ready: 1, desired: 1}]`
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Components []ComponentStatus `json:"components,omitempty"`
+}
+
+// BackupStatus is what was seen of the backups of a database. The store is the truth.
+type BackupStatus struct {
+	// lastSuccessful is when the newest backup was whole in the store.
+	// +kubebuilder:example=`"2026-01-02T02:31:10Z"`
+	// +optional
+	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
+
+	// lastID is the name of that backup in the store.
+	// +kubebuilder:example=`20260102T023001Z-0a1b2c3d`
+	// +optional
+	LastID string `json:"lastID,omitempty"`
+
+	// lastVerified is when a restore of a backup was found to be good last.
+	// +kubebuilder:example=`"2026-01-02T05:04:00Z"`
+	// +optional
+	LastVerified *metav1.Time `json:"lastVerified,omitempty"`
+
+	// verifiedID is the name of that backup in the store.
+	// +kubebuilder:example=`20260102T023001Z-0a1b2c3d`
+	// +optional
+	VerifiedID string `json:"verifiedID,omitempty"`
 }
 
 // History is about the ControllerRevisions that hold earlier specs.

@@ -46,11 +46,11 @@ var mismatches = map[string][]string{
 	`^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`: {
 		"", "Data.example.com", "-a", "a-", "a..b", "a.", ".a", "a_b", "*", "*.", "a.*.b", "*a", "http://a", "a:80", "a/b", "a b",
 	},
-	`^(Managed|ThirdParty)$`:                        {"", "managed", "StatefulSet", "3", "Managed "},
 	`^(Off|Auto|Secrets)$`:                          {"", "off", "auto", "Secret", "Off "},
 	`^[A-Za-z0-9._-]+$`:                             {"", "a b", "a\n", "a/b", "ä", "$(id)"},
 	`^(Best|Empty|[a-z]([-a-z0-9]*[a-z0-9])?)$`:     {"", "Worst", "-a", "a-", "A", "a b", "a.b", "a\n"},
 	`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`: {"", "3", "3.6", "v3.6.16", "latest", "3.6.16 ", "3.6.16-", "3.6.x"},
+	`^(Managed|ThirdParty)$`:                        {"", "managed", "StatefulSet", "3", "Managed "},
 	`^(Soft|Hard)$`:                                 {"", "soft", "Required"},
 	`^[0-9]+([._-][A-Za-z0-9]+)*$`:                  {"", "v7", "7.", "7..2", "latest", "7.0 ", "7.0:1"},
 	`^(small|medium|large|custom)$`:                 {"", "Small", "tiny", "small|large", "xlarge", "small\n"},
@@ -61,6 +61,12 @@ var mismatches = map[string][]string{
 	`^[A-Za-z0-9-]+$`:                               {"", "a b", "a/b", "a.b"},
 	`^age1[02-9ac-hj-np-z]{58}$`:                    {"", "age1", "AGE-SECRET-KEY-1", "age1" + strings.Repeat("b", 58)},
 	`^[1-9][0-9]{0,5}h$`:                            {"", "0h", "h", "1d", "720", "1h30m"},
+	`^([5-9]|[1-9][0-9]{1,2})s$`:                    {"", "4s", "05s", "s", "10", "1m", "1000s", "5s "},
+	`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`:     {"", "newest", "20260102T150405Z", "20260102T150405Z-0A1B2C3D", "../a"},
+	`^(latest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$`: {
+		"", "now", "2026-01-02", "2026-01-02 15:04:05Z", "2026-01-02T15:04:05", "2026-01-02T15:04:05Z ", "2026-01-02T15:04:05.Z",
+	},
+	`^[1-9][0-9]*(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?$`: {"", "0", "-1", "big", "10GiB", "10 Gi", ".5Gi", "1."},
 	`^[1-9][0-9]{0,5}(s|m)$`:                        {"", "0s", "s", "1h", "10"},
 	`^/`:                                            {"", "a", "https://a", " /"},
 	`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`: {

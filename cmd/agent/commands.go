@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/guard"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
@@ -171,12 +171,25 @@ func restoreVolume(arguments []string) int {
 	c.StringVar(&target.Data, "data", "mysql", "folder of the data within the volume")
 	var more list
 	c.Var(&more, "server-option", "option that the server gets while it loads; may be given several times")
+	birth := c.Bool("birth", false, "succeed without a restore where the volume holds a database or has held one, or --record expects one")
+	expected := c.String("record", "", "folder with the operator's record, for --birth")
 	end := c.ends()
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) (err error) {
 		if target.Volume == "" {
 			return contract.Errorf(contract.ReasonUsage, "--volume is required")
 		}
+		if *birth {
+			if taken, err := isTaken(target, *expected); taken || err != nil {
+				return err
+			}
+		}
 		if target.RootPassword, err = secret("AGENT_ROOT_PASSWORD"); err != nil {
+			return err
+		}
+		if target.Account, err = secret("AGENT_ACCOUNT"); err != nil {
+			return err
+		}
+		if target.AccountPassword, err = secret("AGENT_ACCOUNT_PASSWORD"); err != nil {
 			return err
 		}
 		if target.Until, err = end(); err != nil {
@@ -185,6 +198,17 @@ func restoreVolume(arguments []string) int {
 		target.Arguments = more
 		return c.restore(ctx, result, *id, target)
 	})
+}
+
+func isTaken(target restore.Target, folder string) (bool, error) {
+	record := guard.Record{}
+	if folder != "" {
+		var err error
+		if record, err = guard.ReadRecord(folder); err != nil {
+			return false, err
+		}
+	}
+	return restore.IsTaken(target, record)
 }
 
 func (c *config) restore(ctx context.Context, result *contract.Result, id string, target restore.Target) error {
@@ -250,77 +274,4 @@ func (c *config) verdict(ctx context.Context, result *contract.Result, err error
 		return openErr
 	}
 	return to.Replace(ctx, manifest.Folder(result.ID)+manifest.Verified, text)
-}
-
-func archiveLog(arguments []string) int {
-	c := newConfig("archive")
-	c.server()
-	c.writes()
-	o := binlog.Options{}
-	c.DurationVar(&o.Interval, "interval", 30*time.Second, "how old what is not in the store may become")
-	c.IntVar(&o.MaxBytes, "segment-bytes", 8<<20, "size from which on a segment is written at once")
-	id := c.Uint("server-id", 0, "the archive's own number among the server's replicas; 0: a random one")
-	state := c.String("state", "", "file that is written anew each time the archive has caught up; its age is the archive's lag")
-	return c.command(arguments, func(ctx context.Context, _ *contract.Result) (err error) {
-		if o.Server, err = c.login(); err != nil {
-			return err
-		}
-		if o.Recipients, err = c.publicKeys(); err != nil {
-			return err
-		}
-		if o.Store, err = c.open(ctx); err != nil {
-			return err
-		}
-		if o.Interval < time.Second || o.MaxBytes < 1 {
-			return contract.Errorf(contract.ReasonUsage, "--interval must be a second or more, --segment-bytes 1 or more")
-		}
-		o.Source, o.ServerID = c.source, uint32(*id) //nolint:gosec // a number of 32 bits by definition
-		o.Archived = func(h manifest.Head) { reached(h, *state) }
-		return keepArchiving(ctx, o)
-	})
-}
-
-// reached prints how far the archive is, and writes the file that a readiness probe looks at.
-func reached(h manifest.Head, state string) {
-	text, err := json.Marshal(struct {
-		Progress string            `json:"progress"`
-		Timeline string            `json:"timeline"`
-		Position contract.Position `json:"position"`
-		Reached  time.Time         `json:"reached"`
-	}{"archive", h.Timeline, h.Position, h.Time})
-	if err != nil {
-		return
-	}
-	fmt.Println(string(text))
-	if state != "" {
-		if err := os.WriteFile(state, text, 0o644); err != nil {
-			fmt.Fprintln(os.Stderr, "error:", err)
-		}
-	}
-}
-
-// keepArchiving goes on after failures that pass, until ctx ends.
-func keepArchiving(ctx context.Context, o binlog.Options) error {
-	for wait := time.Second; ; {
-		began := time.Now()
-		err := binlog.Archive(ctx, o)
-		if ctx.Err() != nil {
-			return err
-		}
-		if reason := contract.ReasonOf(err); reason == contract.ReasonUsage || reason == contract.ReasonNoBinaryLog || reason == contract.ReasonNewerFormat {
-			return err
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "error:", err)
-		}
-		if time.Since(began) > time.Minute {
-			wait = time.Second
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-		wait = min(2*wait, 15*time.Second)
-	}
 }

@@ -38,7 +38,7 @@ func run(args []string) error {
 	if *shorten < 1 {
 		return fmt.Errorf("-shorten is %d, not 1 or more", *shorten)
 	}
-	text := ""
+	var text string
 	switch what {
 	case "rules":
 		text = manifest(rules(func(d time.Duration) time.Duration { return max(d/time.Duration(*shorten), time.Second) }), *plain)

@@ -101,7 +101,45 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 			summary: "Something of " + k.name + " " + named + " is not well.", description: look,
 		})
 	}
+	if k.name == "DataService" {
+		found = append(found, backups(scaled, by, recent, named)...)
+	}
 	return found
+}
+
+// backups are the alerts about those of a database.
+func backups(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
+	const label, read = "dataservice", "kubectl get dataservice -o yaml shows the conditions BackupHealthy and Recoverable."
+	is := func(condition, reasons string) string {
+		return fmt.Sprintf(`%s (max_over_time((dataservice_condition{condition="%s", reason%s} == bool 0)%s)) == 1`, by, condition, reasons,
+			"["+strings.Trim(recent, "[]")+":"+text(max(scaled(30*time.Second), time.Second))+"]")
+	}
+	// Without a schedule there is no period, and nothing is late.
+	late := func(what string, times float64, grace time.Duration) string {
+		return fmt.Sprintf("time() - %s (dataservice_backup_last_timestamp_seconds{what=%q}) > on (namespace, %s)\n%s (dataservice_backup_period_seconds{what=%q}) * %g + %d",
+			by, what, label, by, what, times/float64(time.Hour/scaled(time.Hour)), int64(scaled(grace).Seconds()))
+	}
+	return []alert{
+		{
+			name: "DataServiceBackupFailing", wait: scaled(15 * time.Minute), severity: "warning", expr: is("BackupHealthy", `!~"NoBackup|NotVerified"`),
+			summary: "The last backup of DataService " + named + ", or the last check of one, failed.", description: read,
+		},
+		{
+			name: "DataServiceBackupMissing", wait: scaled(15 * time.Minute), severity: "critical", expr: late("backup", 1, 2*time.Hour),
+			summary:     "DataService " + named + " has had no backup for longer than its schedule says.",
+			description: "Its last backup is older than the longest time between two of them, and two hours.",
+		},
+		{
+			name: "DataServiceBackupNotVerified", wait: scaled(15 * time.Minute), severity: "warning", expr: late("verify", 2, 2*time.Hour),
+			summary:     "No backup of DataService " + named + " was found good for twice as long as the schedule of checks says.",
+			description: "A backup counts when a restore of it was checked.",
+		},
+		{
+			name: "DataServiceNotRecoverable", wait: scaled(15 * time.Minute), severity: "critical", expr: is("Recoverable", `!="ArchiveStopped"`),
+			summary:     "The latest moments of DataService " + named + " cannot be restored.",
+			description: "Its binary log is not archived, or no backup lies on the archive. " + read,
+		},
+	}
 }
 
 func operator(scaled func(time.Duration) time.Duration) []alert {

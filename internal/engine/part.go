@@ -206,9 +206,10 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 			seen.Missing = append(seen.Missing, part.Objects[i].GetKind()+" "+part.Objects[i].GetName())
 			continue
 		}
-		there = append(there, o)
+		if seen.Exists = true; o.GetLabels()[object.LabelBackup] == "" { // how backups are is no part of how the database is
+			there = append(there, o)
+		}
 	}
-	seen.Exists = len(there) > 0
 	seen.Health = health.Assess(there, nil)
 	if !seen.Health.Settled || len(seen.Missing) > 0 {
 		pods, err := p.Pods(ctx, p.owner, part.Name)

@@ -64,14 +64,12 @@ func (part *Part) spares(leftover *unstructured.Unstructured) string {
 	return part.Spare(leftover)
 }
 
-// isData reports whether a leftover of a declared part holds what cannot be made anew: a volume, or
-// a Secret that opens one which the part does not use at present, such as that of a database that
-// runs elsewhere for a while. While it does use one, the Secrets that open it are planned.
+// isData reports whether a leftover of a declared part holds what cannot be made anew: a volume, or a Secret that may open one.
 func (p *pass) isData(ctx context.Context, o *unstructured.Unstructured, declared *Part) (bool, error) {
 	if isClaim(o) {
 		return true, nil
 	}
-	if o.GetKind() != "Secret" || hasVolume(declared) {
+	if !declared.MayOpenVolume(o) {
 		return false, nil
 	}
 	claims := object.EmptyList(object.ClaimKind) // of the owner's name, whoever controls them
@@ -82,6 +80,13 @@ func (p *pass) isData(ctx context.Context, o *unstructured.Unstructured, declare
 	return slices.ContainsFunc(claims.Items, func(claim unstructured.Unstructured) bool {
 		return claim.GetLabels()[object.LabelComponent] == declared.Name
 	}), nil
+}
+
+// MayOpenVolume reports whether a leftover of the part is a Secret that opens a volume which the part does not use at
+// present, if there is one: such as that of a database that runs elsewhere for a while. While the part does use a volume,
+// the Secrets that open it are planned.
+func (part *Part) MayOpenVolume(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "Secret" && !hasVolume(part)
 }
 
 // remove deletes an object. The volumes of a StatefulSet whose part is still declared stay.

@@ -166,6 +166,8 @@ type Summary struct {
 	Conditions []metav1.Condition
 	// Parts are the parts of the status.
 	Parts []metrics.Part
+	// Backups is what the status says of backups; nil where none are declared.
+	Backups *metrics.Backups
 }
 
 // Doing is a step that is being taken: its name, and what it does to what.

@@ -43,6 +43,7 @@ type boundedClient struct {
 	live     client.Reader
 	cached   labels.Selector // of objects that are read without Go types
 	patience time.Duration
+	written  written
 
 	mu      sync.Mutex
 	lagging map[string]time.Time // kind -> end of that
@@ -51,12 +52,12 @@ type boundedClient struct {
 // NewClient returns a client that reads from the cache, which holds what the operator manages, and
 // asks the API server when the cache does not catch up within cachePatience.
 func NewClient(cached client.Client, live client.Reader) client.Client {
-	return &boundedClient{Client: cached, live: live, cached: managed(), patience: cachePatience}
+	return &boundedClient{Client: cached, live: live, cached: managed(), patience: cachePatience, written: newWritten()}
 }
 
 // Get reads from the cache, or else what the cache would show if it had caught up.
 func (c *boundedClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-	err := c.bounded(ctx, object, func(ctx context.Context) error { return c.Client.Get(ctx, key, object, opts...) })
+	err := c.bounded(ctx, object, func(ctx context.Context) error { return c.cachedGet(ctx, key, object, opts...) })
 	if !lags(ctx, err) {
 		return err
 	}

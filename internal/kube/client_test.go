@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/object"
@@ -74,6 +75,55 @@ func TestReadsAreBounded(t *testing.T) {
 	live.labels = nil
 	assert.Assert(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: "there"}, service())))
 	assert.NilError(t, c.Get(t.Context(), client.ObjectKey{Name: "there"}, &corev1.Service{})) // such as DataServices
+}
+
+// late is a cache that shows what was patched some reads later.
+type late struct {
+	client.Client
+
+	shows, last string
+	reads       int // until the last is shown
+}
+
+func (l *late) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	if l.reads--; l.reads <= 0 {
+		l.shows = l.last
+	}
+	obj.SetName(key.Name)
+	obj.SetResourceVersion(l.shows)
+	return nil
+}
+
+func (l *late) Patch(_ context.Context, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
+	obj.SetResourceVersion(l.last)
+	return nil
+}
+
+// A read shows what this process has patched without Go types, which controller-runtime does not wait for.
+func TestReadsShowWhatWasPatched(t *testing.T) {
+	configMap := func() *unstructured.Unstructured {
+		o := object.Empty(object.ConfigMapKind)
+		o.SetName("there")
+		return o
+	}
+	read := func(c client.Client) string {
+		o := configMap()
+		assert.NilError(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+		return o.GetResourceVersion()
+	}
+	cache := &late{shows: "9", last: "9"}
+	c := NewClient(cache, nil)
+	assert.Equal(t, read(c), "9")
+	cache.last, cache.reads = "10", 3
+	assert.NilError(t, c.Patch(t.Context(), configMap(), nil))
+	assert.Equal(t, read(c), "10")
+	cache.shows, cache.last, cache.reads = "11", "12", 2
+	assert.Equal(t, read(c), "11", "what others write is not waited for")
+
+	never := &late{shows: "10", last: "11", reads: 1 << 30}
+	c = &boundedClient{Client: never, live: &late{shows: "11", last: "11"}, cached: labels.Everything(), patience: time.Millisecond, written: newWritten()}
+	assert.NilError(t, c.Patch(t.Context(), configMap(), nil))
+	assert.Equal(t, read(c), "11", "the API server says what the cache does not show")
 }
 
 func TestListsAreBounded(t *testing.T) {

@@ -23,6 +23,16 @@ type Resource struct {
 	Step            string // what is being done to the running system; empty while nothing is
 	Conditions      []metav1.Condition
 	Parts           []Part
+	Backups         *Backups // nil where none are declared
+}
+
+// Backups is what the metrics tell of the backups of a resource.
+type Backups struct {
+	// LastSuccessful and LastVerified are when a backup was made, and checked, last; or, where that has not happened yet, since
+	// when it is waited for. Zero where it is not asked for.
+	LastSuccessful, LastVerified time.Time
+	// Every and VerifyEvery are the longest time between two runs of the schedules; 0 for none.
+	Every, VerifyEvery time.Duration
 }
 
 // Part is what the metrics tell of one part of a resource, such as a component of a DataService.
@@ -44,6 +54,7 @@ type Series struct {
 
 	phase, generation, observed, paused, step, condition, conditionSince *prometheus.Desc
 	ready, since, pods, waits                                            *prometheus.Desc
+	backup, backupEvery                                                  *prometheus.Desc
 
 	mu      sync.Mutex
 	sources map[int]func() []Resource
@@ -79,6 +90,8 @@ func SeriesOf(kind string) *Series {
 		ready:          desc("component_ready", "Whether a component of a "+kind+" is ready (1) or not (0).", "component"),
 		since:          desc("component_since_seconds", "When the phase of a component changed last, as Unix time.", "component"),
 		pods:           desc("component_pods", "The pods of a component: those that are ready, and those that should be.", "component", "state"),
+		backup:         desc("backup_last_timestamp_seconds", "When a backup of a "+kind+" was made or verified last, or since when that is waited for, as Unix time.", "what"),
+		backupEvery:    desc("backup_period_seconds", "The longest time between two backups of a "+kind+", or verifications, by their schedules.", "what"),
 		waits:          desc("component_waiting", "1 for a component whose new revision waits for others.", "component"),
 	}
 	s.TimeToReady = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -109,7 +122,7 @@ func (s *Series) Show(resources func() []Resource) (stop func()) {
 // Describe names the metrics.
 func (s *Series) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.phase, s.generation, s.observed, s.paused, s.step, s.condition, s.conditionSince, s.ready, s.since, s.pods, s.waits,
+		s.phase, s.generation, s.observed, s.paused, s.step, s.condition, s.conditionSince, s.ready, s.since, s.pods, s.waits, s.backup, s.backupEvery,
 	} {
 		to <- d
 	}
@@ -156,6 +169,19 @@ func (s *Series) tell(to chan<- prometheus.Metric, r *Resource) {
 		gauge(s.condition, number(c.Status == metav1.ConditionTrue), c.Type, word(c.Reason))
 		gauge(s.conditionSince, float64(c.LastTransitionTime.Unix()), c.Type)
 	}
+	if b := r.Backups; b != nil {
+		for what, x := range map[string]struct {
+			at    time.Time
+			every time.Duration
+		}{"backup": {b.LastSuccessful, b.Every}, "verify": {b.LastVerified, b.VerifyEvery}} {
+			if !x.at.IsZero() {
+				gauge(s.backup, float64(x.at.Unix()), what)
+			}
+			if x.every > 0 {
+				gauge(s.backupEvery, x.every.Seconds(), what)
+			}
+		}
+	}
 	for _, p := range r.Parts {
 		gauge(s.ready, number(p.Ready), p.Name)
 		gauge(s.pods, float64(p.Pods), p.Name, "ready")
@@ -172,6 +198,7 @@ func (s *Series) tell(to chan<- prometheus.Metric, r *Resource) {
 // isKnown are the conditions that are told of: there is no more than one series for each, whoever writes a status.
 var isKnown = map[string]bool{
 	"Ready": true, "Progressing": true, "Degraded": true, "Paused": true, "Stalled": true, "OperatorChange": true, "SpecIgnored": true,
+	"BackupHealthy": true, "Recoverable": true,
 }
 
 // wordLimit is longer than any phase, step or reason of the operator's.

@@ -32,7 +32,8 @@ const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// LabelPartOf holds the name of the product.
 	LabelPartOf = "app.kubernetes.io/part-of"
-	// LabelBackup is on the CronJob that backs data up. Its value is the component that the data is of.
+	// LabelBackup is on what looks after backups, and on its pods. On the CronJob that makes them its value is the component
+	// that the data is of; the others have an end such as -verify behind that.
 	LabelBackup = "d3os-product.com.d3os/backup"
 	// AnnotationDigest holds the digest of an object's desired form.
 	AnnotationDigest = "d3os-product.com.d3os/digest"

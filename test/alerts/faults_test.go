@@ -128,6 +128,22 @@ var resourceFaults = map[string]func(w *world, namespace string){
 			return fmt.Sprintf("spec: {template: {spec: {containers: [{name: reports, image: 'registry.example/other:v%d'}]}}}", n)
 		})
 	},
+	"DataServiceBackupFailing": func(w *world, namespace string) {
+		w.ended(namespace, "mysql", time.Now(), 22, `{"reason":"StoreFull","message":"the store is full"}`)
+		w.service(namespace, backedUp(nil))
+	},
+	"DataServiceBackupMissing": func(w *world, namespace string) {
+		w.ended(namespace, "mysql", time.Now().Add(-48*time.Hour), 0, `{"ok":true,"id":"a"}`)
+		w.service(namespace, backedUp(nil))
+	},
+	"DataServiceBackupNotVerified": func(w *world, namespace string) {
+		w.ended(namespace, "mysql", time.Now(), 0, `{"ok":true,"id":"a"}`)
+		w.ended(namespace, "mysql-verify", time.Now().Add(-30*24*time.Hour), 0, `{"ok":true,"id":"a"}`)
+		w.service(namespace, backedUp(fields{"verify": fields{"schedule": "@weekly"}}))
+	},
+	"DataServiceNotRecoverable": func(w *world, namespace string) { // nothing archives
+		w.service(namespace, backedUp(fields{"pointInTime": fields{}}))
+	},
 	"RedisClusterFailed": func(w *world, namespace string) {
 		w.redis(namespace, fields{"replicas": 6, "version": "5.0.0"})
 	},
@@ -147,6 +163,30 @@ var resourceFaults = map[string]func(w *world, namespace string){
 			return fmt.Sprintf("spec: {template: {spec: {containers: [{name: redis, image: 'registry.example/other:v%d'}]}}}", n)
 		})
 	},
+}
+
+// backedUp is a spec with a database that has backups.
+func backedUp(more fields) fields {
+	backup := fields{"destination": fields{"claim": fields{"name": "backups"}}, "schedule": "@daily"}
+	harness.Merge(backup, more)
+	return fields{"mysql": fields{"name": "db", "backup": backup}}
+}
+
+// ended makes a pod that has ended, as one of a Job of backups does.
+func (w *world) ended(namespace, label string, at time.Time, code int32, message string) {
+	w.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: label, Labels: map[string]string{
+		"app.kubernetes.io/managed-by": "d3os-operator", "app.kubernetes.io/instance": name, "app.kubernetes.io/name": "mysql-backup", "d3os-product.com.d3os/backup": label,
+	}}}
+	pod.Spec = corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "backup", Image: "registry.example/mysql:v1"}}}
+	w.must(suite.API.Create(w.Context(), pod))
+	end := &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.NewTime(at)}
+	pod.Status.Phase = corev1.PodSucceeded
+	if code != 0 {
+		pod.Status.Phase = corev1.PodFailed
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "backup", State: corev1.ContainerState{Terminated: end}}}
+	w.must(suite.API.Status().Update(w.Context(), pod))
 }
 
 // loseSlots runs a Redis Cluster and takes both volumes of a shard away from it.

@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 var suite = &stage.Suite{
 	Patience: func() time.Duration { return patience },

@@ -5,6 +5,7 @@ package backup_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,11 +17,13 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
@@ -69,10 +72,8 @@ func newReal(t *testing.T) *realScene {
 	var err error
 	s.pods, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{Namespace: s.Namespace, Images: map[string]emulator.Image{
 		"example/mysql": {
-			Entrypoint: []string{"/entrypoint", "/var/lib/mysql", "/var/run/mysqld/mysqld.sock"}, Executables: programs,
-			Rewrite: func(_ *corev1.Pod, text string) string { // there is no DNS
-				return strings.ReplaceAll(text, "--server=db:3306", "--server="+s.address()+":3306")
-			},
+			Entrypoint: []string{"/entrypoint", "/var/lib/mysql", "/var/run/mysqld/mysqld.sock", "/etc/mysql/conf.d"}, Executables: programs,
+			Rewrite: s.resolve,
 		},
 		"example/agent": {Executables: map[string]string{"/agent": s.agent}},
 	}})
@@ -108,6 +109,56 @@ func (s *realScene) address() string {
 	return ""
 }
 
+// resolve has programs reach the database by the address of its pod, which it waits for: there is no DNS.
+func (s *realScene) resolve(_ *corev1.Pod, text string) string {
+	const name = "--server=db:3306"
+	if !strings.Contains(text, name) {
+		return text
+	}
+	_ = harness.Within(time.Minute, 100*time.Millisecond, s.Next, func() error { // else the program says that it cannot be reached
+		if s.address() == "" {
+			return errors.New("there is no pod")
+		}
+		return nil
+	})
+	return strings.ReplaceAll(text, name, "--server="+s.address()+":3306")
+}
+
+// condition waits until a condition of the DataService has a reason.
+func (s *realScene) condition(kind, reason string) *dsv1.DataService {
+	s.Helper()
+	var ds *dsv1.DataService
+	s.Until(kind+": "+reason, func() error {
+		ds = harness.Lookup[*dsv1.DataService](s.Journal, platform)
+		if c := meta.FindStatusCondition(ds.Status.Conditions, kind); c == nil || c.Reason != reason {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+	return ds
+}
+
+// archived waits until all that is committed now is in the archive.
+func (s *realScene) archived() {
+	s.Helper()
+	now := time.Now()
+	s.Must(harness.Within(patience, 100*time.Millisecond, s.Next, func() error {
+		heads, err := filepath.Glob(filepath.Join(s.folder(), "binlog", "*", "head.json"))
+		if err != nil || len(heads) == 0 {
+			return fmt.Errorf("no head: %w", err)
+		}
+		text, err := os.ReadFile(heads[len(heads)-1])
+		if err != nil {
+			return err
+		}
+		var head struct{ Time time.Time }
+		if err := json.Unmarshal(text, &head); err != nil || !head.Time.After(now) {
+			return fmt.Errorf("the archive has reached %s: %w", head.Time, err)
+		}
+		return nil
+	}))
+}
+
 // password reads a password of a Secret.
 func (s *realScene) password(secret, key string) string {
 	s.Helper()
@@ -128,8 +179,8 @@ func (s *realScene) ask(user, password, sql string, where ...string) (string, er
 	return string(out), nil
 }
 
-// A DataBackup of a running database, by the agent's own program: what is in the store is restored to the same rows, by
-// those who have nothing but the store.
+// A DataBackup of a running database and the archive of its binary log, by the agent's own program: what is in the store is
+// restored to the same rows, by those who have nothing but the store. The status says how safe the data is.
 func TestARealBackup(t *testing.T) {
 	t.Parallel()
 	s := newReal(t)
@@ -137,7 +188,9 @@ func TestARealBackup(t *testing.T) {
 	s.Create(&unstructured.Unstructured{Object: fields{
 		"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": platform},
 		"spec": fields{"mysql": fields{
-			"name": "db", "image": "example/mysql:10.11", "backup": fields{"destination": fields{"claim": fields{"name": store}}},
+			"name": "db", "image": "example/mysql:10.11", "backup": fields{
+				"destination": fields{"claim": fields{"name": store}}, "pointInTime": fields{"interval": "5s"}, "verify": fields{"schedule": "@yearly"},
+			},
 			"envs":   []any{fields{"name": "POD_IP", "valueFrom": fields{"fieldRef": fields{"fieldPath": "status.podIP"}}}},
 			"probes": fields{"startup": fields{"periodSeconds": int64(1)}, "readiness": fields{"periodSeconds": int64(1)}},
 		}},
@@ -151,6 +204,8 @@ func TestARealBackup(t *testing.T) {
 	want, err := s.ask(user, password, rows, "--host="+s.address())
 	s.Must(err)
 
+	s.condition(dsv1.ConditionBackupHealthy, dsv1.ReasonNoBackup)
+	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonNoBackup)
 	s.back(name)
 	b := s.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded)
 	if b.Status.ID == "" || b.Status.Bytes == 0 || b.Status.StoredBytes == 0 || b.Status.Tables == 0 || b.Status.Rows < 5000 ||
@@ -164,9 +219,11 @@ func TestARealBackup(t *testing.T) {
 	if got := s.restored(b.Status.ID, rows); got != want {
 		t.Errorf("the restore has %q, not %q", got, want)
 	}
+	want = s.everyMoment(b.Status.ID, rows)
 
 	// While the volume holds anything, nothing is restored to it.
 	s.Change(platform, fields{"mysql": fields{"replica": 0}})
+	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchiveStopped)
 	s.Until("the server has ended", func() error {
 		if s.address() != "" {
 			return errors.New("its pod is there")
@@ -188,6 +245,79 @@ func TestARealBackup(t *testing.T) {
 	if got != want {
 		t.Errorf("the database that came back has %q, not %q", got, want)
 	}
+	// Its binary log is another one: nothing of it can be restored before there is a backup of it.
+	s.condition(dsv1.ConditionRecoverable, "Gap")
+	s.back("after-restore")
+	s.has("after-restore", backupv1.PhaseSucceeded, backupv1.ReasonSucceeded)
+	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
+}
+
+// born makes a new DataService of the store. What its volume loses later is not restored behind anybody's back.
+func (s *realScene) born(id, rows, want string) {
+	s.Helper()
+	const clone = "clone"
+	s.Create(&unstructured.Unstructured{Object: fields{
+		"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": clone},
+		"spec": fields{"mysql": fields{
+			"name": "copy", "image": "example/mysql:10.11", "restoreFrom": fields{"destination": fields{"claim": fields{"name": store}}, "backup": id, "toTime": "latest"},
+			"envs":   []any{fields{"name": "POD_IP", "valueFrom": fields{"fieldRef": fields{"fieldPath": "status.podIP"}}}},
+			"probes": fields{"startup": fields{"periodSeconds": int64(1)}, "readiness": fields{"periodSeconds": int64(1)}},
+		}},
+	}})
+	s.Ready(clone)
+	var pod *corev1.Pod
+	for _, p := range harness.Every[*corev1.Pod](s.Journal) {
+		if p.Name == "copy-0" {
+			pod = p
+		}
+	}
+	got, err := s.ask(s.password("copy-credentials", "username"), s.password("copy-credentials", "password"), rows, "--host="+pod.Status.PodIP)
+	s.Must(err)
+	if got != want {
+		s.Errorf("the new database has %q, not %q", got, want)
+	}
+	s.Must(s.pods.WipeVolume(s.Ctx, "data-copy-0"))
+	s.Must(suite.API.Delete(s.Ctx, pod))
+	s.Until("the loss is told of", func() error {
+		ds := harness.Lookup[*dsv1.DataService](s.Journal, clone)
+		if c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDegraded); c == nil || c.Reason != dsv1.ReasonDataLost {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+	folder, err := s.pods.VolumeFolder(s.Ctx, "data-copy-0")
+	s.Must(err)
+	if entries, err := os.ReadDir(filepath.Join(folder, "mysql")); err == nil && len(entries) > 0 {
+		s.Errorf("something was made on the volume: %v", entries)
+	}
+	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*dsv1.DataService](s.Journal, clone)))
+}
+
+// everyMoment restores what was committed after the backup, and has it checked. It returns what there is then.
+func (s *realScene) everyMoment(id, rows string) string {
+	s.Helper()
+	ds := s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
+	s.condition(dsv1.ConditionBackupHealthy, dsv1.ReasonNotVerified)
+	if known := ds.Status.Backup; known == nil || known.LastID != id || known.LastSuccessful == nil {
+		s.Errorf("status.backup is %+v", known)
+	}
+	user, password := s.password("db-credentials", "username"), s.password("db-credentials", "password")
+	_, err := s.ask(user, password, "INSERT INTO app.t (v) VALUES ('later'), ('and later')", "--host="+s.address())
+	s.Must(err)
+	want, err := s.ask(user, password, rows, "--host="+s.address())
+	s.Must(err)
+	s.archived()
+	if got := s.restored(id, rows, "--to-time=latest"); got != want {
+		s.Errorf("restored to the latest moment: %q, not %q", got, want)
+	}
+	s.born(id, rows, want)
+	if job := s.job("check", "db-verify"); job.Status.Succeeded != 1 {
+		s.Errorf("the check did not succeed: %+v", job.Status)
+	}
+	if known := s.condition(dsv1.ConditionBackupHealthy, dsv1.ReasonVerified).Status.Backup; known.VerifiedID != id || known.LastVerified == nil {
+		s.Errorf("status.backup is %+v", known)
+	}
+	return want
 }
 
 // job makes a Job of a CronJob, as kubectl create job --from does, and waits until it has ended.
@@ -212,10 +342,10 @@ func (s *realScene) job(name, from string) *batchv1.Job {
 }
 
 // restored restores a backup to a folder, starts a server on it and asks it.
-func (s *realScene) restored(id, sql string) string {
+func (s *realScene) restored(id, sql string, more ...string) string {
 	s.Helper()
 	volume := s.TempDir()
-	restore := exec.CommandContext(s.Ctx, s.agent, "restore", "--folder="+s.folder(), "--backup="+id, "--volume="+volume)
+	restore := exec.CommandContext(s.Ctx, s.agent, append([]string{"restore", "--folder=" + s.folder(), "--backup=" + id, "--volume=" + volume}, more...)...)
 	restore.Env = append(os.Environ(), "AGENT_ROOT_PASSWORD=root", "PATH="+s.tools+":"+os.Getenv("PATH"))
 	if out, err := restore.CombinedOutput(); err != nil {
 		s.Fatalf("restore: %v\n%s", err, out)

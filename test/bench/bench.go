@@ -44,7 +44,7 @@ type bench struct {
 	fail    context.CancelCauseFunc
 
 	sample   *dsv1.DataService
-	objects  int      // of the sample, credentials included
+	objects  int      // of the sample, credentials and the record of the database's data included
 	services *tracker // every DataService
 	spaces   *tracker // the benchmark's namespaces
 	accounts *tracker // every namespace's default service account, which pods need
@@ -78,7 +78,7 @@ func newBench(ctx context.Context, fail context.CancelCauseFunc, c *cluster.Clus
 	if err != nil {
 		return nil, err
 	}
-	b.objects = len(objects)
+	b.objects = len(objects) + dataRecords
 	return b, b.watch(ctx)
 }
 

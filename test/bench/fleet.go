@@ -125,7 +125,7 @@ func (b *bench) removeOne(ctx context.Context, ds *dsv1.DataService) error {
 	if err := client.IgnoreNotFound(b.client.Delete(ctx, ds.DeepCopy())); err != nil {
 		return err
 	}
-	for _, retained := range []client.Object{&corev1.PersistentVolumeClaim{}, &corev1.Secret{}} {
+	for _, retained := range []client.Object{&corev1.PersistentVolumeClaim{}, &corev1.Secret{}, &corev1.ConfigMap{}} {
 		if err := b.client.DeleteAllOf(ctx, retained, client.InNamespace(ds.Namespace), client.MatchingLabelsSelector{Selector: managed}); err != nil {
 			return err
 		}

@@ -71,6 +71,7 @@ var sections = []section{
 	{"scale", "Many DataServices at once", scale{}.run, false},
 	{"memory", "Memory and CPU of the operator as a process of its own", memory{}.run, false},
 	{"author", "One author, one large DataService, many updates", author{}.run, false},
+	{"status", "kubectl dataservice status, 100 DataServices", status{}.run, false},
 	{"middleware", "RedisClusters with real servers beside DataServices", middleware{}.run, true},
 	{"load", "Load: create, change, restart beside, delete", load{}.run, true},
 }

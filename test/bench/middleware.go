@@ -29,6 +29,9 @@ const (
 	middlewareRest = time.Minute
 	// redisRecords is how often the record of a cluster is written while it forms.
 	redisRecords = 2
+	// redisStatus bounds the status writes of one cluster while it forms: those of a DataService, and one for each step and
+	// each pod that comes, which people watch.
+	redisStatus = createStatus + 21
 	// redisPods is how many servers a cluster has.
 	redisPods = 6
 	// hangs is how long a change of one cluster may take beside one whose servers all hang.
@@ -70,7 +73,7 @@ func (m middleware) run(ctx context.Context, b *bench) (err error) {
 	t.add(fmt.Sprintf("create %d DataServices", n), services,
 		bounds{exactly(n * (b.objects + historyWrites)), atMost(float64(n * createStatus)), atMost(float64(n * createReads))})
 	t.add(fmt.Sprintf("create %d RedisClusters", k), clusters,
-		bounds{atMost(float64(f.objects(o) + k*redisRecords)), atMost(float64(k * createStatus)), atMost(float64(k * createReads))})
+		bounds{atMost(float64(f.objects(o) + k*redisRecords)), atMost(float64(k * redisStatus)), atMost(float64(k * createReads))})
 	rest, err := o.count(ctx, func() error { return pass(ctx, middlewareRest) })
 	if err = errors.Join(err, o.stop()); err != nil {
 		return err
@@ -232,7 +235,7 @@ func (middleware) hang(ctx context.Context, f *redisFleet) error {
 		{"an image of a DataService", func(i int) error { return f.changeImage(ctx, f.fleet[i], "hang") }},
 	} {
 		var took []time.Duration
-		for i := 1; i < min(len(f.all), reactions); i++ {
+		for i := 1; i < min(len(f.all), len(f.fleet), reactions); i++ {
 			begun := time.Now()
 			if err := change.do(i); err != nil {
 				return fmt.Errorf("%s: %w", change.what, err)

@@ -19,10 +19,12 @@ import (
 // The bounds of single events, beside one write for each object that is new. Each spec is one write more, to the history.
 const (
 	historyWrites = 1
-	createReads   = 8
-	createStatus  = 15
-	imageStatus   = 3
-	deleteStatus  = 1
+	// dataRecords is how many objects there are that no chart has: the record of whose data the database's volume holds.
+	dataRecords  = 1
+	createReads  = 8
+	createStatus = 15
+	imageStatus  = 3
+	deleteStatus = 1
 )
 
 // resyncOften is the period in which the operator looks at one DataService again; with its

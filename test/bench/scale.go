@@ -38,7 +38,7 @@ func (s scale) run(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	t.add(fmt.Sprintf("create %d", len(b.fleet)), created, bounds{writes: exactly(b.scale * b.objects)})
+	t.add(fmt.Sprintf("create %d", len(b.fleet)), created, bounds{writes: exactly(b.scale * (b.objects + historyWrites))})
 	t.add(fmt.Sprintf("operator restart, %d healthy", len(b.fleet)), worst(all), none)
 	t.add(fmt.Sprintf("%d resyncs of %d at rest", resyncRounds, len(b.fleet)), resync, none)
 	t.flush()

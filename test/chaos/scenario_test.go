@@ -172,9 +172,9 @@ var scenarios = []*scenario{
 }
 
 // everything returns the sample that uses every field, without node ports: they are one for the
-// whole cluster.
+// whole cluster. Nor has it what needs the agent's image, which this operator does not know.
 func everything() *unstructured.Unstructured {
-	ds := harness.Read("config/samples/everything.yaml", fields{"web": fields{"nodePort": nil}})
+	ds := harness.Read("config/samples/everything.yaml", fields{"web": fields{"nodePort": nil}, "mysql": fields{"restoreFrom": nil}})
 	services, _, _ := unstructured.NestedSlice(ds.Object, "spec", "additionalServices")
 	for _, service := range services {
 		service := service.(fields)

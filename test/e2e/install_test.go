@@ -81,6 +81,7 @@ func TestRunBundle(t *testing.T) {
 	t.Run("mysql keeps its data", testData)
 	t.Run("another replica takes over", testLeader)
 	t.Run("the kubelet restarts", testKubelet)
+	t.Run("people use the kubectl plugin", testPlugin)
 	removePlatform(t)
 	page.run(t, runBundle, 3)
 	gone(t)

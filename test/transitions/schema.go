@@ -42,8 +42,9 @@ func specSchema() (*apiextensionsv1.JSONSchemaProps, error) {
 	// DataService makes of spec.redis and spec.etcd is changed in test/rediscluster and test/etcdcluster.
 	delete(spec.Properties, "redis")
 	delete(spec.Properties, "etcd")
-	// Nor would a backup ever be made: test/backup changes spec.mysql.backup.
+	// Nor would a backup ever be made or restored: test/backup has spec.mysql.backup and spec.mysql.restoreFrom.
 	delete(spec.Properties["mysql"].Properties, "backup")
+	delete(spec.Properties["mysql"].Properties, "restoreFrom")
 	return &spec, nil
 }
 

@@ -80,6 +80,17 @@ type Timeline struct {
 	Damaged string `json:"damaged,omitempty"`
 }
 
+// Archive is what `agent archive` answers at /ready.
+type Archive struct {
+	Timeline string `json:"timeline,omitempty"`
+	// Reached is the time up to which every commit is in the archive, by the server's clock.
+	Reached time.Time `json:"reached,omitzero"`
+	// Base is the newest backup that the timeline continues; without one, no moment of it can be restored.
+	Base string `json:"base,omitempty"`
+	// Problem says why the latest moments cannot be restored; empty where they can.
+	Problem string `json:"problem,omitempty"`
+}
+
 // Progress is a line that a command prints while it works, every few seconds.
 type Progress struct {
 	// Progress names what the command does now, such as dump or replay.

@@ -85,7 +85,7 @@ func TestPointInTime(t *testing.T) {
 			var moments []time.Time
 			begin := time.Now()
 			time.Sleep(1100 * time.Millisecond) // MariaDB's binary log knows whole seconds: this one is the backup's
-			count := rig.Seeds(4, 50)
+			count := rig.Seeds(2, 50)
 			for len(moments) < count {
 				n := len(load.Acks())
 				until(t, "more transactions", time.Minute, func() bool { return len(load.Acks()) >= n+50 })

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/cli/foresee"
 	"d3os.com/d3os-operator/internal/cli/screen"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -36,11 +37,11 @@ func (p *plugin) eventsCommand() *cobra.Command {
 				return err
 			}
 			kinds := slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" })
-			objects, _, err := c.objects(cmd.Context(), selector(args[0], component), kinds)
+			objects, _, err := c.Objects(cmd.Context(), foresee.Selector(args[0], component), kinds)
 			if err != nil {
 				return err
 			}
-			pods, err := c.pods(cmd.Context(), selector(args[0], component))
+			pods, err := c.Pods(cmd.Context(), foresee.Selector(args[0], component))
 			if err != nil {
 				return err
 			}

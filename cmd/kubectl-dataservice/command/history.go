@@ -57,7 +57,7 @@ func (c *cluster) history(ctx context.Context, name string) (*dsv1.DataService, 
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := c.client.AppsV1().ControllerRevisions(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: history.Label + "=" + string(ds.UID)})
+	list, err := c.Client.AppsV1().ControllerRevisions(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: history.Label + "=" + string(ds.UID)})
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the history of %s: %w", name, err)
 	}

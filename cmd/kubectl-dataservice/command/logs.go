@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"d3os.com/d3os-operator/internal/cli/foresee"
 )
 
 func (p *plugin) logsCommand() *cobra.Command {
@@ -35,12 +37,12 @@ func (p *plugin) logsCommand() *cobra.Command {
 			if len(args) == 2 {
 				component = args[1]
 			}
-			pods, err := c.pods(cmd.Context(), selector(args[0], component))
+			pods, err := c.Pods(cmd.Context(), foresee.Selector(args[0], component))
 			if err != nil {
 				return err
 			}
 			if len(pods) == 0 {
-				return fmt.Errorf("%s has no pods in namespace %s", strings.Join(args, " "), c.namespace)
+				return fmt.Errorf("%s has no pods in namespace %s", strings.Join(args, " "), c.Namespace)
 			}
 			return l.show(cmd.Context(), c, pods)
 		},
@@ -90,7 +92,7 @@ func (l *logView) container(ctx context.Context, c *cluster, pod, name string, p
 		options.SinceSeconds = ptr.To(int64(l.since.Seconds()))
 	}
 	prefix := fmt.Sprintf("[%s/%s] ", pod, name)
-	stream, err := c.client.CoreV1().Pods(c.namespace).GetLogs(pod, options).Stream(ctx)
+	stream, err := c.Client.CoreV1().Pods(c.Namespace).GetLogs(pod, options).Stream(ctx)
 	if err != nil {
 		return l.line(prefix + "error: " + err.Error())
 	}

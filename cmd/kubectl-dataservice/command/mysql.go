@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/exec"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/cli/foresee"
 )
 
 // The client's shell command. The passwords are in the container's environment, so they are on no command line and
@@ -42,7 +43,7 @@ func (p *plugin) mysqlCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pods, err := c.pods(cmd.Context(), selector(ds.Name, "mysql"))
+			pods, err := c.Pods(cmd.Context(), foresee.Selector(ds.Name, "mysql"))
 			if err != nil {
 				return err
 			}
@@ -54,7 +55,7 @@ func (p *plugin) mysqlCommand() *cobra.Command {
 			if root {
 				script = asRoot
 			}
-			return p.exec(cmd.Context(), c, pod, append([]string{"/bin/sh", "-c", script, "mysql"}, args[1:]...))
+			return p.exec(cmd.Context(), c, pod, pod.Spec.Containers[0].Name, append([]string{"/bin/sh", "-c", script, "mysql"}, args[1:]...))
 		},
 	}
 	cmd.Flags().BoolVar(&root, "root", false, "as root")
@@ -78,17 +79,17 @@ func databasePod(ds *dsv1.DataService, pods []*corev1.Pod) (*corev1.Pod, error) 
 	return nil, fmt.Errorf("no pod of mysql runs: 'kubectl dataservice why %s mysql' says why", ds.Name)
 }
 
-// exec runs a command in the first container of a pod.
-func (p *plugin) exec(ctx context.Context, c *cluster, pod *corev1.Pod, command []string) error {
+// exec runs a command in a container of a pod.
+func (p *plugin) exec(ctx context.Context, c *cluster, pod *corev1.Pod, container string, command []string) error {
 	config := rest.CopyConfig(c.config)
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	options := &exec.ExecOptions{
 		StreamOptions: exec.StreamOptions{
 			IOStreams: p.IOStreams, Stdin: true, TTY: terminal(p.In) && terminal(p.Out), Quiet: true,
-			Namespace: pod.Namespace, PodName: pod.Name, ContainerName: pod.Spec.Containers[0].Name,
+			Namespace: pod.Namespace, PodName: pod.Name, ContainerName: container,
 		},
-		Command: command, Config: config, PodClient: c.client.CoreV1(), Executor: &exec.DefaultRemoteExecutor{},
+		Command: command, Config: config, PodClient: c.Client.CoreV1(), Executor: &exec.DefaultRemoteExecutor{},
 	}
 	_ = ctx // the terminal's own interrupt ends the client
 	return options.Run()

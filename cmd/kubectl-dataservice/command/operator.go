@@ -30,7 +30,7 @@ const operatorLabel = "control-plane=controller-manager"
 
 // operator finds the operator's Deployment. Who may not list Deployments of all namespaces does not find it.
 func (c *cluster) operator(ctx context.Context) operator {
-	list, err := c.client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: operatorLabel})
+	list, err := c.Client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: operatorLabel})
 	if err != nil {
 		return operator{}
 	}

@@ -103,7 +103,7 @@ func (s *statusView) text(items []dsv1.DataService) (string, error) {
 	case len(items) == 0 && s.all:
 		return "there are no DataServices\n", nil
 	case len(items) == 0:
-		return fmt.Sprintf("there are no DataServices in namespace %s\n", s.cluster.namespace), nil
+		return fmt.Sprintf("there are no DataServices in namespace %s\n", s.cluster.Namespace), nil
 	}
 	return s.style().Fleet(items, s.all, s.now()), nil
 }
@@ -135,14 +135,14 @@ func (s *statusView) follow(ctx context.Context) error {
 
 // watch follows changes until the watch ends, which the API server does now and then.
 func (s *statusView) watch(ctx context.Context, version string, known map[string]dsv1.DataService, lines map[string]string) error {
-	namespace, options := s.cluster.namespace, metav1.ListOptions{ResourceVersion: version}
+	namespace, options := s.cluster.Namespace, metav1.ListOptions{ResourceVersion: version}
 	if s.all {
 		namespace = metav1.NamespaceAll
 	}
 	if s.name != "" {
 		options.FieldSelector = "metadata.name=" + s.name
 	}
-	w, err := s.cluster.dynamic.Resource(resource).Namespace(namespace).Watch(ctx, options)
+	w, err := s.cluster.Dynamic.Resource(resource).Namespace(namespace).Watch(ctx, options)
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return nil // it is read anew
 	}

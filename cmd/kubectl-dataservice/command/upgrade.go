@@ -85,6 +85,10 @@ func (c *cluster) upgrade(ctx context.Context, all bool, images map[string]strin
 		}
 		images[values.AgentImage] = agent
 	}
+	with, err := c.with(images)
+	if err != nil {
+		return nil, err
+	}
 	u := &diff.Upgrade{Version: version.Version}
 	var mu sync.Mutex
 	var group errgroup.Group
@@ -92,9 +96,9 @@ func (c *cluster) upgrade(ctx context.Context, all bool, images map[string]strin
 	for i := range items {
 		ds := &items[i]
 		group.Go(func() error {
-			of := *c
-			of.namespace = ds.Namespace
-			d, err := of.computeWith(ctx, ds, images)
+			in := c.Reader
+			in.Namespace = ds.Namespace
+			d, _, err := with.Diff(ctx, &in, ds)
 			mu.Lock()
 			defer mu.Unlock()
 			u.Add(ds.Namespace, ds.Name, ds.Spec.Paused, d, err)

@@ -61,7 +61,7 @@ func (p *plugin) versionCommand() *cobra.Command {
 func (c *cluster) versions(ctx context.Context) (versions, error) {
 	v := versions{Plugin: version.Version, Operator: tag(c.operator(ctx).Image)}
 	kinds := []schema.GroupVersionKind{object.StatefulSetKind, {Group: "apps", Version: "v1", Kind: "Deployment"}}
-	objects, _, err := c.objects(ctx, object.LabelManagedBy+"="+object.ManagedBy, kinds)
+	objects, _, err := c.Objects(ctx, object.LabelManagedBy+"="+object.ManagedBy, kinds)
 	v.Writer = writer(objects)
 	return v, err
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
+	"d3os.com/d3os-operator/internal/cli/foresee"
 	"d3os.com/d3os-operator/internal/cli/why"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -87,17 +88,17 @@ func (c *cluster) facts(ctx context.Context, args []string) (*why.Facts, error) 
 		return f, nil
 	}
 	kinds := slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" || gvk.Kind == "ConfigMap" })
-	if f.Objects, _, err = c.objects(ctx, selector(ds.Name, blamed.Name), kinds); err != nil {
+	if f.Objects, _, err = c.Objects(ctx, foresee.Selector(ds.Name, blamed.Name), kinds); err != nil {
 		return nil, err
 	}
-	if f.Pods, err = c.pods(ctx, selector(ds.Name, blamed.Name)); err != nil {
+	if f.Pods, err = c.Pods(ctx, foresee.Selector(ds.Name, blamed.Name)); err != nil {
 		return nil, err
 	}
 	for _, o := range f.Objects {
 		if !object.IsResource(o) {
 			continue
 		}
-		inside, err := c.pods(ctx, selectorOf(o))
+		inside, err := c.Pods(ctx, foresee.SelectorOf(o))
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +117,7 @@ func (c *cluster) facts(ctx context.Context, args []string) (*why.Facts, error) 
 }
 
 func (c *cluster) lastLines(ctx context.Context, from *why.Container) ([]string, error) {
-	stream, err := c.client.CoreV1().Pods(c.namespace).GetLogs(from.Pod, &corev1.PodLogOptions{
+	stream, err := c.Client.CoreV1().Pods(c.Namespace).GetLogs(from.Pod, &corev1.PodLogOptions{
 		Container: from.Name, Previous: from.Previous, TailLines: ptr.To(int64(logLines)), LimitBytes: ptr.To(int64(64 << 10)),
 	}).Stream(ctx)
 	if err != nil {

@@ -126,7 +126,7 @@ func (c *cluster) patch(ctx context.Context, ds *dsv1.DataService, kind types.Pa
 	if err != nil {
 		return err
 	}
-	_, err = c.dynamic.Resource(resource).Namespace(ds.Namespace).Patch(ctx, ds.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = c.Dynamic.Resource(resource).Namespace(ds.Namespace).Patch(ctx, ds.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil {
 		return fmt.Errorf("change DataService %s/%s: %w", ds.Namespace, ds.Name, err)
 	}

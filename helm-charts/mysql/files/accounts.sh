@@ -1,7 +1,8 @@
 #!/bin/sh
 # Creates the databases and users of a list, and again when the list or a password changes. It drops nothing.
 #   accounts.sh LIST PASSWORDS SOCKET READY
-# LIST       lines "database NAME", "user NAME DATABASE..." and "backup NAME", of an account that may read everything
+# LIST       lines "database NAME", "user NAME DATABASE...", "backup NAME", of an account that may read everything, and
+#            "archive NAME", of one that may follow the binary log
 # PASSWORDS  the folder with one file for each user
 # READY      the file that exists while the server is as the list says
 set -u
@@ -56,6 +57,12 @@ backup() {
   printf "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION CLIENT ON *.* TO '%s'@'%%';\n" "$1"
 }
 
+# archive NAME: what following the binary log needs.
+archive() {
+  user "$1" || return 1
+  printf "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '%s'@'%%';\n" "$1"
+}
+
 # statements: the SQL that the list and the passwords stand for.
 statements() {
   echo "$mode"
@@ -71,6 +78,9 @@ statements() {
       ;;
     backup)
       backup "$name" || return 1
+      ;;
+    archive)
+      archive "$name" || return 1
       ;;
     esac
   done <"$list"

@@ -15,6 +15,14 @@
 {{- $cnf := .Files.Get "files/my.cnf" | replace "@port@" (toString $c.listen) | replace "@bufferPool@" (get $v.bufferPools $v.size | default "768M") }}
 {{- /* MySQL 8.0 and later refuse to start with an SQL mode that they do not have. */}}
 {{- if ge (regexFind "^[0-9]+" $v.serverVersion | int) 8 }}{{ $cnf = replace "NO_AUTO_CREATE_USER," "" $cnf }}{{ end }}
+{{- /* Backups at any moment need the binary log. */}}
+{{- $binlog := "" }}
+{{- if include "mysql.pointInTime" $v }}
+{{- $days := get $v.backup.pointInTime "daysOnServer" | default 3 | int }}
+{{- $expiry := ge (regexFind "^[0-9]+" $v.serverVersion | int) 8 | ternary (printf "binlog_expire_logs_seconds = %d" (mul $days 86400)) (printf "expire_logs_days = %d" $days) }}
+{{- $binlog = printf "server_id = 1\nlog_bin = binlog\nbinlog_format = ROW\n%s\n" $expiry }}
+{{- end }}
+{{- $cnf = replace "@binlog@\n" $binlog $cnf }}
 {{- $folder := "/etc/mysql/conf.d" }}
 {{- $whole := $folder }}
 {{- /* A file of the user's cannot be mounted into a folder that is a volume itself. */}}
@@ -61,10 +69,11 @@ spec: {{ toJson $claim }}
 {{- $_ := set $c "volumes" $volumes }}
 {{- $_ := set $c "podAnnotations" $annotations }}
 {{- if or $v.databases $v.users $v.backup }}{{ include "mysql.accounts" $c }}{{ end }}
-{{- if and $v.agentImage (ne $v.kind "DaemonSet") }}{{ include "mysql.guard" $c }}{{ end }}
+{{- if and $v.agentImage (ne $v.kind "DaemonSet") }}{{ include "mysql.guard" $c }}{{ if $v.restoreFrom }}{{ include "mysql.birth" $c }}{{ end }}{{ end }}
+{{- if and $v.restoreFrom (not $v.agentImage) (not $v.managedBy) }}{{ fail "restoreFrom needs the agentImage: the database would start empty" }}{{ end }}
 {{- include "common.service" $c }}
 {{- include "common.workload" $c }}
-{{- if $v.backup }}{{ $_ := set $c "callers" (list (print $c.component "-backup")) }}{{ end }}
+{{- if $v.backup }}{{ $_ := set $c "callers" (list (print $c.component "-archive") (print $c.component "-backup")) }}{{ end }}
 {{- include "common.networkPolicy" $c }}
 {{- if and $v.backup $v.agentImage }}{{ include "mysql.backup" $c }}{{ end }}
 {{- end }}
@@ -80,6 +89,7 @@ of the checksum: a change reaches it without a restart of the server.
 {{- range $v.databases }}{{ $list = print $list "database " . "\n" }}{{ end }}
 {{- range $v.users }}{{ $list = print $list "user " (prepend (get . "databases" | default list) .name | join " ") "\n" }}{{ end }}
 {{- if $v.backup }}{{ $list = print $list "backup d3os_backup\n" }}{{ end }}
+{{- if include "mysql.pointInTime" $v }}{{ $list = print $list "archive d3os_archive\n" }}{{ end }}
 {{- include "common.configMap" (dict "component" . "suffix" "-accounts" "data" (dict "list" $list "accounts.sh" (.root.Files.Get "files/accounts.sh"))) }}
 {{- $env := list }}
 {{- range $name := list "MYSQL_ROOT_PASSWORD" "MYSQL_USER" }}

@@ -178,16 +178,21 @@ func (d *Diff) prune(owner object.Owner, plan *engine.Plan, parts map[string]*en
 	var gone []Change
 	for _, o := range cluster.Objects {
 		component := o.GetLabels()[object.LabelComponent]
-		declared := parts[component] != nil
-		switch {
-		case !owner.Controls(o), planned[object.IDOf(o)], object.OutlivesOwner(o), o.GetDeletionTimestamp() != nil:
+		if !owner.Controls(o) || planned[object.IDOf(o)] || object.OutlivesOwner(o) || o.GetDeletionTimestamp() != nil {
 			continue
-		case declared && o.GetKind() == object.ClaimKind.Kind:
-			continue
-		case declared && o.GetKind() == "Secret" && slices.ContainsFunc(claims, func(claim *unstructured.Unstructured) bool {
-			return claim.GetLabels()[object.LabelComponent] == component
-		}):
-			continue
+		}
+		if part := parts[component]; part != nil {
+			data := o.GetKind() == object.ClaimKind.Kind || part.MayOpenVolume(o) && slices.ContainsFunc(claims, func(claim *unstructured.Unstructured) bool {
+				return claim.GetLabels()[object.LabelComponent] == component
+			})
+			switch {
+			case data && part.RetainsData:
+				d.Changes = append(d.Changes, Change{Component: component, Kind: o.GetKind(), Name: o.GetName(), Action: apply.Updated, before: o,
+					Note: "it is no longer deleted with the DataService"})
+				continue
+			case data, part.Spare != nil && part.Spare(o) != "":
+				continue
+			}
 		}
 		c := Change{Component: component, Kind: o.GetKind(), Name: o.GetName(), Action: apply.Deleted, before: o}
 		if _, hasPods, _ := unstructured.NestedMap(o.Object, "spec", "template"); hasPods {

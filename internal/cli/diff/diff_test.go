@@ -160,7 +160,7 @@ func TestDataThatGoesIsNamed(t *testing.T) {
 		})
 	}
 	d := compute(t, base, without, claim(true))
-	assert.Assert(t, strings.Contains(d.Summary(screen.Style{}), "1 VOLUMES ARE DELETED"), d.Summary(screen.Style{}))
+	assert.Assert(t, strings.Contains(d.Summary(screen.Style{}), "1 VOLUME IS DELETED"), d.Summary(screen.Style{}))
 	d = compute(t, base, without, claim(false))
 	assert.Assert(t, strings.Contains(d.Summary(screen.Style{}), "no volume is deleted"))
 }

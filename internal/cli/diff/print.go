@@ -114,6 +114,14 @@ func value(v any) string {
 	return text
 }
 
+// number says how many of something there are.
+func number(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // sum says in which order components change, what restarts and what becomes of data.
 func (d *Diff) sum() string {
 	var out strings.Builder
@@ -140,16 +148,19 @@ func (d *Diff) sum() string {
 	}
 	switch {
 	case !d.Changed():
-		fmt.Fprintf(&out, "nothing changes: %d objects are as planned\n", d.Unchanged)
+		fmt.Fprintf(&out, "nothing changes: %s as planned\n", number(d.Unchanged, "object is", "objects are"))
 	default:
 		if len(order) > 0 {
 			fmt.Fprintf(&out, "order: %s\n", strings.Join(order, " -> "))
 		}
-		fmt.Fprintf(&out, "%d objects change, %d stay; %d components restart, %d objects go, ", len(d.Changes)-deleted-data, d.Unchanged, restarts, deleted)
-		out.WriteString(cmp.Or(map[bool]string{true: "no volume is deleted"}[data == 0], fmt.Sprintf("%d VOLUMES ARE DELETED", data)) + "\n")
+		out.WriteString(strings.Join([]string{
+			number(len(d.Changes)-deleted-data, "object changes", "objects change") + fmt.Sprintf(", %d stay; ", d.Unchanged) + number(restarts, "component restarts", "components restart"),
+			number(deleted, "object is deleted", "objects are deleted"),
+			cmp.Or(map[bool]string{true: "no volume is deleted"}[data == 0], number(data, "VOLUME IS DELETED", "VOLUMES ARE DELETED")),
+		}, ", ") + "\n")
 	}
 	if refused > 0 {
-		fmt.Fprintf(&out, "%d objects are REFUSED: the operator would stop there\n", refused)
+		fmt.Fprintf(&out, "%s: the operator would stop there\n", number(refused, "object is REFUSED", "objects are REFUSED"))
 	}
 	for _, note := range d.Notes {
 		out.WriteString("note: " + note + "\n")

@@ -13,20 +13,28 @@ func advice(reason string) []string {
 	return nil
 }
 
+// database is what to do where a database's volume is not what it was: there is no advice in one line.
+const database = "delete no claim, Secret or ConfigMap of it yet; docs/operations.md, The database's volume, goes on step by step"
+
 // actions has an entry for each reason of a condition of a DataService that is Degraded (docs/operations.md), and for
 // the faults of pods that are seen most.
 var actions = map[string]string{
-	dsv1.ReasonInvalidSpec:       "correct the field that the message names; nothing was changed",
-	dsv1.ReasonRenderFailed:      "report it as a bug, with this message and the spec; nothing was changed",
-	dsv1.ReasonObjectConflict:    "delete or rename that object, or give the component another `name`",
-	dsv1.ReasonNotAdopted:        "save the data that the object holds, if any, then delete it",
-	dsv1.ReasonApplyFailed:       "read the message: quota, admission policy, rights or network; the operator tries again by itself",
-	dsv1.ReasonCredentialsFailed: "restore the Secret that the message names",
-	dsv1.ReasonPruneFailed:       "read the message; the operator tries again by itself",
-	dsv1.ReasonContested:         "stop the other writer, take the field out of the spec, or pause the DataService",
-	dsv1.ReasonVolumeNotResized:  "set the size back, or allow volume expansion in the storage class",
-	dsv1.ReasonNewerOperator:     "run that version of the operator or a newer one; docs/operations.md says how to go back on purpose",
-	dsv1.ReasonPaused:            "kubectl dataservice resume lets the operator go on",
+	dsv1.ReasonInvalidSpec:          "correct the field that the message names; nothing was changed",
+	dsv1.ReasonRenderFailed:         "report it as a bug, with this message and the spec; nothing was changed",
+	dsv1.ReasonObjectConflict:       "delete or rename that object, or give the component another `name`",
+	dsv1.ReasonNotAdopted:           "save the data that the object holds, if any, then delete it",
+	dsv1.ReasonApplyFailed:          "read the message: quota, admission policy, rights or network; the operator tries again by itself",
+	dsv1.ReasonCredentialsFailed:    "restore the Secret that the message names",
+	dsv1.ReasonPruneFailed:          "read the message; the operator tries again by itself",
+	dsv1.ReasonContested:            "stop the other writer, take the field out of the spec, or pause the DataService",
+	dsv1.ReasonVolumeNotResized:     "set the size back, or allow volume expansion in the storage class",
+	dsv1.ReasonNewerOperator:        "run that version of the operator or a newer one; docs/operations.md says how to go back on purpose",
+	dsv1.ReasonDataLost:             database,
+	dsv1.ReasonVolumeReplaced:       database,
+	dsv1.ReasonVolumeUnreadable:     database,
+	dsv1.ReasonVolumeBeingDeleted:   database,
+	dsv1.ReasonServerVersionRefused: "set `mysql.image` back to the release series that wrote the data; docs/operations.md says how to upgrade the data",
+	dsv1.ReasonPaused:               "kubectl dataservice resume lets the operator go on",
 
 	"ImagePullBackOff":           "correct `image` or `imagePullSecrets` of the component, or push the image",
 	"InvalidImageName":           "correct `image` of the component",

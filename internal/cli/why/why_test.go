@@ -130,6 +130,7 @@ func TestReasonsHaveAdvice(t *testing.T) {
 	for _, reason := range []string{
 		dsv1.ReasonInvalidSpec, dsv1.ReasonRenderFailed, dsv1.ReasonObjectConflict, dsv1.ReasonNotAdopted, dsv1.ReasonApplyFailed, dsv1.ReasonCredentialsFailed,
 		dsv1.ReasonPruneFailed, dsv1.ReasonContested, dsv1.ReasonVolumeNotResized, dsv1.ReasonNewerOperator, dsv1.ReasonPaused,
+		dsv1.ReasonDataLost, dsv1.ReasonVolumeReplaced, dsv1.ReasonVolumeUnreadable, dsv1.ReasonVolumeBeingDeleted, dsv1.ReasonServerVersionRefused,
 	} {
 		assert.Assert(t, len(advice(reason)) > 0, "%s", reason)
 	}

@@ -76,7 +76,11 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 	}
 	for i := range planned.Components {
 		if planned.Components[i].Name == component.MySQL {
-			objects, err := guard.KeepCronJobs(planned.Components[i].Objects, in.Lookup, plan.OwnerOf(ds))
+			if c.MySQL.RestoreFrom != nil && live == nil && guard.IsUnknown(planned.Components[i].Objects) {
+				return nil, mistake(specfield.Mistake(c.Path+".restoreFrom",
+					"needs the image of the agent, which an operator outside of a pod does not know: set RELATED_IMAGE_AGENT; without it the database would start empty"))
+			}
+			objects, err := guard.KeepBackups(planned.Components[i].Objects, in.Lookup, plan.OwnerOf(ds))
 			if err != nil {
 				return nil, err
 			}

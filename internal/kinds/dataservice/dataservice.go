@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dataservice is the kind DataService: a platform of components, each
-// rendered from a chart. It has objects only: nothing to observe in what runs,
-// and nothing to decide. Below it are the graph of components (component),
-// their chart values (values), their objects (plan), their Secrets
-// (credentials) and the status.
+// rendered from a chart. It has objects only: nothing to decide, and nothing to
+// observe in what runs but what the pods of backups report. Below it are the
+// graph of components (component), their chart values (values), their objects
+// (plan), their Secrets (credentials), how backups are (backups) and the status.
 package dataservice
 
 import (
@@ -21,6 +21,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
@@ -42,16 +43,14 @@ import (
 
 // Kind is the kind DataService.
 type Kind struct {
-	kinds.Static[*dsv1.DataService]
-
 	planner   *plan.Planner
 	keeper    *credentials.Keeper
 	originals cache.Cache // the metadata of what the original operator made; nil for none
 }
 
 var (
-	_ kinds.Kind[*dsv1.DataService, kinds.Nothing] = &Kind{}
-	_ kinds.Parent                                 = &Kind{}
+	_ kinds.Kind[*dsv1.DataService, World] = &Kind{}
+	_ kinds.Parent                         = &Kind{}
 )
 
 // New returns the kind. originals is the metadata of what the original operator made.
@@ -157,25 +156,31 @@ func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
 const podsShown = time.Second
 
 // Decide decides to look again while the database's workload is ready and its pod is not seen so, without which its data
-// cannot be recorded. There is nothing else to decide.
-func (*Kind) Decide(_ *dsv1.DataService, seen engine.Seen, _ kinds.Nothing) kinds.Decision {
+// cannot be recorded, and while the latest moments cannot be restored. There is nothing else to decide.
+func (*Kind) Decide(_ *dsv1.DataService, seen engine.Seen, w World) kinds.Decision {
 	for _, part := range seen.Parts {
 		h := part.Health
 		if part.Name == string(component.MySQL) && !h.Settled && h.Problem == "" && h.Desired > 0 && h.Ready >= h.Desired {
 			return kinds.Decision{LookAgain: podsShown}
 		}
 	}
+	if _, _, recoverable := backups.Judge(nil, w.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
+		return kinds.Decision{LookAgain: backupsSeen}
+	}
 	return kinds.Decision{}
 }
 
 // Status writes what was seen into the status of a DataService.
-func (k *Kind) Status(ds *dsv1.DataService, seen kinds.Seen[kinds.Nothing], now metav1.Time) {
+func (k *Kind) Status(ds *dsv1.DataService, seen kinds.Seen[World], now metav1.Time) {
 	observation := status.Observation{Generation: seen.Generation, Paused: seen.Paused, Deleting: seen.Deleting, Components: seen.Parts, Kept: seen.Kept}
 	if p := seen.Pace; p != nil {
 		observation.Pace = &status.Pace{Granted: p.Granted, Reason: p.Reason, Message: p.Message}
 	}
 	if f := seen.Failure; f != nil {
 		observation.Failure = &status.Failure{Reason: f.Reason, Message: f.Message, Stalled: f.Stalled}
+	}
+	if seen.Observed != nil {
+		observation.Backups = &seen.Observed.Backups
 	}
 	ds.Status = status.Compute(ds.Status, observation, now)
 }

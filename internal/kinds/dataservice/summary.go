@@ -10,6 +10,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
@@ -38,5 +39,20 @@ func (*Kind) Summary(ds *dsv1.DataService) kinds.Summary {
 	} else {
 		summary.ProblemField = ""
 	}
+	summary.Backups = backupsOf(ds)
 	return summary
+}
+
+// backupsOf is what the metrics tell of backups. What has not happened yet is waited for since the condition changed.
+func backupsOf(ds *dsv1.DataService) *metrics.Backups {
+	healthy := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionBackupHealthy)
+	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil || ds.Status.Backup == nil || healthy == nil {
+		return nil
+	}
+	declared, known := ds.Spec.MySQL.Backup, ds.Status.Backup
+	b := &metrics.Backups{LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: backups.Longest(declared.Schedule)}
+	if declared.Verify != nil {
+		b.LastVerified, b.VerifyEvery = ptr.Deref(known.LastVerified, healthy.LastTransitionTime).Time, backups.Longest(declared.Verify.Schedule)
+	}
+	return b
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Does what the entrypoint of a database image does: fills an empty data folder, makes the accounts, and becomes the server.
 set -eu
-data=/var/lib/mysql socket=/var/run/mysqld/mysqld.sock
-[ $# = 2 ] && data=$1 socket=$2
+data=/var/lib/mysql socket=/var/run/mysqld/mysqld.sock config=/etc/mysql/conf.d
+[ $# = 3 ] && data=$1 socket=$2 config=$3
 init=$data.sql
 if ! [ -d "$data/mysql" ]; then
   mysql_install_db --datadir="$data" >/dev/null
@@ -14,5 +14,5 @@ SQL
 else
   : >"$init"
 fi
-exec mysqld --no-defaults --datadir="$data" --socket="$socket" --init-file="$init" --bind-address="$POD_IP" --port=3306 \
-  --log-bin=binlog --binlog-format=ROW --server-id=1 --innodb-buffer-pool-size=32M --user="$(id -un)"
+exec mysqld --defaults-file="$config/my.cnf" --datadir="$data" --socket="$socket" --init-file="$init" --bind-address="$POD_IP" \
+  --innodb-buffer-pool-size=32M --user="$(id -un)"

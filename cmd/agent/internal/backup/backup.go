@@ -295,6 +295,10 @@ func (r *run) finish(ctx context.Context) error {
 	if err := r.present(ctx); err != nil {
 		return err
 	}
+	var err error
+	if r.manifest.ServerTime, err = r.conn.Now(); err != nil {
+		return err
+	}
 	r.manifest.Completed = time.Now().UTC().Truncate(time.Second)
 	text, err := manifest.Encode(&r.manifest)
 	if err != nil {

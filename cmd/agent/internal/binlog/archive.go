@@ -8,21 +8,14 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"io"
-	"log/slog"
-	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"filippo.io/age"
 	"github.com/go-mysql-org/go-mysql/mysql"
-	"github.com/go-mysql-org/go-mysql/replication"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
-	"d3os.com/d3os-operator/cmd/agent/internal/seal"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
@@ -62,7 +55,8 @@ type archive struct {
 }
 
 // Archive copies the server's binary log to the store until ctx ends, or the connection breaks. Whoever calls it again
-// goes on where the store says that it stands. Where the server has not what comes next, a new timeline begins.
+// goes on where the store says that it stands. Where the server has not what comes next, a new timeline begins; Archive
+// fails with Gap then, so that somebody hears of it.
 func Archive(ctx context.Context, o Options) error {
 	conn, err := server.Connect(ctx, o.Server)
 	if err != nil {
@@ -82,7 +76,7 @@ func Archive(ctx context.Context, o Options) error {
 	err = a.follow(ctx)
 	if ctx.Err() != nil || errors.Is(err, errReset) {
 		if errors.Is(err, errReset) {
-			return a.restart(ctx, "Reset")
+			return a.restart(ctx)
 		}
 		// The end was asked for: what has come is kept.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
@@ -131,7 +125,7 @@ func (a *archive) resume(ctx context.Context) error {
 			return err
 		}
 		if t.Broken != nil {
-			return a.begin(ctx, rows[0][0], "Damaged")
+			return a.anew(ctx, rows[0][0], "Damaged", "the archive is damaged")
 		}
 		a.head = head
 		if len(t.Segments) == 0 {
@@ -150,20 +144,28 @@ func (a *archive) resume(ctx context.Context) error {
 			}
 		}
 		if newest := rows[len(rows)-1][0]; !Older(end.File, newest) {
-			return a.begin(ctx, rows[0][0], "Reset") // the server is not as far any more
+			return a.anew(ctx, rows[0][0], "Reset", "the server has begun its binary log again")
 		}
-		return a.begin(ctx, rows[0][0], "Gap")
+		return a.anew(ctx, rows[0][0], "Gap", "the server has removed files that were not archived")
 	}
 	return a.begin(ctx, rows[0][0], "First")
 }
 
 // restart begins a new timeline at the server's oldest file; the next Archive goes on there.
-func (a *archive) restart(ctx context.Context, reason string) error {
+func (a *archive) restart(ctx context.Context) error {
 	files, err := a.conn.BinaryLogs()
 	if err != nil {
 		return err
 	}
-	return a.begin(ctx, files[0], reason)
+	return a.anew(ctx, files[0], "Reset", "the server has begun its binary log again")
+}
+
+// anew begins a timeline that does not continue the one before, and fails with Gap.
+func (a *archive) anew(ctx context.Context, file, reason, text string) error {
+	if err := a.begin(ctx, file, reason); err != nil {
+		return err
+	}
+	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on it can be restored from the next backup on; make one now", text, a.newest)
 }
 
 // begin begins a timeline.
@@ -195,245 +197,4 @@ func (a *archive) save(ctx context.Context) error {
 		return err
 	}
 	return a.Store.Replace(ctx, manifest.TimelineFolder(a.head.Timeline)+manifest.HeadName, text)
-}
-
-// errReset: the server's file is another one of the same name.
-var errReset = errors.New("the server has begun another binary log under the same name")
-
-// follow takes events until something ends it.
-func (a *archive) follow(ctx context.Context) error {
-	syncer := replication.NewBinlogSyncer(a.config())
-	defer syncer.Close()
-	streamer, err := syncer.StartSync(mysql.Position{Name: a.file, Pos: uint32(a.tracker.Offset)}) //nolint:gosec // the protocol has 32 bits
-	if err != nil {
-		return a.failed(err)
-	}
-	look := time.NewTicker(a.Interval / 2)
-	defer look.Stop()
-	var target *contract.Position // what the server had at a time
-	var at time.Time
-	if target, at, err = a.ask(); err != nil {
-		return err
-	}
-	heard := time.Now()
-	for {
-		wait, cancel := context.WithTimeout(ctx, a.Interval/4)
-		event, err := streamer.GetEvent(wait)
-		cancel()
-		switch {
-		case err == nil:
-			before := a.position()
-			if err := a.take(ctx, event.RawData); err != nil {
-				return err
-			}
-			if a.position() != before {
-				heard = time.Now() // heartbeats do not count
-			}
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case !errors.Is(err, context.DeadlineExceeded):
-			return a.failed(err)
-		}
-		if target != nil && !Before(a.position(), *target) {
-			if err := a.reached(ctx, at); err != nil {
-				return err
-			}
-			target = nil
-		}
-		if target != nil && time.Since(heard) > 3*a.Interval {
-			return contract.Errorf(contract.ReasonServerUnreachable, "server %s has more of its binary log, but sends nothing", a.Server.Address)
-		}
-		select {
-		case <-look.C:
-			if target == nil {
-				if target, at, err = a.ask(); err != nil {
-					return err
-				}
-				heard = time.Now()
-			}
-		default:
-		}
-		if a.buffer.Len() > 0 && time.Since(a.since) >= a.Interval/2 {
-			if err := a.flush(ctx); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (a *archive) config() replication.BinlogSyncerConfig {
-	host, portText, err := net.SplitHostPort(a.Server.Address)
-	port, _ := strconv.ParseUint(portText, 10, 16)
-	if err != nil {
-		host, port = a.Server.Address, 0 // a socket
-	}
-	id := a.ServerID
-	for id < 2 {
-		random := make([]byte, 4)
-		_, _ = rand.Read(random) // never fails
-		id = 1<<31 | uint32(random[0])<<16 | uint32(random[1])<<8 | uint32(random[2])
-	}
-	config := replication.BinlogSyncerConfig{ServerID: id, Flavor: a.conn.Version.Flavour, Host: host, Port: uint16(port), User: a.Server.User, Password: a.Server.Password,
-		RawModeEnabled: true, DisableRetrySync: true, VerifyChecksum: true, EventCacheCount: 128, Localhost: "d3os-archive",
-		HeartbeatPeriod: a.Interval / 2, ReadTimeout: a.Interval + 10*time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	if a.conn.Version.Flavour == server.MariaDB {
-		config.DumpCommandFlag = replication.BINLOG_SEND_ANNOTATE_ROWS_EVENT // else events are left out
-	}
-	return config
-}
-
-// ask returns where the server's binary log ends, and a time before that. It fails with errReset where that is before what
-// the server has sent already.
-func (a *archive) ask() (*contract.Position, time.Time, error) {
-	sent := a.position()
-	if err := a.conn.Limit(time.Now().Add(30 * time.Second)); err != nil {
-		return nil, time.Time{}, err
-	}
-	text, err := a.conn.Value("SELECT UNIX_TIMESTAMP(NOW(6))")
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	seconds, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read the server's clock: %w", err)
-	}
-	held, err := a.conn.Value("SELECT IS_USED_LOCK('" + lockName + "') = CONNECTION_ID()")
-	if err == nil && held != "1" {
-		err = contract.Errorf(contract.ReasonBusy, "the server has freed the lock of this archive")
-	}
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	p, err := a.conn.Position()
-	switch {
-	case err != nil:
-	case p == nil:
-		err = contract.Errorf(contract.ReasonNoBinaryLog, "server %s keeps no binary log any more", a.Server.Address)
-	case Before(*p, sent):
-		err = errReset
-	}
-	return p, time.UnixMicro(int64(seconds * 1e6)).UTC(), err
-}
-
-func (a *archive) position() contract.Position {
-	return contract.Position{File: a.file, Offset: a.tracker.Offset}
-}
-
-// take takes an event.
-func (a *archive) take(ctx context.Context, raw []byte) error {
-	begin := a.tracker.Offset
-	e, err := a.tracker.Next(raw)
-	if err != nil {
-		return contract.Errorf(contract.ReasonGap, "archive %s: %w", a.file, err)
-	}
-	if e.Format {
-		if !a.resumed.IsZero() && !a.resumed.Equal(e.Time) {
-			return errReset
-		}
-		a.began, a.resumed = e.Time, time.Time{}
-	}
-	if e.Artificial {
-		if e.Next != "" && e.Next != a.file {
-			return a.rotate(ctx, e.Next) // the file ended without a word: its server was killed
-		}
-		return nil
-	}
-	if a.buffer.Len() == 0 {
-		a.since = time.Now()
-		a.segment = manifest.Segment{Format: manifest.Format, Timeline: a.head.Timeline, File: a.file, From: begin, FileTime: a.began, Continues: a.last, FirstTime: e.Time}
-	}
-	_, _ = a.buffer.Write(raw) // never fails
-	a.segment.To, a.segment.LastTime = a.tracker.Offset, e.Time
-	if e.Ends {
-		a.segment.Transactions++
-	}
-	if e.Next != "" {
-		return a.rotate(ctx, e.Next)
-	}
-	if a.buffer.Len() >= a.MaxBytes {
-		return a.flush(ctx)
-	}
-	return nil
-}
-
-// rotate ends the file's last segment, which may be empty.
-func (a *archive) rotate(ctx context.Context, next string) error {
-	if a.buffer.Len() == 0 {
-		a.segment = manifest.Segment{Format: manifest.Format, Timeline: a.head.Timeline, File: a.file, From: a.tracker.Offset, To: a.tracker.Offset, FileTime: a.began,
-			Continues: a.last, FirstTime: a.began, LastTime: a.began}
-	}
-	a.segment.Next = next
-	if err := a.write(ctx); err != nil {
-		return err
-	}
-	a.file, a.tracker = next, Tracker{Offset: FirstOffset}
-	return nil
-}
-
-// flush writes what has come as a segment.
-func (a *archive) flush(ctx context.Context) error {
-	if a.buffer.Len() == 0 {
-		return nil
-	}
-	return a.write(ctx)
-}
-
-func (a *archive) write(ctx context.Context) error {
-	var sealed bytes.Buffer
-	w, err := seal.NewWriter(&sealed, a.Recipients, 1)
-	if err != nil {
-		return err
-	}
-	if _, err = w.Write(a.buffer.Bytes()); err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		return fmt.Errorf("seal a segment: %w", err)
-	}
-	s := &a.segment
-	stem := manifest.Stem(s.File, s.From, s.To)
-	s.Object = w.Object(stem[strings.LastIndex(stem, "/")+1:] + seal.Suffix(a.Recipients))
-	folder := manifest.TimelineFolder(s.Timeline) + s.File + "/"
-	if err := a.Store.Put(ctx, folder+s.Object.Name, &sealed); err != nil {
-		return err
-	}
-	s.Archived = time.Now().UTC()
-	text, err := manifest.Encode(s)
-	if err != nil {
-		return err
-	}
-	// There may be one that an agent wrote before it was killed: the same bytes, sealed otherwise.
-	if err := a.Store.Replace(ctx, s.Name(), text); err != nil {
-		return err
-	}
-	end := s.End()
-	a.last = &end
-	a.buffer.Reset()
-	return nil
-}
-
-// reached writes that everything up to a time is in the archive.
-func (a *archive) reached(ctx context.Context, at time.Time) error {
-	if err := a.flush(ctx); err != nil {
-		return err
-	}
-	a.head.Position, a.head.Time = a.position(), at
-	if err := a.save(ctx); err != nil {
-		return err
-	}
-	if a.Archived != nil {
-		a.Archived(a.head)
-	}
-	return nil
-}
-
-// failed finds out of which kind a failure of the replication protocol is.
-func (a *archive) failed(err error) error {
-	switch server.Code(err) {
-	case mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG:
-		return contract.Errorf(contract.ReasonGap, "server %s cannot send %s from offset %d: %w", a.Server.Address, a.file, a.tracker.Offset, err)
-	case mysql.ER_ACCESS_DENIED_ERROR, mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR:
-		return contract.Errorf(contract.ReasonAccessDenied, "read the binary log of server %s as %s: %w", a.Server.Address, a.Server.User, err)
-	}
-	return contract.Errorf(contract.ReasonServerUnreachable, "read the binary log of server %s: %w", a.Server.Address, err)
 }

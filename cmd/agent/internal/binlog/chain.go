@@ -228,11 +228,21 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 func (t *Timeline) holds(b *manifest.Backup) bool {
 	for _, segment := range t.Segments {
 		if segment.File == b.Position.File {
-			return !segment.FileTime.After(b.Completed.Add(time.Minute)) && !Before(t.end(), *b.Position)
+			return !segment.FileTime.After(latest(b)) && !Before(t.end(), *b.Position)
 		}
 	}
 	// The archive may stand at the begin of the file, of which it has nothing yet.
 	return len(t.Segments) > 0 && t.end().File == b.Position.File && b.Position.Offset <= t.end().Offset
+}
+
+// latest is when the file of a backup's position had been begun at the latest, by the server's clock. Without that in the
+// manifest, the clocks of agent and server may differ by a minute: then a database that was restored within it, and began its
+// log again, looks the same.
+func latest(b *manifest.Backup) time.Time {
+	if !b.ServerTime.IsZero() {
+		return b.ServerTime
+	}
+	return b.Completed.Add(time.Minute)
 }
 
 func (t *Timeline) end() contract.Position { return t.Segments[len(t.Segments)-1].End() }

@@ -36,7 +36,9 @@ type Backup struct {
 	Source    string    `json:"source,omitempty"`
 	Started   time.Time `json:"started"`
 	Completed time.Time `json:"completed"`
-	Server    Server    `json:"server"`
+	// ServerTime is a time behind Position by the server's own clock; zero in backups of older agents.
+	ServerTime time.Time `json:"serverTime,omitzero"`
+	Server     Server    `json:"server"`
 	// Tool is the version of the program that made the dump.
 	Tool string `json:"tool"`
 	// Position is that of the dump in the server's binary log; nil when the server keeps none.

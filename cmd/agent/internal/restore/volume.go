@@ -26,8 +26,28 @@ type Target struct {
 	Arguments []string
 	// RootPassword is set for root@localhost. Restored accounts keep the passwords that they had.
 	RootPassword string
+	// Account is one that gets AccountPassword, and all rights on the restored databases where the backup has no such account;
+	// "" for none.
+	Account, AccountPassword string
 	// Until is where the replay of the archive ends; nil for no replay.
 	Until *Until
+}
+
+// IsTaken reports whether a volume is no place for the restore of a new database: one that holds data or has held some, or
+// on which some is expected. A restore that was broken off leaves it free.
+func IsTaken(t Target, record guard.Record) (bool, error) {
+	if record.Exists {
+		return true, nil
+	}
+	volume, err := guard.ReadVolume(t.Volume, t.Data)
+	if err != nil || volume.Restoring() {
+		return false, err
+	}
+	full, err := used(filepath.Join(t.Volume, t.Data))
+	if err != nil {
+		return false, fmt.Errorf("look into the volume: %w", err)
+	}
+	return full || volume.Mark != nil, nil
 }
 
 // Outcome is what a restore has made.
@@ -168,7 +188,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	if err := check(ctx, i, s, rows, &out); err != nil {
 		return out, err
 	}
-	if err := secure(ctx, i, t.RootPassword); err != nil {
+	if err := secure(ctx, i, t); err != nil {
 		return out, err
 	}
 	return out, i.Stop(ctx)
@@ -184,8 +204,9 @@ func check(ctx context.Context, i *Instance, s Source, rows map[string]int64, ou
 	return err
 }
 
-// secure gives root its password, and removes the accounts without one that a fresh database may have.
-func secure(ctx context.Context, i *Instance, password string) error {
+// secure gives root and the account of the services their passwords, and removes the accounts without one that a fresh
+// database may have.
+func secure(ctx context.Context, i *Instance, t Target) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {
 		return err
@@ -203,8 +224,32 @@ func secure(ctx context.Context, i *Instance, password string) error {
 			return err
 		}
 	}
-	if password == "" {
+	if t.Account != "" {
+		account := literal(t.Account) + "@'%'"
+		there, err := conn.Rows("SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%'", t.Account)
+		if err != nil {
+			return err
+		}
+		statements := []string{"CREATE USER IF NOT EXISTS " + account, "ALTER USER " + account + " IDENTIFIED BY " + literal(t.AccountPassword)}
+		if len(there) == 0 {
+			databases, err := conn.Rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')")
+			if err != nil {
+				return err
+			}
+			for _, row := range databases {
+				// An underscore in the name of a GRANT stands for any character unless it is escaped.
+				name := strings.NewReplacer("`", "``", "_", `\_`, "%", `\%`).Replace(row[0])
+				statements = append(statements, "GRANT ALL PRIVILEGES ON `"+name+"`.* TO "+account)
+			}
+		}
+		for _, statement := range statements {
+			if err := conn.Do(statement); err != nil {
+				return err
+			}
+		}
+	}
+	if t.RootPassword == "" {
 		return nil
 	}
-	return conn.Do("ALTER USER 'root'@'localhost' IDENTIFIED BY " + literal(password))
+	return conn.Do("ALTER USER 'root'@'localhost' IDENTIFIED BY " + literal(t.RootPassword))
 }

@@ -183,6 +183,19 @@ func (c *Conn) Value(statement string, args ...any) (string, error) {
 	return rows[0][0], nil
 }
 
+// Now returns the time by the server's clock.
+func (c *Conn) Now() (time.Time, error) {
+	text, err := c.Value("SELECT UNIX_TIMESTAMP(NOW(6))")
+	if err != nil {
+		return time.Time{}, err
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the server's clock: %w", err)
+	}
+	return time.UnixMicro(int64(seconds * 1e6)).UTC(), nil
+}
+
 // Do runs a statement.
 func (c *Conn) Do(statement string, args ...any) error {
 	_, err := c.Rows(statement, args...)

@@ -133,8 +133,11 @@ func (p *planner) users(c *component.Component, keep bool) error {
 	for _, user := range c.MySQL.Users {
 		names = append(names, user.Name)
 	}
-	if c.MySQL.Backup != nil {
+	if b := c.MySQL.Backup; b != nil {
 		names = append(names, values.BackupAccount)
+		if b.PointInTime != nil {
+			names = append(names, values.ArchiveAccount)
+		}
 	}
 	if len(names) == 0 {
 		return nil

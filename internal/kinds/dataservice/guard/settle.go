@@ -18,8 +18,10 @@ import (
 const (
 	containerAgent = "d3os-agent"
 	containerGuard = "d3os-guard"
-	volumeAgent    = "d3os-agent"
-	volumeRecord   = "d3os-record"
+	// prefixRestore begins the names of the container that restores a backup at the birth of a database, and of its volumes.
+	prefixRestore = "d3os-restore"
+	volumeAgent   = "d3os-agent"
+	volumeRecord  = "d3os-record"
 )
 
 // annotationPods holds, on a workload with the guard, the digest of its pods without the guard, and of the guard without
@@ -159,7 +161,7 @@ func setAgentImage(o *unstructured.Unstructured, image string) {
 	}
 }
 
-// without returns a copy of a workload without the guard.
+// without returns a copy of a workload without the guard, and without what restores a backup before it.
 func without(o *unstructured.Unstructured) *unstructured.Unstructured {
 	bare := o.DeepCopy()
 	for list, names := range map[string][]any{"initContainers": {containerAgent, containerGuard}, "volumes": {volumeAgent, volumeRecord}} {
@@ -167,7 +169,8 @@ func without(o *unstructured.Unstructured) *unstructured.Unstructured {
 		items, _, _ := unstructured.NestedSlice(bare.Object, path...)
 		items = slices.DeleteFunc(items, func(item any) bool {
 			named, _ := item.(map[string]any)
-			return slices.Contains(names, named["name"])
+			name, _ := named["name"].(string)
+			return slices.Contains(names, named["name"]) || strings.HasPrefix(name, prefixRestore)
 		})
 		if len(items) == 0 {
 			unstructured.RemoveNestedField(bare.Object, path...)

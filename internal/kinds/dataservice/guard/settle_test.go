@@ -144,6 +144,35 @@ func TestSettleKeepsDigests(t *testing.T) {
 	assert.Equal(t, second.revision, first.revision)
 }
 
+// What restores a backup at the birth of a database comes and goes without a restart of a database that runs.
+func TestSettleABirth(t *testing.T) {
+	t.Parallel()
+	planned := func(restores bool) []*unstructured.Unstructured {
+		found := objects(t, "StatefulSet", "db:1", "agent:1", "c")
+		if !restores {
+			return found
+		}
+		set := found[1]
+		for path, item := range map[string]map[string]any{
+			"initContainers": {"name": "d3os-restore", "image": "db:1"}, "volumes": {"name": "d3os-restore-s3", "secret": map[string]any{"secretName": "s3"}},
+		} {
+			items, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", path)
+			assert.NilError(t, unstructured.SetNestedSlice(set.Object, append(items, item), "spec", "template", "spec", path))
+		}
+		set.SetOwnerReferences(nil)
+		unstructured.RemoveNestedField(set.Object, "metadata", "annotations")
+		_, err := object.Finish(set, owner)
+		assert.NilError(t, err)
+		return found
+	}
+	born := settle(t, planned(true), nil, true)
+	assert.Equal(t, born.images()+born.strategy(), "agent:1 db:1 i db:1 ")
+	later := settle(t, planned(false), born.workload, true)
+	assert.Equal(t, later.images()+later.strategy(), "agent:1 db:1 i OnDelete")
+	again := settle(t, planned(true), settle(t, planned(false), nil, true).workload, true)
+	assert.Equal(t, again.images()+again.strategy(), "agent:1 db:1 i db:1 OnDelete")
+}
+
 // Without the agent's image there is no guard, and nothing to decide.
 func TestSettleWithoutAGuard(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ package guard
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -14,15 +15,23 @@ import (
 // UnknownImage stands for the agent's image where the operator does not know it, because it runs outside of a pod.
 const UnknownImage = "unknown"
 
-// agentOfCronJob is the place of the agent's container among the init containers of a CronJob.
-var agentOfCronJob = []string{"spec", "jobTemplate", "spec", "template", "spec", "initContainers"}
+// IsUnknown reports whether objects are planned with an agent whose image is not known.
+func IsUnknown(objects []*unstructured.Unstructured) bool {
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return agentImage(o) == UnknownImage })
+}
 
-// KeepCronJobs gives CronJobs whose agent's image is unknown that of the live ones, so that backups go on. Those that are not
-// there are left out: there is nothing that they could run. The objects are not changed, but copied where they differ.
-func KeepCronJobs(objects []*unstructured.Unstructured, lookup func(kind, name string) (*unstructured.Unstructured, error), owner object.Owner) ([]*unstructured.Unstructured, error) {
+// agentContainers is the place of the agent's container, the first one, in what looks after backups.
+var agentContainers = map[string][]string{
+	object.CronJobKind.Kind: {"spec", "jobTemplate", "spec", "template", "spec", "initContainers"},
+	"Deployment":            {"spec", "template", "spec", "initContainers"},
+}
+
+// KeepBackups gives what looks after backups the agent's image of the live ones where it is unknown, so that backups go on.
+// What is not there is left out: there is nothing that it could run. The objects are not changed, but copied where they differ.
+func KeepBackups(objects []*unstructured.Unstructured, lookup func(kind, name string) (*unstructured.Unstructured, error), owner object.Owner) ([]*unstructured.Unstructured, error) {
 	kept := make([]*unstructured.Unstructured, 0, len(objects))
 	for _, o := range objects {
-		if o.GetKind() != object.CronJobKind.Kind || imageOfCronJob(o) != UnknownImage {
+		if o.GetLabels()[object.LabelBackup] == "" || firstImage(o) != UnknownImage {
 			kept = append(kept, o)
 			continue
 		}
@@ -30,14 +39,15 @@ func KeepCronJobs(objects []*unstructured.Unstructured, lookup func(kind, name s
 		if err != nil {
 			return nil, err
 		}
-		if live == nil || imageOfCronJob(live) == "" {
+		if live == nil || firstImage(live) == "" {
 			continue
 		}
 		o = unfinished(o)
-		containers, _, _ := unstructured.NestedSlice(o.Object, agentOfCronJob...)
-		containers[0].(map[string]any)["image"] = imageOfCronJob(live)
-		if err := unstructured.SetNestedSlice(o.Object, containers, agentOfCronJob...); err != nil {
-			return nil, fmt.Errorf("keep the agent's image of CronJob %s: %w", o.GetName(), err)
+		place := agentContainers[o.GetKind()]
+		containers, _, _ := unstructured.NestedSlice(o.Object, place...)
+		containers[0].(map[string]any)["image"] = firstImage(live)
+		if err := unstructured.SetNestedSlice(o.Object, containers, place...); err != nil {
+			return nil, fmt.Errorf("keep the agent's image of %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 		if _, err := object.Finish(o, owner); err != nil {
 			return nil, err
@@ -47,9 +57,9 @@ func KeepCronJobs(objects []*unstructured.Unstructured, lookup func(kind, name s
 	return kept, nil
 }
 
-// imageOfCronJob returns the image of the first init container.
-func imageOfCronJob(o *unstructured.Unstructured) string {
-	containers, _, _ := unstructured.NestedSlice(o.Object, agentOfCronJob...)
+// firstImage returns the image of the first init container.
+func firstImage(o *unstructured.Unstructured) string {
+	containers, _, _ := unstructured.NestedSlice(o.Object, agentContainers[o.GetKind()]...)
 	if len(containers) == 0 {
 		return ""
 	}

@@ -15,18 +15,23 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-func cronJob(t *testing.T, image string) *unstructured.Unstructured {
+// beside is what looks after backups, by its kind.
+func beside(t *testing.T, kind, image string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
-	assert.NilError(t, yaml.Unmarshal([]byte(fmt.Sprintf(`{apiVersion: batch/v1, kind: CronJob, metadata: {name: db-backup, namespace: a},
-spec: {schedule: '@daily', jobTemplate: {spec: {template: {spec: {initContainers: [{name: agent, image: %q}], containers: [{name: backup, image: 'db:1'}]}}}}}}`, image)), o))
+	pods := fmt.Sprintf("template: {spec: {initContainers: [{name: agent, image: %q}], containers: [{name: backup, image: 'db:1'}]}}", image)
+	text := "apiVersion: apps/v1, kind: Deployment, spec: {" + pods + "}"
+	if kind == "CronJob" {
+		text = "apiVersion: batch/v1, kind: CronJob, spec: {schedule: '@daily', jobTemplate: {spec: {" + pods + "}}}"
+	}
+	assert.NilError(t, yaml.Unmarshal([]byte("{"+text+", metadata: {name: db-backup, namespace: a, labels: {"+object.LabelBackup+": mysql}}}"), o))
 	_, err := object.Finish(o, owner)
 	assert.NilError(t, err)
 	return o
 }
 
-// An operator that does not know the agent's image keeps CronJobs as they are, and makes none.
-func TestKeepCronJobs(t *testing.T) {
+// An operator that does not know the agent's image keeps what looks after backups as it is, and makes none.
+func TestKeepBackups(t *testing.T) {
 	t.Parallel()
 	service := objects(t, "StatefulSet", "db:1", "", "")[0]
 	for name, test := range map[string]struct{ planned, live, want string }{
@@ -35,25 +40,27 @@ func TestKeepCronJobs(t *testing.T) {
 		"unknown":                {guard.UnknownImage, "agent:1", "agent:1"},
 		"unknown, and not there": {guard.UnknownImage, "", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			planned := cronJob(t, test.planned)
-			before := planned.DeepCopy()
-			got, err := guard.KeepCronJobs([]*unstructured.Unstructured{service, planned}, func(kind, name string) (*unstructured.Unstructured, error) {
-				assert.Equal(t, kind+"/"+name, "CronJob/db-backup")
-				if test.live == "" {
-					return nil, nil
+		for _, kind := range []string{"CronJob", "Deployment"} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				planned := beside(t, kind, test.planned)
+				before := planned.DeepCopy()
+				got, err := guard.KeepBackups([]*unstructured.Unstructured{service, planned}, func(k, name string) (*unstructured.Unstructured, error) {
+					assert.Equal(t, k+"/"+name, kind+"/db-backup")
+					if test.live == "" {
+						return nil, nil
+					}
+					return beside(t, kind, test.live), nil
+				}, owner)
+				assert.NilError(t, err)
+				assert.DeepEqual(t, planned, before) // it is shared
+				assert.Equal(t, got[0], service)
+				if test.want == "" {
+					assert.Equal(t, len(got), 1)
+					return
 				}
-				return cronJob(t, test.live), nil
-			}, owner)
-			assert.NilError(t, err)
-			assert.DeepEqual(t, planned, before) // it is shared
-			assert.Equal(t, got[0], service)
-			if test.want == "" {
-				assert.Equal(t, len(got), 1)
-				return
-			}
-			assert.Equal(t, object.Digest(got[1]), object.Digest(cronJob(t, test.want)))
-		})
+				assert.Equal(t, object.Digest(got[1]), object.Digest(beside(t, kind, test.want)))
+			})
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
 )
 
 // conditions derives every condition from the phase that was just computed.
@@ -99,6 +100,19 @@ func operatorChange(conditions []metav1.Condition, seen Observation, ready bool,
 	}
 	meta.SetStatusCondition(&conditions, c)
 	return conditions
+}
+
+// tell sets a condition about backups to its verdict, or removes it where there is none.
+func tell(conditions *[]metav1.Condition, kind string, v *backups.Verdict, generation int64, now metav1.Time) {
+	if v == nil {
+		meta.RemoveStatusCondition(conditions, kind)
+		return
+	}
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: v.Reason, Message: v.Message, ObservedGeneration: generation, LastTransitionTime: now}
+	if v.Good {
+		c.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(conditions, c)
 }
 
 // ofData are the reasons of trouble with data, in which a person has to act before anything else does.

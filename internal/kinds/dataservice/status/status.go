@@ -15,6 +15,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
 )
 
 // Component is what was seen of one component.
@@ -42,13 +43,14 @@ type Observation struct {
 	Pace       *Pace // whether the operator's own change waits; nil when there is none to be asked about
 	Kept       bool  // the spec of this generation was added to the history
 	Failure    *Failure
-	Components []Component // in the order of the graph; empty when there is no plan
+	Components []Component       // in the order of the graph; empty when there is no plan
+	Backups    *backups.Observed // nil when they were not looked at: what is known stays
 }
 
 // Compute returns the status after an observation. It equals prev, times included, when nothing
 // that a user can see has changed.
 func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv1.DataServiceStatus {
-	next := dsv1.DataServiceStatus{ObservedGeneration: seen.Generation, Components: prev.Components, Ready: prev.Ready}
+	next := dsv1.DataServiceStatus{ObservedGeneration: seen.Generation, Components: prev.Components, Ready: prev.Ready, Backup: prev.Backup}
 	if seen.Components != nil {
 		next.Components = components(prev.Components, seen.Components, now)
 		next.Ready = fmt.Sprintf("%d/%d", count(next.Components, dsv1.PhaseRunning), len(next.Components))
@@ -56,6 +58,12 @@ func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv
 	next.Phase = phase(prev.Phase, seen, next.Components)
 	next.Message = message(seen, next)
 	next.Conditions = conditions(prev.Conditions, seen, next, now)
+	if seen.Backups != nil {
+		var healthy, recoverable *backups.Verdict
+		next.Backup, healthy, recoverable = backups.Judge(prev.Backup, *seen.Backups, now.Time)
+		tell(&next.Conditions, dsv1.ConditionBackupHealthy, healthy, seen.Generation, now)
+		tell(&next.Conditions, dsv1.ConditionRecoverable, recoverable, seen.Generation, now)
+	}
 	next.History = history(prev, seen, meta.IsStatusConditionTrue(next.Conditions, dsv1.ConditionReady))
 	return next
 }

@@ -27,7 +27,7 @@ var ofProbe = []string{
 }
 
 // unused are the fields that middleware which runs elsewhere has no use for.
-var unused = []string{"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config", "serverVersion", "backup"}
+var unused = []string{"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config", "serverVersion", "backup", "restoreFrom"}
 
 // fields returns what the spec says of a component, the defaults for all components below it,
 // by the names of its fields. The charts' values have the same names: a new field needs its

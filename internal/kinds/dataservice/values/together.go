@@ -86,14 +86,14 @@ func checkPort(path, port string) error {
 	return nil
 }
 
-// checkBackup finds another user with the name of the account that makes backups, and resources that are none.
+// checkBackup finds another user with the name of an account that makes backups, and resources that are none.
 func checkBackup(c *component.Component) error {
 	backup := c.MySQL.Backup
 	if backup == nil {
 		return nil
 	}
 	for i, user := range c.MySQL.Users {
-		if user.Name == BackupAccount {
+		if user.Name == BackupAccount || user.Name == ArchiveAccount {
 			return specfield.Mistake(fmt.Sprintf("%s.users[%d].name", c.Path, i), "%s is the account of backups; choose another name", user.Name)
 		}
 	}

@@ -54,6 +54,9 @@ const AgentImage = "agent"
 // BackupAccount is the account of the database that backups are made with, and the key of its password.
 const BackupAccount = "d3os_backup"
 
+// ArchiveAccount is the account of the database that its binary log is archived with, and the key of its password.
+const ArchiveAccount = "d3os_archive"
+
 // ProbeImage is the key in Input.Images of the image that watches over third parties.
 const ProbeImage = "probe"
 

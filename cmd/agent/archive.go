@@ -1,0 +1,107 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+)
+
+func archiveLog(arguments []string) int {
+	c := newConfig("archive")
+	c.server()
+	c.writes()
+	o := binlog.Options{}
+	c.DurationVar(&o.Interval, "interval", 30*time.Second, "how old what is not in the store may become")
+	c.IntVar(&o.MaxBytes, "segment-bytes", 8<<20, "size from which on a segment is written at once")
+	id := c.Uint("server-id", 0, "the archive's own number among the server's replicas; 0: a random one")
+	state := c.String("state", "", "file that is written anew each time the archive has caught up; its age is the archive's lag")
+	listen := c.String("listen", "", "host:port at which /ready says whether the latest moments can be restored, and /metrics how far the archive is")
+	giveUp := c.Duration("give-up", 0, "end with the last failure when nothing was archived for this long; 0: never")
+	return c.command(arguments, func(ctx context.Context, _ *contract.Result) (err error) {
+		if o.Server, err = c.login(); err != nil {
+			return err
+		}
+		if o.Recipients, err = c.publicKeys(); err != nil {
+			return err
+		}
+		if o.Interval < time.Second || o.MaxBytes < 1 {
+			return contract.Errorf(contract.ReasonUsage, "--interval must be a second or more, --segment-bytes 1 or more")
+		}
+		report := &archiveReport{state: *state, late: 4 * o.Interval}
+		if *listen != "" {
+			stop, err := report.serve(*listen)
+			if err != nil {
+				return err
+			}
+			defer stop()
+		}
+		if o.Store, err = c.open(ctx); err != nil {
+			return err
+		}
+		o.Source, o.ServerID = c.source, uint32(*id) //nolint:gosec // a number of 32 bits by definition
+		o.Archived = func(h manifest.Head) { report.reached(ctx, o.Store, h) }
+		return keepArchiving(ctx, o, *giveUp, report)
+	})
+}
+
+// keepArchiving goes on after failures that pass, until ctx ends. It ends by itself where a person should hear of a failure:
+// at the begin of a timeline that does not continue the one before, and when nothing was archived for a long time.
+func keepArchiving(ctx context.Context, o binlog.Options, giveUp time.Duration, report *archiveReport) error {
+	good := time.Now()
+	for wait := time.Second; ; {
+		began := time.Now()
+		err := binlog.Archive(ctx, o)
+		if ctx.Err() != nil {
+			return err
+		}
+		if last := report.last(); last.After(good) {
+			good = last
+		}
+		switch reason := contract.ReasonOf(err); {
+		case err == nil:
+		case reason == contract.ReasonUsage, reason == contract.ReasonNoBinaryLog, reason == contract.ReasonNewerFormat, reason == contract.ReasonGap:
+			return err
+		case giveUp > 0 && time.Since(good) > giveUp:
+			return err
+		default:
+			fmt.Fprintln(os.Stderr, "error:", err)
+		}
+		if time.Since(began) > time.Minute {
+			wait = time.Second
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, 15*time.Second)
+	}
+}
+
+// print prints how far the archive is.
+func (r *archiveReport) print(h manifest.Head) {
+	text, err := json.Marshal(struct {
+		Progress string            `json:"progress"`
+		Timeline string            `json:"timeline"`
+		Position contract.Position `json:"position"`
+		Reached  time.Time         `json:"reached"`
+	}{"archive", h.Timeline, h.Position, h.Time})
+	if err != nil {
+		return
+	}
+	fmt.Println(string(text))
+	if r.state != "" {
+		if err := os.WriteFile(r.state, text, 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+		}
+	}
+}

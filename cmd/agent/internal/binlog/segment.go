@@ -1,0 +1,57 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binlog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+)
+
+// flush writes what has come as a segment.
+func (a *archive) flush(ctx context.Context) error {
+	if a.buffer.Len() == 0 {
+		return nil
+	}
+	return a.write(ctx)
+}
+
+func (a *archive) write(ctx context.Context) error {
+	var sealed bytes.Buffer
+	w, err := seal.NewWriter(&sealed, a.Recipients, 1)
+	if err != nil {
+		return err
+	}
+	if _, err = w.Write(a.buffer.Bytes()); err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("seal a segment: %w", err)
+	}
+	s := &a.segment
+	stem := manifest.Stem(s.File, s.From, s.To)
+	s.Object = w.Object(stem[strings.LastIndex(stem, "/")+1:] + seal.Suffix(a.Recipients))
+	folder := manifest.TimelineFolder(s.Timeline) + s.File + "/"
+	if err := a.Store.Put(ctx, folder+s.Object.Name, &sealed); err != nil {
+		return err
+	}
+	s.Archived = time.Now().UTC()
+	text, err := manifest.Encode(s)
+	if err != nil {
+		return err
+	}
+	// There may be one that an agent wrote before it was killed: the same bytes, sealed otherwise.
+	if err := a.Store.Replace(ctx, s.Name(), text); err != nil {
+		return err
+	}
+	end := s.End()
+	a.last = &end
+	a.buffer.Reset()
+	return nil
+}

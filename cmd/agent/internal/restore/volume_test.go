@@ -1,0 +1,57 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/guard"
+)
+
+// A backup is restored at the birth of a database to a volume that nobody has used, and nowhere else.
+func TestIsTaken(t *testing.T) {
+	const used, restoring = `{"format":1,"id":"a"}`, `{"format":2,"id":"a","restoring":"b"}`
+	for name, c := range map[string]struct {
+		mark   string
+		files  []string
+		record bool
+		taken  bool
+	}{
+		"new":                                   {"", nil, false, false},
+		"new, with what a file system has":      {"", []string{"lost+found/x"}, false, false},
+		"a database":                            {used, []string{"mysql/db.frm"}, false, true},
+		"a database without a mark":             {"", []string{"mysql/db.frm"}, false, true},
+		"any file":                              {"", []string{"a"}, false, true},
+		"a server has begun on it":              {used, nil, false, true},
+		"broken off":                            {restoring, []string{"ibdata1"}, false, false},
+		"broken off before the first file":      {restoring, nil, false, false},
+		"empty where data is expected":          {"", nil, true, true},
+		"broken off, where others are expected": {restoring, []string{"ibdata1"}, true, true},
+		"a mark that cannot be read":            {"{", nil, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			write := func(file, text string) {
+				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.mark != "" {
+				write(filepath.Join(root, "d3os-data.json"), c.mark)
+			}
+			for _, file := range c.files {
+				write(filepath.Join(root, "mysql", file), "")
+			}
+			taken, err := IsTaken(Target{Volume: root, Data: "mysql"}, guard.Record{Exists: c.record})
+			if err != nil || taken != c.taken {
+				t.Errorf("taken: %t, %v", taken, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,91 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// An archive is ready while it is young and a backup lies on it.
+func TestArchiveReport(t *testing.T) {
+	head := manifest.Head{Timeline: "20260102T150405Z-0a1b2c3d", Time: time.Unix(1_800_000_000, 0).UTC()}
+	for name, c := range map[string]struct {
+		at      time.Time
+		base    string
+		problem string
+	}{
+		"nothing was archived":  {time.Time{}, "a", "nothing was archived yet"},
+		"it is late":            {time.Now().Add(-time.Hour), "a", "the archive is late"},
+		"it continues nothing":  {time.Now(), "", "no backup lies on timeline " + head.Timeline},
+		"the end of it is near": {time.Now(), "a", ""},
+	} {
+		r := &archiveReport{late: time.Minute, head: head, at: c.at, base: c.base}
+		if _, got := r.status(); !strings.HasPrefix(got, c.problem) || (got == "") != (c.problem == "") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestArchiveAnswers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	r := &archiveReport{late: time.Minute}
+	stop, err := r.serve(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	ask := func(path string) string {
+		answer, err := http.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(answer.StatusCode, " ", string(text))
+	}
+	if got := ask("/ready"); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "nothing was archived yet") {
+		t.Error(got)
+	}
+	if got := ask("/metrics"); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "\nmysql_archive_recoverable 0\n") || strings.Contains(got, "reached_timestamp_seconds") {
+		t.Error(got)
+	}
+	// The store is asked for a backup, and has none.
+	empty, err := store.NewFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.reached(t.Context(), empty, manifest.Head{Timeline: "20260102T150405Z-0a1b2c3d", Time: time.Unix(1_800_000_000, 0).UTC()})
+	if got := ask("/ready"); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "no backup lies on timeline") {
+		t.Error(got)
+	}
+	if got := ask("/metrics"); !strings.Contains(got, "\nmysql_archive_reached_timestamp_seconds 1800000000.000\n") {
+		t.Error(got)
+	}
+	r.mu.Lock()
+	r.base = "20260102T150405Z-0a1b2c3d"
+	r.mu.Unlock()
+	if got := ask("/ready"); !strings.HasPrefix(got, "200 ") {
+		t.Error(got)
+	}
+	if got := ask("/metrics"); !strings.Contains(got, "\nmysql_archive_recoverable 1\n") {
+		t.Error(got)
+	}
+}

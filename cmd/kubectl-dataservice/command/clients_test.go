@@ -1,0 +1,205 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// answering plays an API server: answers says what the n-th request of a method to a path gets, methods being those of HTTP
+// and WATCH, which gets a list of events and then ends. Whatever else is asked for is not there.
+func answering(t *testing.T, answers map[string]func(n int) any) *server {
+	t.Helper()
+	s := &server{}
+	times := map[string]int{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		method := r.Method
+		if r.URL.Query().Get("watch") != "" {
+			method = "WATCH"
+		}
+		key := method + " " + r.URL.Path
+		s.mu.Lock()
+		s.asked = append(s.asked, r.URL.Path+"?"+r.URL.RawQuery)
+		times[key]++
+		n := times[key]
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		answer, ok := answers[key]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		events, isWatch := answer(n).([]any)
+		if !isWatch {
+			_ = json.NewEncoder(w).Encode(answer(n))
+		}
+		for _, event := range events {
+			_ = json.NewEncoder(w).Encode(event)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// always is the same answer each time.
+func always(answer any) func(int) any { return func(int) any { return answer } }
+
+// executed is the command that was to be run in a pod, and its container.
+func (s *server) executed(t *testing.T, pod string) (container string, command []string) {
+	t.Helper()
+	for _, request := range s.asked {
+		u, err := url.Parse(request)
+		assert.NilError(t, err)
+		if strings.HasSuffix(u.Path, "/pods/"+pod+"/exec") {
+			return u.Query().Get("container"), u.Query()["command"]
+		}
+	}
+	t.Fatalf("nothing is run in pod %s: %v", pod, s.asked)
+	return "", nil
+}
+
+func resourceOf(gvk schema.GroupVersionKind, name string) map[string]any {
+	return map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "metadata": map[string]any{"name": name, "namespace": "a"}}
+}
+
+func podOf(name, container string, ready corev1.ConditionStatus, mounts ...corev1.VolumeMount) corev1.Pod {
+	pod := corev1.Pod{}
+	pod.APIVersion, pod.Kind, pod.Name, pod.Namespace = "v1", "Pod", name, "a"
+	pod.Labels = map[string]string{object.LabelManagedBy: object.ManagedBy}
+	pod.Spec.Containers = []corev1.Container{{Name: container, VolumeMounts: mounts}}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}
+	return pod
+}
+
+const (
+	dataServices = "GET /apis/d3os-product.com.d3os/v1/namespaces/a/dataservices/"
+	redisOnes    = "GET /apis/redis.middleware.hc.cn/v1alpha1/namespaces/a/redisclusters"
+	etcdOnes     = "GET /apis/etcd.database.coreos.com/v1alpha1/namespaces/a/etcdclusters"
+	podsPath     = "GET /api/v1/namespaces/a/pods"
+)
+
+func platform(spec dsv1.DataServiceSpec) *dsv1.DataService {
+	ds := &dsv1.DataService{Spec: spec}
+	ds.APIVersion, ds.Kind, ds.Name, ds.Namespace = dsv1.GroupVersion.String(), dsv1.Kind, "platform", "a"
+	return ds
+}
+
+// The client runs in a ready pod of the cluster, whether a DataService or a RedisCluster is named; the password is on no
+// command line.
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	starting, running := podOf("redis-0-0", "redis", corev1.ConditionFalse), podOf("redis-1-0", "redis", corev1.ConditionTrue)
+	list := always(map[string]any{"kind": "RedisClusterList", "apiVersion": redisKind.GroupVersion().String(), "items": []any{resourceOf(redisKind, "redis")}})
+	answers := map[string]func(int) any{
+		dataServices + "platform": always(platform(dsv1.DataServiceSpec{Redis: &dsv1.Redis{}})),
+		dataServices + "bare":     always(platform(dsv1.DataServiceSpec{})),
+		dataServices + "away":     always(platform(dsv1.DataServiceSpec{Redis: &dsv1.Redis{Kind: "ThirdParty"}})),
+		redisOnes:                 list,
+		redisOnes + "/cache":      always(resourceOf(redisKind, "cache")),
+		podsPath:                  always(corev1.PodList{Items: []corev1.Pod{starting, running}}),
+		podsPath + "/redis-1-0":   always(running),
+	}
+	for _, name := range []string{"platform", "cache"} {
+		s := answering(t, answers)
+		_, _, _ = s.run(t, "redis", name, "--", "CLUSTER", "INFO") // which this server refuses
+		container, command := s.executed(t, "redis-1-0")
+		assert.Equal(t, container, "redis")
+		assert.DeepEqual(t, command, []string{"/bin/sh", "-c", asRedis, "redis", "CLUSTER", "INFO"})
+	}
+	for name, says := range map[string]string{"bare": "declares no redis", "away": "runs elsewhere", "nothing": "read RedisCluster nothing"} {
+		code, _, errOut := answering(t, answers).run(t, "redis", name)
+		assert.Equal(t, code, exitError)
+		assert.Assert(t, strings.Contains(errOut, says), errOut)
+	}
+	delete(answers, podsPath)
+	answers[podsPath] = always(corev1.PodList{})
+	_, _, errOut := answering(t, answers).run(t, "redis", "cache")
+	assert.Assert(t, strings.Contains(errOut, "no pod of RedisCluster cache runs"), errOut)
+}
+
+// The client has the certificates of the pod that it runs in, where it has some.
+func TestEtcd(t *testing.T) {
+	t.Parallel()
+	plain := podOf("e-0", "etcd", corev1.ConditionTrue)
+	secured := podOf("e-0", "etcd", corev1.ConditionTrue, corev1.VolumeMount{Name: "tls-server", MountPath: "/tls/server"})
+	for _, c := range []struct {
+		pod  corev1.Pod
+		args []string
+		want string
+	}{
+		{plain, nil, "etcdctl --endpoints=http://localhost:2379 endpoint status --cluster --write-out=table"},
+		{secured, []string{"--", "get", "key"},
+			"etcdctl --endpoints=https://localhost:2379 --cacert=/tls/server/ca.crt --cert=/tls/server/tls.crt --key=/tls/server/tls.key get key"},
+	} {
+		s := answering(t, map[string]func(int) any{
+			etcdOnes + "/e": always(resourceOf(etcdKind, "e")), podsPath: always(corev1.PodList{Items: []corev1.Pod{c.pod}}), podsPath + "/e-0": always(c.pod),
+		})
+		_, _, _ = s.run(t, append([]string{"etcd", "e"}, c.args...)...) // which this server refuses
+		container, command := s.executed(t, "e-0")
+		assert.Equal(t, container, "etcd")
+		assert.Equal(t, strings.Join(command, " "), c.want)
+	}
+	_, _, errOut := answering(t, nil).run(t, "etcd", "e")
+	assert.Assert(t, strings.Contains(errOut, "read EtcdCluster e in namespace a"), errOut)
+}
+
+// A backup is followed to its end, over the end of a watch; its end is the exit code.
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	const path = "/apis/d3os-product.com.d3os/v1alpha1/namespaces/a/databackups"
+	is := func(phase backupv1.Phase, message string) *backupv1.DataBackup {
+		b := &backupv1.DataBackup{}
+		b.APIVersion, b.Kind, b.Name, b.Namespace = backupv1.GroupVersion.String(), "DataBackup", "nightly", "a"
+		b.Status = backupv1.DataBackupStatus{Phase: phase, Message: message}
+		return b
+	}
+	done := is(backupv1.PhaseSucceeded, "the store holds backup 20260102T150405Z-0a1b2c3d")
+	done.Status.ID, done.Status.Size, done.Status.Tables, done.Status.Rows, done.Status.Duration = "20260102T150405Z-0a1b2c3d", "12.4 MiB", 42, 120000, "5s"
+	done.Status.Warnings = []string{"table app.log has the engine MyISAM: it is not of the same moment as the others"}
+	event := func(kind string, b *backupv1.DataBackup) any { return map[string]any{"type": kind, "object": b} }
+	for name, c := range map[string]struct {
+		code int
+		get  []*backupv1.DataBackup
+		ends []any // the events of the second watch; the first one ends at once
+	}{
+		"succeeds": {exitYes, []*backupv1.DataBackup{is("", ""), is(backupv1.PhaseRunning, "the Job nightly is at work")}, []any{event("MODIFIED", done)}},
+		"fails":    {exitNo, []*backupv1.DataBackup{is("", ""), is(backupv1.PhaseFailed, "AccessDenied: the store refuses the key")}, nil},
+		"deleted":  {exitError, []*backupv1.DataBackup{is("", ""), is(backupv1.PhaseRunning, "the Job nightly is at work")}, []any{event("DELETED", done)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := answering(t, map[string]func(int) any{
+				dataServices + "platform":  always(platform(dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}})),
+				"POST " + path:             always(is("", "")),
+				"GET " + path + "/nightly": func(n int) any { return c.get[min(n, len(c.get))-1] },
+				"WATCH " + path: func(n int) any {
+					if n == 1 {
+						return []any{}
+					}
+					return c.ends
+				},
+			})
+			code, out, errOut := s.run(t, "backup", "platform", "--as-name", "nightly")
+			assert.Equal(t, code, c.code, out+errOut)
+			golden.Assert(t, out+errOut, "backup-"+name+".txt")
+		})
+	}
+	code, _, errOut := answering(t, map[string]func(int) any{dataServices + "bare": always(platform(dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}))}).run(t, "backup", "bare")
+	assert.Equal(t, code, exitError)
+	assert.Assert(t, strings.Contains(errOut, "declare spec.mysql.backup first"), errOut)
+}

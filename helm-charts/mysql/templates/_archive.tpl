@@ -1,0 +1,38 @@
+{{- /*
+The archive of the binary log: one pod that follows the server all the time. It is a workload of its own, so that neither its
+restarts nor what opens the store is the server's. It holds nothing: where it stands is in the store. It is ready while the
+latest moments can be restored; what ends it is in its termination message.
+*/}}
+{{- define "mysql.archive" }}
+{{- $c := .component }}
+{{- $v := $c.root.Values }}
+{{- $interval := get .pointInTime "interval" | default "30s" }}
+{{- $labels := fromJson $c.labels }}
+{{- $_ := set $labels "d3os-product.com.d3os/backup" (print $c.component "-archive") }}
+{{- $podLabels := fromJson $c.labels }}
+{{- $_ := set $podLabels "app.kubernetes.io/name" (print $c.component "-archive") }}
+{{- $_ := set $podLabels "d3os-product.com.d3os/backup" (print $c.component "-archive") }}
+{{- $account := dict "secretName" ($v.usersSecret | default (print $c.name "-users")) "defaultMode" 288 "items" (list (dict "key" "d3os_archive" "path" "password")) }}
+{{- $command := concat (list "/d3os-agent/agent" "archive" (include "mysql.backup.server" $c) "--user=d3os_archive" (print "--interval=" $interval)
+      "--listen=[$(POD_IP)]:8080" "--give-up=2m") .store.args }}
+{{- range dig "encryption" "recipients" list $v.backup }}{{ $command = append $command (print "--recipient=" .) }}{{ end }}
+---
+apiVersion: apps/v1
+kind: Deployment
+{{- include "common.metadata" (dict "root" $c.root "name" (print $c.name "-archive") "labels" (toJson $labels)) }}
+spec:
+  replicas: {{ min 1 (int $v.replicas) }}
+  revisionHistoryLimit: 2
+  {{- /* The server lets one archive in at a time. */}}
+  strategy: {"type": "Recreate"}
+  selector:
+    matchLabels: {{ dict "app.kubernetes.io/name" (print $c.component "-archive") "app.kubernetes.io/instance" $c.instance | toJson }}
+  template:
+{{ include "mysql.backup.pod" (dict "component" $c "store" .store "container" "archive" "podLabels" (toJson $podLabels) "restartPolicy" "Always" "command" $command
+      "env" (list (dict "name" "AGENT_PASSWORD_FILE" "value" "/d3os-backup/account/password")
+        (dict "name" "POD_IP" "valueFrom" (dict "fieldRef" (dict "fieldPath" "status.podIP"))))
+      "ports" (list (dict "name" "metrics" "containerPort" 8080))
+      "readinessProbe" (dict "httpGet" (dict "path" "/ready" "port" 8080) "periodSeconds" 10 "timeoutSeconds" 5 "failureThreshold" 2)
+      "mounts" (list (dict "name" "account" "mountPath" "/d3os-backup/account" "readOnly" true))
+      "volumes" (list (dict "name" "account" "secret" $account))) | indent 4 }}
+{{- end }}
