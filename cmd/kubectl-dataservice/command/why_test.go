@@ -6,7 +6,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
