@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
@@ -44,7 +45,7 @@ func charts(t *testing.T) []string {
 			names = append(names, entry.Name())
 		}
 	}
-	assert.DeepEqual(t, names, []string{component.ChartCronJob, "etcdcluster", component.ChartEureka, component.ChartMicroservice, component.ChartMySQL, component.ChartRedis, "rediscluster", component.ChartThirdParty})
+	assert.DeepEqual(t, names, []string{component.ChartCronJob, component.ChartEtcd, "etcdcluster", component.ChartEureka, component.ChartMicroservice, component.ChartMySQL, component.ChartRedis, "rediscluster", component.ChartThirdParty})
 	return names
 }
 
@@ -134,6 +135,7 @@ func canonical(t *testing.T, document string) *unstructured.Unstructured {
 	types := runtime.NewScheme()
 	assert.NilError(t, scheme.AddToScheme(types))
 	assert.NilError(t, redisv1.AddToScheme(types))
+	assert.NilError(t, etcdv1.AddToScheme(types))
 	typed, err := types.New((&unstructured.Unstructured{Object: content}).GroupVersionKind())
 	assert.NilError(t, err)
 	assert.NilError(t, yaml.UnmarshalStrict([]byte(document), typed), "%s", document)

@@ -5,7 +5,7 @@ package v1
 
 import corev1 "k8s.io/api/core/v1"
 
-// CronJob is a job of your own that runs on a schedule. One that depends on mysql, redis, eureka or uuc
+// CronJob is a job of your own that runs on a schedule. One that depends on mysql, redis, etcd, eureka or uuc
 // finds their addresses, and the accounts of mysql and redis, in its environment.
 //
 // +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="must not be the name of a built-in component, nor 'platform': choose another name"

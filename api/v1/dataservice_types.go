@@ -71,6 +71,7 @@ type DataServiceList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.uuc) || !has(self.uuc.thirdParty) || self.uuc.thirdParty.url.startsWith('http')",fieldPath=".uuc.thirdParty.url",message="the url of uuc must be http:// or https://"
 // +kubebuilder:validation:XValidation:rule="!has(self.eureka) || !has(self.eureka.thirdParty) || self.eureka.thirdParty.url.startsWith('http')",fieldPath=".eureka.thirdParty.url",message="the url of eureka must be http:// or https://"
 // +kubebuilder:validation:XValidation:rule="!has(self.redis) || ((!has(self.additionalServices) || self.additionalServices.all(s, s.name != 'redis')) && (!has(self.cronJobs) || self.cronJobs.all(c, c.name != 'redis')))",fieldPath=".redis",message="may not be set together with an additional service or cron job named 'redis': give that another name"
+// +kubebuilder:validation:XValidation:rule="!has(self.etcd) || ((!has(self.additionalServices) || self.additionalServices.all(s, s.name != 'etcd')) && (!has(self.cronJobs) || self.cronJobs.all(c, c.name != 'etcd')))",fieldPath=".etcd",message="may not be set together with an additional service or cron job named 'etcd': give that another name"
 type DataServiceSpec struct {
 	// mysql is the relational database of every back end. Its default kind is StatefulSet.
 	// +kubebuilder:example=`{storage: {size: 50Gi}}`
@@ -97,6 +98,13 @@ type DataServiceSpec struct {
 	// +optional
 	// +nullable
 	Redis *Redis `json:"redis,omitempty"`
+
+	// etcd is an etcd cluster. Services that name it in dependsOn find its address in their environment, and its
+	// client certificate in their pods. Its default kind is Managed.
+	// +kubebuilder:example=`{replicas: 3, storage: {size: 20Gi}}`
+	// +optional
+	// +nullable
+	Etcd *Etcd `json:"etcd,omitempty"`
 
 	// api-manager defines APIs, manages their life cycle and administers the gateway.
 	// +kubebuilder:example=`{replica: 2}`

@@ -15,23 +15,24 @@ const defaultStorageSize = "10Gi"
 // defaultRedisPods is the default of Redis.Replicas in the CRD.
 const defaultRedisPods = 6
 
+// defaultEtcdMembers is the default of Etcd.Replicas in the CRD.
+const defaultEtcdMembers = 3
+
 // SetDefaults sets what the API server sets from the CRD's defaults, for a DataService that
 // did not pass through one; a test holds it against the API server. Replica needs none: nil is 1.
 func SetDefaults(ds *DataService) {
 	spec := &ds.Spec
 	orDefault(&spec.Rollout.Order, OrderDependency)
 	if m := spec.MySQL; m != nil {
-		if m.Storage.Size.IsZero() {
-			m.Storage.Size = resource.MustParse(defaultStorageSize)
-		}
-		orDefault(&m.Storage.Retention, RetentionRetain)
+		setStorage(&m.Storage)
 		setContainerFields(&m.ContainerFields)
 	}
+	if e := spec.Etcd; e != nil {
+		setStorage(&e.Storage)
+		orDefault(&e.Replicas, ptr.To[int32](defaultEtcdMembers))
+	}
 	if r := spec.Redis; r != nil {
-		if r.Storage.Size.IsZero() {
-			r.Storage.Size = resource.MustParse(defaultStorageSize)
-		}
-		orDefault(&r.Storage.Retention, RetentionRetain)
+		setStorage(&r.Storage)
 		orDefault(&r.Replicas, defaultRedisPods)
 	}
 	for _, m := range []*Middleware{spec.UUC, spec.Eureka} {
@@ -60,6 +61,13 @@ func SetDefaults(ds *DataService) {
 	for i := range spec.CronJobs {
 		setCronJob(&spec.CronJobs[i])
 	}
+}
+
+func setStorage(s *Storage) {
+	if s.Size.IsZero() {
+		s.Size = resource.MustParse(defaultStorageSize)
+	}
+	orDefault(&s.Retention, RetentionRetain)
 }
 
 func setContainerFields(c *ContainerFields) {

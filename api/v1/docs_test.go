@@ -24,6 +24,7 @@ var places = map[string]at{
 	"NetworkPolicy": {"networkPolicy"}, "Rollout": {"rollout"}, "Storage": {"mysql", "storage"}, "ThirdParty": {"mysql", "thirdParty"},
 	"DatabaseUser": {"mysql", "users", "0"}, "ObjectReference": {"mysql", "initScripts", "0"}, "Autoscaling": {"web", "autoscaling"},
 	"Ingress": {"web", "ingress"}, "Redis": {"redis"}, "RedisThirdParty": {"redis", "thirdParty"},
+	"Etcd": {"etcd"}, "EtcdTLS": {"etcd", "tls"}, "EtcdRecovery": {"etcd", "recovery"}, "EtcdThirdParty": {"etcd", "thirdParty"},
 	"Backup": {"mysql", "backup"}, "BackupDestination": {"mysql", "backup", "destination"},
 	"S3": {"mysql", "backup", "destination", "s3"}, "BackupClaim": {"mysql", "backup", "destination", "claim"},
 	"BackupSecret": {"mysql", "backup", "destination", "s3", "caSecret"}, "BackupEncryption": {"mysql", "backup", "encryption"},

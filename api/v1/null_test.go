@@ -15,6 +15,7 @@ import (
 // needed are the optional fields that a rule asks for all the same: see violations.
 var needed = []string{"spec.mysql", "spec.eureka", "spec.uuc", "spec.uuc.thirdParty", "spec.additionalServices[0].image",
 	"spec.mysql.backup.destination.claim", "spec.mysql.backup.destination.s3",
+	"spec.etcd.tls.serverSecret", "spec.etcd.tls.peerSecret", "spec.etcd.tls.clientSecret",
 	"spec.mysql.restoreFrom.destination.claim", "spec.mysql.restoreFrom.destination.s3"}
 
 // null means not given, everywhere: it is accepted for every optional field and reads as its

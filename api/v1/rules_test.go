@@ -127,12 +127,14 @@ func violations() map[string][]violation {
 			{field: ".max", value: "{min: 3, max: 2}"}, {field: ".max", value: "{min: 1000, max: 999, cpu: 70}"},
 		},
 	}
-	for message, cases := range redisViolations() {
-		found[message] = append(found[message], cases...)
+	for _, violations := range []map[string][]violation{redisViolations(), etcdViolations()} {
+		for message, cases := range violations {
+			found[message] = append(found[message], cases...)
+		}
 	}
 	const taken = "must not be the name of a built-in component, nor 'platform': choose another name"
 	for name := range specOfComponents() {
-		if name == "redis" { // services of that name are older than spec.redis, which has a rule of its own for them
+		if name == "redis" || name == "etcd" { // services of that name are older than these fields, which have rules of their own for them
 			continue
 		}
 		found[taken] = append(found[taken], violation{field: ".name", value: fmt.Sprintf("{name: %s, %%r}", name)})

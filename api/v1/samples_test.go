@@ -38,7 +38,7 @@ func sampleFiles(t *testing.T) []string {
 	assert.NilError(t, err)
 	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "kustomization.yaml" })
 	assert.Assert(t, len(files) > 4, "the samples are missing")
-	return append(files, samples+"redis/platform.yaml")
+	return append(files, samples+"redis/platform.yaml", samples+"etcd/platform.yaml")
 }
 
 // What the repository shows people is accepted as it is.

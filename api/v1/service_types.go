@@ -17,7 +17,7 @@ type Service struct {
 
 // ObjectName is what a component's objects are called.
 type ObjectName struct {
-	// name of the objects. For mysql and redis it may not be changed while they run in the cluster. Default:
+	// name of the objects. For mysql, redis and etcd it may not be changed while they run in the cluster. Default:
 	// the name of the component; mysql-dataservice for mysql.
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=50
@@ -27,7 +27,7 @@ type ObjectName struct {
 	Name string `json:"name,omitempty"`
 }
 
-// AdditionalService is a service of the user's own. One that depends on mysql, redis, eureka or uuc
+// AdditionalService is a service of the user's own. One that depends on mysql, redis, etcd, eureka or uuc
 // finds their addresses, and the accounts of mysql and redis, in its environment.
 //
 // +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="must not be the name of a built-in component, nor 'platform': choose another name"

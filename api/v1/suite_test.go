@@ -70,7 +70,9 @@ func validate(t *testing.T, object *unstructured.Unstructured) error {
 func everything(t *testing.T) map[string]any {
 	t.Helper()
 	return resourceOf(t, `{
-		mysql: {}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, redis: {}, api-manager: {}, auth: {}, ds-adapter: {}, es-adapter: {},
+		mysql: {}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, redis: {}, 
+		etcd: {tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}, recovery: {from: Best, token: a}, thirdParty: {url: "https://a"}},
+		 api-manager: {}, auth: {}, ds-adapter: {}, es-adapter: {},
 		trd-adapter: {}, gateway-master: {}, gateway-web: {}, proxy: {}, web: {},
 		additionalServices: [{name: reports, image: reports}], cronJobs: [{name: clean-up, image: busybox, schedule: "@daily"}]}`).Object["spec"].(map[string]any)
 }

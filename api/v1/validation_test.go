@@ -31,6 +31,10 @@ var mismatches = map[string][]string{
 		"", "a:6379", "redis://", "redis://a,", "redis://a,,b", "redis://a, b", "redis://a/0", "redis://user:password@a", "redis://a,redis://b",
 		"mysql://a", "http://a", "redis://a:", "redis://a:123456", "redis://-a", "redis://a\n", "xredis://a",
 	},
+	`^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(,([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?)*$`: {
+		"", "a:2379", "http://", "http://a,", "http://a,,b", "http://a, b", "http://a/0", "https://user:password@a", "http://a,http://b",
+		"mysql://a", "http://a:", "http://a:123456", "http://-a", "http://a\n", "xhttp://a",
+	},
 	`^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`: {"", "big", "10 Gi", "10GiB"},
 	`^[A-Za-z0-9_]+$`:               {"", "a-b", "a b", "a.b", "a`b", "a'b", "a\nb", "ä"},
 	`^[0-9]{1,2}\.[0-9]{1,2}$`:      {"", "8", "8.", ".0", "8.0.3", "v8.0", "8,0", "8.0\n", "123.0"},
@@ -42,19 +46,23 @@ var mismatches = map[string][]string{
 	`^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`: {
 		"", "Data.example.com", "-a", "a-", "a..b", "a.", ".a", "a_b", "*", "*.", "a.*.b", "*a", "http://a", "a:80", "a/b", "a b",
 	},
-	`^(Managed|ThirdParty)$`:                       {"", "managed", "StatefulSet", "3", "Managed "},
-	`^(Soft|Hard)$`:                                {"", "soft", "Required"},
-	`^[0-9]+([._-][A-Za-z0-9]+)*$`:                 {"", "v7", "7.", "7..2", "latest", "7.0 ", "7.0:1"},
-	`^(small|medium|large|custom)$`:                {"", "Small", "tiny", "small|large", "xlarge", "small\n"},
-	`^(ClusterIP|NodePort|LoadBalancer|Headless)$`: {"", "ExternalName", "None", "clusterip", "ClusterIP "},
-	`^https?://[A-Za-z0-9.:\[\]-]+/?$`:             {"", "s3.example.com", "ftp://a", "https://", "https://a/b", "https://u:p@a", "https://a b"},
-	`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`:           {"", "ab", "A-bucket", "-ab", "ab-", "a/b", "a_b"},
-	`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*/?$`:       {"", "/a", "a//b", "a b", "a\nb"},
-	`^[A-Za-z0-9-]+$`:                              {"", "a b", "a/b", "a.b"},
-	`^age1[02-9ac-hj-np-z]{58}$`:                   {"", "age1", "AGE-SECRET-KEY-1", "age1" + strings.Repeat("b", 58)},
-	`^[1-9][0-9]{0,5}h$`:                           {"", "0h", "h", "1d", "720", "1h30m"},
-	`^([5-9]|[1-9][0-9]{1,2})s$`:                   {"", "4s", "05s", "s", "10", "1m", "1000s", "5s "},
-	`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`:    {"", "newest", "20260102T150405Z", "20260102T150405Z-0A1B2C3D", "../a"},
+	`^(Off|Auto|Secrets)$`:                          {"", "off", "auto", "Secret", "Off "},
+	`^[A-Za-z0-9._-]+$`:                             {"", "a b", "a\n", "a/b", "ä", "$(id)"},
+	`^(Best|Empty|[a-z]([-a-z0-9]*[a-z0-9])?)$`:     {"", "Worst", "-a", "a-", "A", "a b", "a.b", "a\n"},
+	`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`: {"", "3", "3.6", "v3.6.16", "latest", "3.6.16 ", "3.6.16-", "3.6.x"},
+	`^(Managed|ThirdParty)$`:                        {"", "managed", "StatefulSet", "3", "Managed "},
+	`^(Soft|Hard)$`:                                 {"", "soft", "Required"},
+	`^[0-9]+([._-][A-Za-z0-9]+)*$`:                  {"", "v7", "7.", "7..2", "latest", "7.0 ", "7.0:1"},
+	`^(small|medium|large|custom)$`:                 {"", "Small", "tiny", "small|large", "xlarge", "small\n"},
+	`^(ClusterIP|NodePort|LoadBalancer|Headless)$`:  {"", "ExternalName", "None", "clusterip", "ClusterIP "},
+	`^https?://[A-Za-z0-9.:\[\]-]+/?$`:              {"", "s3.example.com", "ftp://a", "https://", "https://a/b", "https://u:p@a", "https://a b"},
+	`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`:            {"", "ab", "A-bucket", "-ab", "ab-", "a/b", "a_b"},
+	`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*/?$`:        {"", "/a", "a//b", "a b", "a\nb"},
+	`^[A-Za-z0-9-]+$`:                               {"", "a b", "a/b", "a.b"},
+	`^age1[02-9ac-hj-np-z]{58}$`:                    {"", "age1", "AGE-SECRET-KEY-1", "age1" + strings.Repeat("b", 58)},
+	`^[1-9][0-9]{0,5}h$`:                            {"", "0h", "h", "1d", "720", "1h30m"},
+	`^([5-9]|[1-9][0-9]{1,2})s$`:                    {"", "4s", "05s", "s", "10", "1m", "1000s", "5s "},
+	`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`:     {"", "newest", "20260102T150405Z", "20260102T150405Z-0A1B2C3D", "../a"},
 	`^(latest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$`: {
 		"", "now", "2026-01-02", "2026-01-02 15:04:05Z", "2026-01-02T15:04:05", "2026-01-02T15:04:05Z ", "2026-01-02T15:04:05.Z",
 	},
@@ -67,7 +75,7 @@ var mismatches = map[string][]string{
 }
 
 // ruledOut are values that a limit allows and a rule does not: see violations.
-var ruledOut = []string{"spec.mysql.replica=1000"}
+var ruledOut = []string{"spec.mysql.replica=1000", "spec.etcd.storage.retention=Delete"}
 
 // Every pattern, length, range and enumeration of the schema refuses what it should, with a
 // message that names the field, and takes the ends of its range.

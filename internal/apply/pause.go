@@ -23,7 +23,7 @@ const pausedDigest = "paused"
 // Pause pauses a resource of one of object.Resources that the owner controls, and changes nothing else of it. It does
 // nothing for one that is paused already or goes. The next Apply lets it go on.
 func (a *Applier) Pause(ctx context.Context, owner object.Owner, live *unstructured.Unstructured) error {
-	paused, _, _ := unstructured.NestedBool(live.Object, "spec", "pause")
+	paused, _, _ := unstructured.NestedBool(live.Object, "spec", object.PauseField(live))
 	if paused || live.GetDeletionTimestamp() != nil || !owner.Controls(live) {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (a *Applier) Pause(ctx context.Context, owner object.Owner, live *unstructu
 			"uid":         live.GetUID(), // or Conflict
 			"annotations": map[string]any{object.AnnotationDigest: pausedDigest},
 		},
-		"spec": map[string]any{"pause": true},
+		"spec": map[string]any{object.PauseField(live): true},
 	})
 	if err != nil {
 		return fmt.Errorf("pause %s: %w", describe(live), err)

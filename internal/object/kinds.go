@@ -43,11 +43,20 @@ var CronJobKind = batchv1.SchemeGroupVersion.WithKind("CronJob")
 // is carried out by its own controller. Their CRDs may not be installed.
 var Resources = []schema.GroupVersionKind{
 	{Group: "redis.middleware.hc.cn", Version: "v1alpha1", Kind: "RedisCluster"},
+	{Group: "etcd.database.coreos.com", Version: "v1alpha1", Kind: "EtcdCluster"},
 }
 
 // IsResource reports whether an object is of one of Resources.
 func IsResource(o *unstructured.Unstructured) bool {
 	return slices.Contains(Resources, o.GroupVersionKind())
+}
+
+// PauseField is the field of the spec of a resource, of one of Resources, that stops its controller.
+func PauseField(resource *unstructured.Unstructured) string {
+	if resource.GetKind() == "RedisCluster" {
+		return "pause"
+	}
+	return "paused"
 }
 
 // ConfigMapKind is the kind of settings, and of what the operator remembers of data.

@@ -24,6 +24,7 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 )
@@ -44,10 +45,10 @@ type Renderer struct {
 }
 
 // New loads the embedded charts. kubeVersion is the cluster's version, such as v1.36.3: charts are
-// refused that do not support it. They render Kubernetes' own kinds, and RedisClusters.
+// refused that do not support it. They render Kubernetes' own kinds, RedisClusters and EtcdClusters.
 func New(kubeVersion string) (*Renderer, error) {
 	types := apiruntime.NewScheme()
-	for _, add := range []func(*apiruntime.Scheme) error{scheme.AddToScheme, redisv1.AddToScheme} {
+	for _, add := range []func(*apiruntime.Scheme) error{scheme.AddToScheme, redisv1.AddToScheme, etcdv1.AddToScheme} {
 		if err := add(types); err != nil {
 			return nil, fmt.Errorf("build the scheme: %w", err)
 		}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
@@ -79,16 +80,19 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 		t.Errorf("the spec was changed: %v", err)
 	}
 	// What the operator makes of it is the author's, who was judged.
-	redis := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "redis"}}
-	if err := nobody.Create(e.Ctx, redis.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
-		t.Errorf("a RedisCluster was created: %v", err)
+	for component, made := range map[string]client.Object{"redis": &redisv1.RedisCluster{}, "etcd": &etcdv1.EtcdCluster{}} {
+		made.SetNamespace(e.Namespace)
+		made.SetName(component)
+		if err := nobody.Create(e.Ctx, made.DeepCopyObject().(client.Object), client.DryRunAll); !apierrors.IsForbidden(err) {
+			t.Errorf("a resource of the kind for %s was created: %v", component, err)
+		}
+		e.Must(change(someone, `{"spec":{"`+component+`":{}}}`))
+		e.Until("the operator makes it for "+component, func() error { return api.Get(e.Ctx, client.ObjectKeyFromObject(made), made) })
+		e.Must(change(someone, `{"spec":{"`+component+`":null}}`))
+		e.Until("the operator removes it", func() error {
+			return unless(apierrors.IsNotFound(api.Get(e.Ctx, client.ObjectKeyFromObject(made), made)), "it is there")
+		})
 	}
-	e.Must(change(someone, `{"spec":{"redis":{}}}`))
-	e.Until("the operator makes a RedisCluster", func() error { return api.Get(e.Ctx, client.ObjectKeyFromObject(redis), redis) })
-	e.Must(change(someone, `{"spec":{"redis":null}}`))
-	e.Until("the operator removes it", func() error {
-		return unless(apierrors.IsNotFound(api.Get(e.Ctx, client.ObjectKeyFromObject(redis), redis)), "it is there")
-	})
 	e.Must(change(nobody, `{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/mine"]}}`))
 	e.Must(change(someone, `{"spec":{"auth":{"podTemplate":null}}}`))
 	e.Must(nobody.Delete(e.Ctx, ds.DeepCopy()))

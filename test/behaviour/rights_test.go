@@ -66,8 +66,9 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	used[right{dsv1.GroupVersion.Group, "dataservices", "get"}] = true               // when the cache lags: test/chaos, dataservice-unseen
 	used[right{redisv1.GroupVersion.Group, "redisclusters/finalizers", "update"}] = true
 	used[right{redisv1.GroupVersion.Group, "redisclusters", "get"}] = true
-	for _, verb := range []string{"create", "update", "patch", "delete"} { // of spec.redis: test/rediscluster
+	for _, verb := range []string{"create", "update", "patch", "delete"} { // of spec.redis and spec.etcd: test/rediscluster, test/etcdcluster
 		used[right{redisv1.GroupVersion.Group, "redisclusters", verb}] = true
+		used[right{etcdv1.GroupVersion.Group, "etcdclusters", verb}] = true
 	}
 	used[right{etcdv1.GroupVersion.Group, "etcdclusters/finalizers", "update"}] = true
 	used[right{etcdv1.GroupVersion.Group, "etcdclusters", "get"}] = true

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -30,7 +31,7 @@ var (
 	suite = &stage.Suite{
 		Patience: func() time.Duration { return patience },
 		Lists: []client.ObjectList{
-			&etcdv1.EtcdClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
+			&dsv1.DataServiceList{}, &appsv1.DeploymentList{}, &etcdv1.EtcdClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
 			&appsv1.StatefulSetList{}, &corev1.PodList{},
 		},
 	}

@@ -55,6 +55,7 @@ func newScene(t *testing.T) *scene {
 		Namespace: s.Namespace, Nodes: 3, Names: true,
 		Images: map[string]emulator.Image{
 			"gcr.io/etcd-development/etcd": {Executables: map[string]string{"etcd": filepath.Join(tools, "etcd")}},
+			"work":                         {}, // a service of the user's own
 			"example/agent":                {Executables: map[string]string{"/agent": agent}},
 		},
 	})

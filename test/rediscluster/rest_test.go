@@ -153,13 +153,14 @@ func TestUnreachableDelaysNoOther(t *testing.T) {
 		}
 		return nil
 	})
+	bound := max(10*time.Second, 3*alone) // a machine with much else to do is slow without a cluster that hangs, too
 	var beside []time.Duration
 	for _, policy := range []string{"allkeys-lfu", "volatile-lru", "noeviction"} {
 		took := set(policy)
-		if beside = append(beside, took); took > 10*time.Second {
-			t.Errorf("beside a cluster that hangs a setting took %s, more than 10s", took)
+		if beside = append(beside, took); took > bound {
+			t.Errorf("beside a cluster that hangs a setting took %s, more than %s", took, bound)
 		}
 	}
-	t.Logf("a setting was changed in %s; beside a cluster of which all servers hang, with one worker, in %v (bound 10s)", alone, beside)
+	t.Logf("a setting was changed in %s; beside a cluster of which all servers hang, with one worker, in %v (bound %s)", alone, beside, bound)
 	s.ready(6)
 }

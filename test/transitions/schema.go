@@ -38,9 +38,10 @@ func specSchema() (*apiextensionsv1.JSONSchemaProps, error) {
 		return nil, err
 	}
 	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-	// The simulated pods of this suite run no servers, so that no Redis Cluster would ever become ready: what a DataService
-	// makes of spec.redis is changed in test/rediscluster.
+	// The simulated pods of this suite run no servers, so that no Redis Cluster and no etcd would ever become ready: what a
+	// DataService makes of spec.redis and spec.etcd is changed in test/rediscluster and test/etcdcluster.
 	delete(spec.Properties, "redis")
+	delete(spec.Properties, "etcd")
 	// Nor would a backup ever be made or restored: test/backup has spec.mysql.backup and spec.mysql.restoreFrom.
 	delete(spec.Properties["mysql"].Properties, "backup")
 	delete(spec.Properties["mysql"].Properties, "restoreFrom")

@@ -80,6 +80,7 @@ An IPv6 address comes without its brackets.
 {{- with dig "uuc" "url" "" $v.endpoints }}{{ $_ := set $env "UUC_URL" (trimSuffix "/" .) }}{{ end }}
 {{- include "common.account" . }}
 {{- include "common.redis" . }}
+{{- include "common.etcd" . }}
 {{- end }}
 
 {{- /*
@@ -96,6 +97,24 @@ Secret without a username is one of an account without a name.
 {{- with get $redis "usernameKey" }}
 {{- $_ := set $env "SPRING_REDIS_USERNAME" (dict "secretKeyRef" (dict "name" $redis.secretName "key" . "optional" true)) }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /*
+Where etcd is, as endpoints say. Where credentials name the Secret with the certificate of clients (tls.crt, tls.key and
+ca.crt), it is mounted as a folder, in which a renewed one comes to light.
+*/}}
+{{- define "common.etcd" }}
+{{- $c := . }}
+{{- $v := .root.Values }}
+{{- with get $v "endpoints" | default dict | dig "etcd" "urls" "" }}{{ $_ := set $c.env "ETCD_ENDPOINTS" . }}{{ end }}
+{{- $etcd := get $v.credentials "etcd" | default dict }}
+{{- with get $etcd "secretName" }}
+{{- range $name, $file := dict "ETCD_CA_FILE" "ca.crt" "ETCD_CERT_FILE" "tls.crt" "ETCD_KEY_FILE" "tls.key" }}
+{{- $_ := set $c.env $name (print "/etc/d3os/etcd/" $file) }}
+{{- end }}
+{{- $_ := set $c "mounts" (append (get $c "mounts" | default list) (dict "name" "etcd-certificate" "mountPath" "/etc/d3os/etcd" "readOnly" true)) }}
+{{- $_ := set $c "volumes" (append (get $c "volumes" | default list) (dict "name" "etcd-certificate" "secret" (dict "secretName" .))) }}
 {{- end }}
 {{- end }}
 

@@ -39,6 +39,7 @@
 {{- $_ := set $c.env $name (dict "secretKeyRef" (dict "name" $secretName "key" (get $secret (print $from.key "Key") | default $from.key))) }}
 {{- end }}
 {{- include "common.redis" $c }}
+{{- include "common.etcd" $c }}
 {{- $uuc := dig "uuc" "url" "" $v.endpoints | trimSuffix "/" }}
 {{- $fill := dict "@port@" (toString $port) "@uucIsOpen@" (empty $uuc | not | toString)
       "@mysqlUrl@" (dig "mysql" "url" "" $v.endpoints | trimSuffix "/")

@@ -1,9 +1,3 @@
 {{- define "redis" }}
-{{- $c := dict "root" . "name" .Release.Name "component" "redis" }}
-{{- include "common.init" $c }}
----
-apiVersion: redis.middleware.hc.cn/v1alpha1
-kind: RedisCluster
-{{- include "common.metadata" $c }}
-spec: {{ toJson .Values.spec }}
+{{- include "common.resource" (dict "root" . "name" .Release.Name "component" "redis" "apiVersion" "redis.middleware.hc.cn/v1alpha1" "kind" "RedisCluster") }}
 {{- end }}

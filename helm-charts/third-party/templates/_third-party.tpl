@@ -20,6 +20,7 @@ spec:
 {{- end }}
 {{- include "common.account" $c }}
 {{- include "common.redis" $c }}
+{{- include "common.etcd" $c }}
 {{- include "common.ownFile" $c }}
 {{- include "common.files" $c }}
 {{- $check := $v.checkCommand | default (.Files.Get "files/check.sh") }}

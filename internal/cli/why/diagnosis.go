@@ -145,7 +145,7 @@ func (f *Facts) failure(reason, message string) *Diagnosis {
 
 // objectNamed finds the object that a message of the operator names: Service auth, or Service data-prod/auth.
 var objectNamed = regexp.MustCompile(`\b(Secret|ConfigMap|PersistentVolumeClaim|Service|Deployment|StatefulSet|DaemonSet|CronJob|HorizontalPodAutoscaler|` +
-	`PodDisruptionBudget|Ingress|NetworkPolicy|RedisCluster) (?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*[a-z0-9])`)
+	`PodDisruptionBudget|Ingress|NetworkPolicy|RedisCluster|EtcdCluster) (?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*[a-z0-9])`)
 
 func (f *Facts) well(c *dsv1.ComponentStatus) *Diagnosis {
 	ds := f.DataService

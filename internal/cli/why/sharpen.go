@@ -166,6 +166,8 @@ func (f *Facts) url(component string) string {
 		m = spec.Eureka.ThirdParty
 	case component == "redis" && spec.Redis != nil && spec.Redis.ThirdParty != nil:
 		return " " + spec.Redis.ThirdParty.URL
+	case component == "etcd" && spec.Etcd != nil && spec.Etcd.ThirdParty != nil:
+		return " " + spec.Etcd.ThirdParty.URL
 	}
 	if m == nil || m.URL == "" {
 		return ""

@@ -38,6 +38,8 @@ import (
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/finalizers,verbs=update
 // A RedisCluster is made of spec.redis.
 // +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters,verbs=create;update;patch;delete
+// An EtcdCluster is made of spec.etcd.
+// +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters,verbs=create;update;patch;delete
 
 // Kind is the kind DataService.
 type Kind struct {

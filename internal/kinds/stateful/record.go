@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,10 +58,13 @@ func (r Records[R]) Planned(in kinds.Inputs, owner object.Owner) (record R, err 
 func (r Records[R]) Observe(ctx context.Context, from client.Reader, owner object.Owner) (record R, at Version, err error) {
 	kept := object.Empty(object.ConfigMapKind)
 	err = from.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: r.Name(owner.Name)}, kept)
-	if client.IgnoreNotFound(err) != nil {
+	if apierrors.IsNotFound(err) {
+		return record, at, nil
+	}
+	if err != nil {
 		return record, at, fmt.Errorf("read the record of the cluster: %w", err)
 	}
-	if err != nil || !owner.Owns(kept) {
+	if !owner.Owns(kept) {
 		return record, at, nil
 	}
 	at = Version{kept.GetUID(), kept.GetResourceVersion()}

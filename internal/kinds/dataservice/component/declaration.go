@@ -22,11 +22,15 @@ type Declaration struct {
 	Middleware *dsv1.Middleware
 	MySQL      *dsv1.MySQL
 	Redis      *dsv1.Redis
+	Etcd       *dsv1.Etcd
 	ThirdParty *dsv1.ThirdParty
 	Service    *dsv1.ServiceFields
 	Ingress    *dsv1.Ingress
 	CronJob    *dsv1.CronJob
 }
+
+// IsResource reports whether the component is a resource of another kind of the operator's, unless it runs elsewhere.
+func (d *Declaration) IsResource() bool { return d.Redis != nil || d.Etcd != nil }
 
 // PodTemplate is what the spec lays over the component's pods, or nil.
 func (d *Declaration) PodTemplate() *dsv1.Object {
@@ -76,14 +80,28 @@ func ofMySQL(m *dsv1.MySQL) Declaration {
 	return d
 }
 
-// ofRedis has a workload for where it runs elsewhere, that of the probe: of the fields, only those for scheduling and
-// annotations are the probe's.
+// probe is the workload of what is a resource, or runs elsewhere: of the fields, only those for scheduling and annotations
+// are the probe's.
+func probe(scheduling dsv1.SchedulingFields, annotations map[string]string) *dsv1.Workload {
+	return &dsv1.Workload{SchedulingFields: scheduling, PodFields: dsv1.PodFields{Annotations: annotations}}
+}
+
+func ofEtcd(e *dsv1.Etcd) Declaration {
+	if e == nil {
+		return Declaration{}
+	}
+	d := Declaration{Fields: e, Name: e.Name, DependsOn: e.DependsOn, Workload: probe(e.SchedulingFields, e.Annotations), Etcd: e}
+	if tp := e.ThirdParty; tp != nil {
+		d.ThirdParty = &dsv1.ThirdParty{URL: tp.URL, CheckCMD: tp.CheckCMD}
+	}
+	return d
+}
+
 func ofRedis(r *dsv1.Redis) Declaration {
 	if r == nil {
 		return Declaration{}
 	}
-	probe := &dsv1.Workload{SchedulingFields: r.SchedulingFields, PodFields: dsv1.PodFields{Annotations: r.Annotations}}
-	d := Declaration{Fields: r, Name: r.Name, DependsOn: r.DependsOn, Workload: probe, Redis: r}
+	d := Declaration{Fields: r, Name: r.Name, DependsOn: r.DependsOn, Workload: probe(r.SchedulingFields, r.Annotations), Redis: r}
 	if tp := r.ThirdParty; tp != nil {
 		d.ThirdParty = &dsv1.ThirdParty{URL: tp.URL, CheckCMD: tp.CheckCMD, Username: tp.Username, Password: tp.Password, SecretRef: tp.SecretRef}
 	}

@@ -110,12 +110,14 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 	return append(found, userDeclared(spec)...), nil
 }
 
-// setKind reads the kind of middleware. A Redis that runs elsewhere has other names for its objects: a Redis Cluster
+// setKind reads the kind of middleware. A Redis or an etcd that runs elsewhere has other names for its objects: a cluster
 // that the operator ran before keeps its own until it is of no more use.
 func (c *Component) setKind() error {
 	switch {
 	case c.Redis != nil && c.Redis.Kind != "":
 		c.Kind = Kind(c.Redis.Kind)
+	case c.Etcd != nil && c.Etcd.Kind != "":
+		c.Kind = Kind(c.Etcd.Kind)
 	case c.Middleware == nil:
 		return nil
 	case c.Middleware.Kind != nil:
@@ -128,7 +130,7 @@ func (c *Component) setKind() error {
 	}
 	if c.Kind == ThirdParty {
 		c.Chart = ChartThirdParty
-		if c.Redis != nil {
+		if c.IsResource() {
 			c.ObjectName += "-external"
 		}
 	}
@@ -152,15 +154,15 @@ func kindOf(k intstr.IntOrString) (Kind, bool) {
 
 // isUsers reports whether a component is one of the user's own.
 func (c *Component) isUsers() bool {
-	return c.Middleware == nil && c.Redis == nil && !c.HasProductDefaults
+	return c.Middleware == nil && !c.IsResource() && !c.HasProductDefaults
 }
 
-// checkNames refuses two components of one name. A service of the user's own may be called redis where there is no
-// spec.redis: users had such services before there was one.
+// checkNames refuses two components of one name. A service of the user's own may be called redis or etcd where the
+// spec has none: users had such services before there was one.
 func checkNames(components []Component) error {
 	names, objects := map[dsv1.ComponentName]string{}, map[string]string{}
 	for _, c := range components {
-		if c.isUsers() && c.Name != Redis && TableIndex(string(c.Name)) < len(table) {
+		if c.isUsers() && c.Name != Redis && c.Name != Etcd && TableIndex(string(c.Name)) < len(table) {
 			return specfield.Mistake(c.Path+".name", "%q is the name of a built-in component, or reserved: choose another name", c.Name)
 		}
 		if other, ok := names[c.Name]; ok {

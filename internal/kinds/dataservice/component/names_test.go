@@ -49,7 +49,8 @@ func TestTheTableIsTheAPI(t *testing.T) {
 
 		one := &dsv1.DataServiceSpec{}
 		value := reflect.New(field.Type.Elem())
-		if m := value.Elem().FieldByName("ThirdParty"); m.IsValid() && name != "redis" {
+		isResource := name == "redis" || name == "etcd"
+		if m := value.Elem().FieldByName("ThirdParty"); m.IsValid() && !isResource {
 			m.Set(reflect.ValueOf(&dsv1.ThirdParty{URL: "http://a"}))
 		}
 		value.Elem().FieldByName("Image").SetString("marker")
@@ -59,7 +60,7 @@ func TestTheTableIsTheAPI(t *testing.T) {
 		assert.Equal(t, len(g.Components), 1)
 		c := g.Components[0]
 		assert.Equal(t, string(c.Name), name)
-		if name != "redis" { // its image is not its probe's
+		if !isResource { // its image is not its probe's
 			assert.Equal(t, c.Workload.Image, "marker")
 		}
 		_, isService := value.Interface().(*dsv1.Service)
@@ -68,8 +69,9 @@ func TestTheTableIsTheAPI(t *testing.T) {
 		assert.Equal(t, c.Fields, value.Interface())
 		assert.Equal(t, c.Service != nil, isService, name)
 		assert.Equal(t, c.Path, "spec."+name)
-		assert.Equal(t, c.Middleware == nil, isService || name == "redis", name)
+		assert.Equal(t, c.Middleware == nil, isService || isResource, name)
 		assert.Equal(t, c.Redis != nil, name == "redis", name)
+		assert.Equal(t, c.Etcd != nil, name == "etcd", name)
 		assert.Equal(t, c.MySQL != nil, name == "mysql", name)
 		assert.Equal(t, c.HasProductDefaults, isService, name)
 	}

@@ -30,6 +30,7 @@ const (
 	ChartThirdParty   = "third-party"
 	ChartCronJob      = "cronjob"
 	ChartRedis        = "redis"
+	ChartEtcd         = "etcd"
 )
 
 // The components that others refer to by name.
@@ -38,6 +39,7 @@ const (
 	UUC           dsv1.ComponentName = "uuc"
 	Eureka        dsv1.ComponentName = "eureka"
 	Redis         dsv1.ComponentName = "redis"
+	Etcd          dsv1.ComponentName = "etcd"
 	APIManager    dsv1.ComponentName = "api-manager"
 	Auth          dsv1.ComponentName = "auth"
 	DSAdapter     dsv1.ComponentName = "ds-adapter"
@@ -75,6 +77,8 @@ var table = []definition{
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofMiddleware(s.Eureka) }},
 	{name: Redis, objectName: "redis", chart: ChartRedis, kind: Managed,
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofRedis(s.Redis) }},
+	{name: Etcd, objectName: "etcd", chart: ChartEtcd, kind: Managed,
+		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofEtcd(s.Etcd) }},
 	product(definition{name: APIManager, calls: []dsv1.ComponentName{GatewayWeb},
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.APIManager) }}),
 	product(definition{name: Auth, spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.Auth) }}),

@@ -156,7 +156,7 @@ func FuzzPlan(f *testing.F) {
 // kinds are those that charts render.
 var kinds = []string{
 	"Deployment", "StatefulSet", "DaemonSet", "CronJob", "Service", "ConfigMap", "Secret", "PersistentVolumeClaim",
-	"HorizontalPodAutoscaler", "PodDisruptionBudget", "Ingress", "NetworkPolicy", "RedisCluster",
+	"HorizontalPodAutoscaler", "PodDisruptionBudget", "Ingress", "NetworkPolicy", "RedisCluster", "EtcdCluster",
 }
 
 // FuzzText puts a text in the place of any other in a spec: in the manifests it is that text,

@@ -144,16 +144,18 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 	return plan, inputs, nil
 }
 
-// spelledOut are the fields of the operator's own resources whose zero value its Go type leaves out. A plan has them, so that
+// spelledOut are the fields of one of the operator's own resources whose zero value its Go type leaves out. A plan has them, so that
 // they are put back when somebody changes them.
-var spelledOut = [][]string{{"spec", "pause"}, {"spec", "networkPolicy", "enabled"}}
+func spelledOut(o *unstructured.Unstructured) [][]string {
+	return [][]string{{"spec", object.PauseField(o)}, {"spec", "networkPolicy", "enabled"}}
+}
 
 func spellOut(objects []*unstructured.Unstructured) error {
 	for _, o := range objects {
 		if !object.IsResource(o) {
 			continue
 		}
-		for _, field := range spelledOut {
+		for _, field := range spelledOut(o) {
 			if _, given, _ := unstructured.NestedBool(o.Object, field...); given {
 				continue
 			}

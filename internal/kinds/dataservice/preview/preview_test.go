@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
@@ -108,6 +109,7 @@ func TestObjectsAreCanonical(t *testing.T) {
 			types := runtime.NewScheme()
 			assert.NilError(t, scheme.AddToScheme(types))
 			assert.NilError(t, redisv1.AddToScheme(types))
+			assert.NilError(t, etcdv1.AddToScheme(types))
 			typed, err := types.New(obj.GroupVersionKind())
 			assert.NilError(t, err)
 			text, err := json.Marshal(obj.Object)
@@ -119,7 +121,7 @@ func TestObjectsAreCanonical(t *testing.T) {
 			assert.NilError(t, err)
 			delete(again, "status")
 			if object.IsResource(obj) { // its Go type leaves out what is false
-				unstructured.RemoveNestedField(obj.Object, "spec", "pause")
+				unstructured.RemoveNestedField(obj.Object, "spec", object.PauseField(obj))
 				if enabled, _, _ := unstructured.NestedBool(obj.Object, "spec", "networkPolicy", "enabled"); !enabled {
 					unstructured.RemoveNestedField(obj.Object, "spec", "networkPolicy", "enabled")
 				}

@@ -21,7 +21,7 @@ var translated = []string{
 	"podTemplate",
 }
 
-// ofProbe are the fields of a redis which runs elsewhere that are for its probe.
+// ofProbe are the fields of a redis or an etcd which runs elsewhere that are for its probe.
 var ofProbe = []string{
 	"imagePullSecrets", "labels", "annotations", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priorityClassName",
 }
@@ -51,7 +51,7 @@ func fields(in Input, c *component.Component) (map[string]any, error) {
 			delete(v, name)
 		}
 	}
-	if c.Redis != nil && c.Kind == component.ThirdParty {
+	if c.IsResource() && c.Kind == component.ThirdParty {
 		maps.DeleteFunc(v, func(name string, _ any) bool { return !slices.Contains(ofProbe, name) })
 	}
 	if c.Kind == component.CronJob {
@@ -77,7 +77,7 @@ func addDefaults(v map[string]any, defaults *dsv1.Defaults, c *component.Compone
 	if err := check("spec.defaults", d); err != nil {
 		return err
 	}
-	if c.Middleware == nil && c.Redis == nil && len(defaults.Env) > 0 {
+	if c.Middleware == nil && !c.IsResource() && len(defaults.Env) > 0 {
 		env := make(map[string]any, len(defaults.Env))
 		for name, value := range defaults.Env {
 			env[name] = value

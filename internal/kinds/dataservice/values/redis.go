@@ -8,11 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	strictjson "sigs.k8s.io/json"
-
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
-	"d3os.com/d3os-operator/internal/specfield"
 )
 
 const (
@@ -27,11 +24,7 @@ const (
 func managedRedis(in Input, c *component.Component, fields map[string]any) (map[string]any, error) {
 	r := c.Redis
 	pod := map[string]any{}
-	for _, name := range []string{"labels", "annotations", "affinity", "nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets", "resources"} {
-		if value, ok := fields[name]; ok {
-			pod[name] = value
-		}
-	}
+	take(pod, fields, "labels", "annotations", "affinity", "nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets", "resources")
 	if variables := redisVariables(in, r); len(variables) > 0 {
 		pod["env"] = variables
 	}
@@ -51,30 +44,18 @@ func managedRedis(in Input, c *component.Component, fields map[string]any) (map[
 	if r.Storage.StorageClassName != "" {
 		spec["storage"].(map[string]any)["storageClassName"] = r.Storage.StorageClassName
 	}
-	for name, value := range map[string]string{"version": r.Version, "credentialsSecret": r.CredentialsSecret, "antiAffinity": r.AntiAffinity} {
-		if value != "" {
-			spec[name] = value
-		}
-	}
-	if r.Size != "" && r.Size != dsv1.SizeCustom {
-		spec["size"] = string(r.Size)
-	}
-	for _, name := range []string{"config", "topologySpreadConstraints"} {
-		if value, ok := fields[name]; ok {
-			spec[name] = value
-		}
-	}
-	if err := redisTemplate(c, spec); err != nil {
+	give(spec, map[string]string{
+		"version": r.Version, "credentialsSecret": r.CredentialsSecret, "antiAffinity": r.AntiAffinity, "size": named(r.Size),
+	})
+	take(spec, fields, "config", "topologySpreadConstraints")
+	template, err := templateOf(c, r.PodTemplate)
+	if err != nil {
 		return nil, err
 	}
-	if err := redisPolicy(in, c, spec); err != nil {
-		return nil, err
+	if template != nil {
+		spec["podTemplate"] = template
 	}
-	v := map[string]any{"instance": in.Instance, "managedBy": ManagedBy, "component": string(c.Name), "name": c.ObjectName, "spec": spec}
-	if labels, ok := fields["labels"]; ok {
-		v["labels"] = labels
-	}
-	return v, nil
+	return resource(in, c, fields, spec)
 }
 
 // redisVariables are the variables of the Redis containers, by name.
@@ -89,50 +70,6 @@ func redisVariables(in Input, r *dsv1.Redis) []any {
 		found = append(found, map[string]any{"name": name, "value": env[name]})
 	}
 	return found
-}
-
-// redisTemplate adds the podTemplate, which it reads strictly.
-func redisTemplate(c *component.Component, spec map[string]any) error {
-	if c.Redis.PodTemplate == nil {
-		return nil
-	}
-	path := c.Path + ".podTemplate"
-	if _, err := specfield.OverlayPods(path, map[string]any{}, c.Redis.PodTemplate.Raw); err != nil {
-		return err
-	}
-	var template any
-	if err := strictjson.UnmarshalCaseSensitivePreserveInts(c.Redis.PodTemplate.Raw, &template); err != nil {
-		return specfield.Mistake(path, "%v", err)
-	}
-	spec["podTemplate"] = template
-	return nil
-}
-
-// redisPolicy lets those components connect that depend on redis, and nobody else but the operator.
-func redisPolicy(in Input, c *component.Component, spec map[string]any) error {
-	if in.NetworkPolicy == nil || !in.NetworkPolicy.Enabled {
-		return nil
-	}
-	allowed, err := peers(in.NetworkPolicy.AllowFrom)
-	if err != nil {
-		return err
-	}
-	if callers := in.Graph.Callers(c.Name); len(callers) > 0 {
-		names := make([]any, len(callers))
-		for i, name := range slices.Sorted(slices.Values(callers)) {
-			names[i] = string(name)
-		}
-		allowed = append([]any{map[string]any{"podSelector": map[string]any{
-			"matchLabels":      map[string]any{"app.kubernetes.io/instance": in.Instance},
-			"matchExpressions": []any{map[string]any{"key": "app.kubernetes.io/name", "operator": "In", "values": names}},
-		}}}, allowed...)
-	}
-	policy := map[string]any{"enabled": true}
-	if len(allowed) > 0 {
-		policy["allowFrom"] = allowed
-	}
-	spec["networkPolicy"] = policy
-	return nil
 }
 
 // useRedis gives a component that depends on redis its nodes and its password.
@@ -157,16 +94,6 @@ func redisCredentials(in Input) map[string]any {
 	return credentials
 }
 
-// added returns the map under a key, which it makes where there is none.
-func added(v map[string]any, key string) map[string]any {
-	found, ok := v[key].(map[string]any)
-	if !ok {
-		found = map[string]any{}
-		v[key] = found
-	}
-	return found
-}
-
 // redisNodes returns where clients find the cluster, as host:port. For a cluster of the operator's that is its Service,
 // behind which are the nodes that are ready: it stays the same whichever shards come and go, so that no service restarts
 // for that. A client that speaks Redis Cluster learns of the nodes from any of them.
@@ -174,29 +101,7 @@ func redisNodes(in Input, c *component.Component) []string {
 	if c.Kind != component.ThirdParty {
 		return []string{host(in, c) + ":" + redisPort}
 	}
-	var nodes []string
-	for _, address := range redisAddresses(c.ThirdParty.URL) {
-		name, port := splitPort(address)
-		if port == "" {
-			port = redisPort
-		}
-		nodes = append(nodes, name+":"+port)
-	}
-	return nodes
-}
-
-// redisAddresses are the addresses in redis://a:6379,b.
-func redisAddresses(url string) []string {
-	_, list, _ := strings.Cut(url, "://")
-	return strings.Split(strings.TrimRight(list, "/"), ",")
-}
-
-// splitPort splits an address into host, with the brackets of an IPv6 address, and port, which may be empty.
-func splitPort(address string) (host, port string) {
-	if i := strings.LastIndexByte(address, ':'); i > strings.LastIndexByte(address, ']') {
-		return address[:i], address[i+1:]
-	}
-	return address, ""
+	return nodes(c.ThirdParty.URL, redisPort)
 }
 
 // redisImage is the image of Redis where the spec says more of it than its version.
@@ -212,27 +117,4 @@ func redisImage(in Input, c *component.Component) string {
 		shipped = withTag(shipped, c.Redis.Version)
 	}
 	return inRegistry(in, shipped)
-}
-
-// checkRedis finds names that no object can have, and addresses with a port that there is not.
-func checkRedis(c *component.Component) error {
-	tp := c.ThirdParty
-	if tp == nil {
-		return nil
-	}
-	if tp.SecretRef != nil {
-		if _, err := subdomain(c.Path+".thirdParty.secretRef.name", tp.SecretRef.Name); err != nil {
-			return err
-		}
-	}
-	for _, address := range redisAddresses(tp.URL) {
-		host, port := splitPort(address)
-		if host == "" {
-			return specfield.Mistake(c.Path+".thirdParty.url", "each address must have a host, such as 'redis://host:6379'")
-		}
-		if err := checkPort(c.Path+".thirdParty.url", port); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/specfield"
 )
 
-// redisOf returns the values of redis and of a service that names it, for a spec in YAML.
-func redisOf(t *testing.T, text string, credentials Credentials) (redis, service map[string]any, err error) {
+// buildOf returns the values of a component and of a service that names it, for a spec in YAML.
+func buildOf(t *testing.T, name dsv1.ComponentName, text string, credentials Credentials) (values, service map[string]any, err error) {
 	t.Helper()
 	ds := &dsv1.DataService{}
 	assert.NilError(t, yaml.UnmarshalStrict([]byte(text), &ds.Spec))
@@ -28,13 +28,26 @@ func redisOf(t *testing.T, text string, credentials Credentials) (redis, service
 	in := Input{
 		Instance: "platform", Namespace: "data", Graph: graph, Defaults: ds.Spec.Defaults, NetworkPolicy: ds.Spec.NetworkPolicy, Credentials: credentials,
 	}
-	if redis, err = Build(in, graph.Get(component.Redis)); err != nil {
+	if values, err = Build(in, graph.Get(name)); err != nil {
 		return nil, nil, err
 	}
 	if c := graph.Get("reports"); c != nil {
 		service, err = Build(in, c)
 	}
-	return redis, service, err
+	return values, service, err
+}
+
+// mistakeIn fails the test unless a spec has a mistake in that field; an empty one is for none.
+func mistakeIn(t *testing.T, name dsv1.ComponentName, text, field string) {
+	t.Helper()
+	_, _, err := buildOf(t, name, text, Credentials{})
+	if field == "" {
+		assert.NilError(t, err, text)
+		return
+	}
+	var mistake *specfield.Error
+	assert.Assert(t, errors.As(err, &mistake), "%s: %v", text, err)
+	assert.Equal(t, mistake.Field, field, text)
 }
 
 const reports = "additionalServices: [{name: reports, image: a, dependsOn: [redis]}]"
@@ -43,7 +56,7 @@ const reports = "additionalServices: [{name: reports, image: a, dependsOn: [redi
 func TestTheAddressOfRedisStaysTheSame(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []string{"6", "7", "100"} {
-		_, service, err := redisOf(t, "{redis: {name: cache, replicas: "+replicas+"}, "+reports+"}", Credentials{RedisSecret: "cache-credentials"})
+		_, service, err := buildOf(t, component.Redis, "{redis: {name: cache, replicas: "+replicas+"}, "+reports+"}", Credentials{RedisSecret: "cache-credentials"})
 		assert.NilError(t, err)
 		assert.DeepEqual(t, service["endpoints"], map[string]any{"redis": map[string]any{"nodes": "cache.data.svc:6379"}})
 		assert.DeepEqual(t, service["credentials"], map[string]any{"redis": map[string]any{"secretName": "cache-credentials", "passwordKey": "password"}})
@@ -54,7 +67,7 @@ func TestTheAddressOfRedisStaysTheSame(t *testing.T) {
 func TestRedisElsewhere(t *testing.T) {
 	t.Parallel()
 	const url = "redis://a.example.com:7000,b.example.com,[2001:db8::1]:7001,[2001:db8::2]"
-	redis, service, err := redisOf(t, "{redis: {name: cache, kind: ThirdParty, image: x, replicas: 8, config: {a: b}, thirdParty: {url: '"+url+"'}}, "+reports+"}",
+	redis, service, err := buildOf(t, component.Redis, "{redis: {name: cache, kind: ThirdParty, image: x, replicas: 8, config: {a: b}, thirdParty: {url: '"+url+"'}}, "+reports+"}",
 		Credentials{RedisSecret: "account", RedisHasUser: true, RedisChecksum: "sum"})
 	assert.NilError(t, err)
 	assert.Equal(t, redis["name"], "cache-external")
@@ -71,7 +84,7 @@ func TestRedisElsewhere(t *testing.T) {
 	})
 	assert.DeepEqual(t, service["annotations"], map[string]any{"checksum/redis-credentials": "sum"})
 
-	_, service, err = redisOf(t, "{redis: {kind: ThirdParty, thirdParty: {url: 'redis://a'}}, "+reports+"}", Credentials{})
+	_, service, err = buildOf(t, component.Redis, "{redis: {kind: ThirdParty, thirdParty: {url: 'redis://a'}}, "+reports+"}", Credentials{})
 	assert.NilError(t, err)
 	assert.Assert(t, service["credentials"] == nil, "there is no password")
 }
@@ -79,10 +92,10 @@ func TestRedisElsewhere(t *testing.T) {
 // A service that does not name redis gets nothing of it, and a service of the user's own may be called redis.
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
-	_, service, err := redisOf(t, "{redis: {}, additionalServices: [{name: reports, image: a}]}", Credentials{RedisSecret: "a"})
+	_, service, err := buildOf(t, component.Redis, "{redis: {}, additionalServices: [{name: reports, image: a}]}", Credentials{RedisSecret: "a"})
 	assert.NilError(t, err)
 	assert.Assert(t, service["endpoints"] == nil && service["credentials"] == nil)
-	redis, service, err := redisOf(t, "{additionalServices: [{name: redis, image: a}, {name: reports, image: a, dependsOn: [redis]}]}", Credentials{})
+	redis, service, err := buildOf(t, component.Redis, "{additionalServices: [{name: redis, image: a}, {name: reports, image: a, dependsOn: [redis]}]}", Credentials{})
 	assert.NilError(t, err)
 	assert.Equal(t, redis["image"], "a")
 	assert.Assert(t, service["endpoints"] == nil)
@@ -112,13 +125,6 @@ func TestMistakesInRedis(t *testing.T) {
 		"{redis: {podTemplate: {metadata: {labels: {$patch: replace}}}}}":                                    "",
 		"{redis: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotCare}]}}": "",
 	} {
-		_, _, err := redisOf(t, text, Credentials{})
-		if field == "" {
-			assert.NilError(t, err, text)
-			continue
-		}
-		var mistake *specfield.Error
-		assert.Assert(t, errors.As(err, &mistake), "%s: %v", text, err)
-		assert.Equal(t, mistake.Field, field, text)
+		mistakeIn(t, component.Redis, text, field)
 	}
 }

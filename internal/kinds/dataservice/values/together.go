@@ -37,8 +37,8 @@ func checkTogether(c *component.Component, v map[string]any) error {
 			return err
 		}
 	}
-	if c.Redis != nil {
-		return checkRedis(c)
+	if c.IsResource() {
+		return checkElsewhere(c)
 	}
 	if c.Kind == component.ThirdParty {
 		if err := checkURL(c); err != nil {

@@ -67,7 +67,10 @@ func Build(in Input, c *component.Component) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Kind == component.Managed {
+	switch {
+	case c.Kind == component.Managed && c.Etcd != nil:
+		return managedEtcd(in, c, v)
+	case c.Kind == component.Managed:
 		return managedRedis(in, c, v)
 	}
 	v["instance"] = in.Instance
@@ -143,6 +146,7 @@ func microservice(v map[string]any, in Input, c *component.Component) {
 		restartWithCredentials(v, in)
 	}
 	useRedis(v, in, c)
+	useEtcd(v, in, c)
 }
 
 // connections give a component of the user's own the addresses of the middleware that it
@@ -157,6 +161,7 @@ func connections(v map[string]any, in Input, c *component.Component) {
 		restartWithCredentials(v, in)
 	}
 	useRedis(v, in, c)
+	useEtcd(v, in, c)
 }
 
 // restartWithCredentials makes pods new when credentials in the spec change.
@@ -188,6 +193,9 @@ func thirdParty(v map[string]any, in Input, c *component.Component) {
 		if tp.CheckCMD != "" { // it may log in
 			restartWithCredentials(v, in)
 		}
+	}
+	if c.Etcd != nil {
+		etcdElsewhere(v, c)
 	}
 	if c.Redis != nil {
 		v["port"] = int64(6379)

@@ -1,0 +1,210 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+// Etcd is an etcd cluster. The operator makes one EtcdCluster of it, with the name of the component, which carries out
+// everything that has to do with members. The data outlives the DataService.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.kind) || self.kind != 'ThirdParty' || has(self.thirdParty)",fieldPath=".thirdParty",reason=FieldValueRequired,message="kind ThirdParty needs the thirdParty block with the url of the etcd cluster"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || (self.size == 'custom') == has(self.resources)",fieldPath=".size",message="resources is required with size 'custom' and may not be set with the other sizes"
+// +kubebuilder:validation:XValidation:rule="!has(self.name) || self.name.size() <= 44",fieldPath=".name",message="must have at most 44 characters: it becomes a part of the names of Services and pods"
+// +kubebuilder:validation:XValidation:rule="!has(self.storage) || !has(self.storage.retention) || self.storage.retention != 'Delete'",fieldPath=".storage.retention",message="must be 'Retain': the operator never deletes the data of etcd. Delete the volume claims yourself when you need them no more"
+// +kubebuilder:validation:XValidation:rule="(has(self.kind) && self.kind == 'ThirdParty') || (has(oldSelf.kind) && oldSelf.kind == 'ThirdParty') || (has(self.name) ? self.name : 'etcd') == (has(oldSelf.name) ? oldSelf.name : 'etcd')",fieldPath=".name",message="may not be changed while etcd runs in the cluster: under another name etcd starts without its data. Set the name back, or remove spec.etcd first to start anew"
+// +kubebuilder:validation:XValidation:rule="(has(self.kind) && self.kind == 'ThirdParty') || (has(oldSelf.kind) && oldSelf.kind == 'ThirdParty') || (has(self.tls) ? self.tls.mode : 'Off') == (has(oldSelf.tls) ? oldSelf.tls.mode : 'Off') || has(self.replicas) && self.replicas == 0 && has(oldSelf.replicas) && oldSelf.replicas == 0",fieldPath=".tls",message="mode may be changed only while replicas is 0: members with different modes cannot talk to each other. Set replicas to 0, change the mode, and set replicas back"
+type Etcd struct {
+	ObjectName `json:",inline"`
+
+	// kind is Managed (the operator runs the cluster) or ThirdParty (it runs elsewhere; of the other fields,
+	// those for scheduling, labels and annotations are for the probe). Default: Managed.
+	// +kubebuilder:validation:Pattern=`^(Managed|ThirdParty)$`
+	// +kubebuilder:example=`Managed`
+	// +optional
+	// +nullable
+	Kind string `json:"kind,omitempty"`
+
+	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is kept.
+	// An even number tolerates no more losses than the odd one below it.
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9
+	// +kubebuilder:example=`5`
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// image of etcd. With a tag or a digest it must be of the version that version names; without, version is the
+	// tag. Default: the built-in image.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
+	// +kubebuilder:example=`registry.example.com/team/etcd`
+	// +optional
+	// +nullable
+	Image string `json:"image,omitempty"`
+
+	// version of etcd, 3.4.0 or newer. A newer minor version is reached one minor at a time; an older one is
+	// refused. Default: that of this operator release.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
+	// +kubebuilder:example=`3.6.16`
+	// +optional
+	// +nullable
+	Version string `json:"version,omitempty"`
+
+	// size of each etcd container is small, medium, large, or custom (the amounts of resources). Default:
+	// 100m to 1 CPU and 256Mi to 1Gi of memory.
+	// +kubebuilder:example=`medium`
+	// +optional
+	// +nullable
+	Size Size `json:"size,omitempty"`
+
+	// resources (ResourceRequirements) are the requests and limits for size custom.
+	// +kubebuilder:example=`{limits: {memory: 4Gi}}`
+	// +optional
+	// +nullable
+	Resources *Object `json:"resources,omitempty"`
+
+	// storage is the volume of each pod. Its retention is Retain.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{size: 20Gi}`
+	// +optional
+	Storage Storage `json:"storage,omitempty"`
+
+	// config are flags of etcd, without the dashes before their names. A change replaces the pods one by one. The
+	// flags that the operator sets itself are refused.
+	// +kubebuilder:validation:MaxProperties=100
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z][a-z0-9-]*$'))",message="the name of a flag must consist of small letters, digits and '-', without dashes before it"
+	// +kubebuilder:example=`{quota-backend-bytes: "8589934592"}`
+	// +optional
+	// +nullable
+	Config map[string]string `json:"config,omitempty"`
+
+	// tls says how connections are encrypted, between members and from clients. Default: they are not.
+	// +kubebuilder:example=`{mode: Auto}`
+	// +optional
+	// +nullable
+	TLS *EtcdTLS `json:"tls,omitempty"`
+
+	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
+	// scheduled). Default: Soft.
+	// +kubebuilder:validation:Pattern=`^(Soft|Hard)$`
+	// +kubebuilder:example=`Hard`
+	// +optional
+	// +nullable
+	AntiAffinity string `json:"antiAffinity,omitempty"`
+
+	// recovery is the consent to go on with the data of one member after a quorum was lost for good.
+	// +kubebuilder:example=`{from: Best, token: "1"}`
+	// +optional
+	// +nullable
+	Recovery *EtcdRecovery `json:"recovery,omitempty"`
+
+	// dependsOn names components that must be ready before etcd is created or changed.
+	// +kubebuilder:example=`[mysql]`
+	// +listType=set
+	// +optional
+	// +nullable
+	DependsOn []ComponentName `json:"dependsOn,omitempty"`
+
+	// annotations are additional annotations of the pods.
+	// +kubebuilder:example=`{example.com/team: data}`
+	// +optional
+	// +nullable
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// podTemplate (PodTemplateSpec) is merged into the pod template last, for everything that has no field here.
+	// +kubebuilder:example=`{spec: {hostAliases: [{ip: "192.0.2.1", hostnames: [store]}]}}`
+	// +optional
+	// +nullable
+	PodTemplate *Object `json:"podTemplate,omitempty"`
+
+	SchedulingFields `json:",inline"`
+
+	// thirdParty says where etcd of kind ThirdParty runs: all members of the cluster, or some of them.
+	// +kubebuilder:example=`{url: "https://10.0.0.1:2379,10.0.0.2:2379", tlsSecret: etcd-client}`
+	// +optional
+	// +nullable
+	ThirdParty *EtcdThirdParty `json:"thirdParty,omitempty"`
+}
+
+// EtcdTLS says how connections of etcd are encrypted.
+//
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Secrets' ? (has(self.serverSecret) && has(self.peerSecret) && has(self.clientSecret)) : (!has(self.serverSecret) && !has(self.peerSecret) && !has(self.clientSecret))",message="serverSecret, peerSecret and clientSecret must be given when mode is 'Secrets', and may not be given otherwise"
+type EtcdTLS struct {
+	// mode is Off, Auto (the operator makes the certificates, and renews them) or Secrets (they are in Secrets of
+	// yours, each with tls.crt, tls.key and ca.crt).
+	// +kubebuilder:validation:Pattern=`^(Off|Auto|Secrets)$`
+	// +kubebuilder:example=`Secrets`
+	Mode string `json:"mode"`
+
+	// serverSecret names the Secret with the certificate that clients see, and the authority of theirs.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`etcd-server`
+	// +optional
+	// +nullable
+	ServerSecret string `json:"serverSecret,omitempty"`
+
+	// peerSecret names the Secret with the certificate of members among each other.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`etcd-peer`
+	// +optional
+	// +nullable
+	PeerSecret string `json:"peerSecret,omitempty"`
+
+	// clientSecret names the Secret with the certificate of clients: the operator's, and that of the services which
+	// name etcd in dependsOn.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`etcd-client`
+	// +optional
+	// +nullable
+	ClientSecret string `json:"clientSecret,omitempty"`
+}
+
+// EtcdRecovery is the consent to go on with the data of one member of etcd. Whatever the others had and this one had not
+// is lost.
+type EtcdRecovery struct {
+	// from is the pod whose data lives on, Best (the operator chooses the newest data of those that it can read)
+	// or Empty (no data is left: start again with an empty cluster).
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^(Best|Empty|[a-z]([-a-z0-9]*[a-z0-9])?)$`
+	// +kubebuilder:example=`Best`
+	From string `json:"from"`
+
+	// token is any text. The operator recovers once for each new one, and only while a quorum is lost.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
+	// +kubebuilder:example=`2026-01-01`
+	Token string `json:"token"`
+}
+
+// EtcdThirdParty is an etcd cluster that runs outside the platform. The operator creates an ExternalName Service
+// <name>-external for its first address, and a probe pod that runs the check. The component is ready while the probe pod
+// is.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.tlsSecret) || self.url.startsWith('https://')",fieldPath=".tlsSecret",message="may be given only with a url that begins with https://"
+type EtcdThirdParty struct {
+	// url has the addresses of members of the cluster, all or some: http://host:port,host:port, or https://. Default
+	// of the ports: 2379.
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(,([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?)*$`
+	// +kubebuilder:example=`https://10.0.0.1:2379,10.0.0.2:2379`
+	URL string `json:"url"`
+
+	// checkCMD is a shell command that succeeds while the cluster is well; the probe pod runs it.
+	// Default: a connection to one of the addresses.
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:example=`nc -z etcd.example.com 2379`
+	// +optional
+	// +nullable
+	CheckCMD string `json:"checkCMD,omitempty"`
+
+	// tlsSecret names a Secret with tls.crt, tls.key and ca.crt, with which services connect. Default: none.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`etcd-client`
+	// +optional
+	// +nullable
+	TLSSecret string `json:"tlsSecret,omitempty"`
+}
