@@ -34,31 +34,13 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 	if c == nil {
 		return &data{}, nil
 	}
-	workload := string(c.Kind)
 	d := &guard.Database{
 		Name: c.ObjectName, HasVolume: c.Kind == component.StatefulSet || c.Kind == component.Deployment,
 		Stopped: ptr.Deref(c.Workload.Replica, 1) == 0,
 	}
-	var live *unstructured.Unstructured
-	var err error
-	if d.Record, err = in.Lookup("ConfigMap", guard.RecordName(d.Name)); err != nil {
+	live, err := lookUp(d, string(c.Kind), in)
+	if err != nil {
 		return nil, err
-	}
-	if d.HasVolume {
-		if d.Claim, err = in.Lookup(object.ClaimKind.Kind, guard.ClaimName(d.Name)); err != nil {
-			return nil, err
-		}
-		if live, err = in.Lookup(workload, d.Name); err != nil {
-			return nil, err
-		}
-		if d.Pods, err = in.Pods(string(component.MySQL)); err != nil {
-			return nil, err
-		}
-		if d.Claim == nil && d.IsClaimNeeded() {
-			if d.Claim, err = in.LookupLive(object.ClaimKind.Kind, guard.ClaimName(d.Name)); err != nil {
-				return nil, err
-			}
-		}
 	}
 	found := &data{}
 	if record := d.Recorded(); record != nil {
@@ -90,6 +72,27 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 		}
 	}
 	return found, nil
+}
+
+// lookUp reads what there is of a database: its record and, if it has a volume, the claim, the pods and the workload, which it
+// returns; nil for none.
+func lookUp(d *guard.Database, workload string, in kinds.Inputs) (live *unstructured.Unstructured, err error) {
+	if d.Record, err = in.Lookup("ConfigMap", guard.RecordName(d.Name)); err != nil || !d.HasVolume {
+		return nil, err
+	}
+	if d.Claim, err = in.Lookup(object.ClaimKind.Kind, guard.ClaimName(d.Name)); err != nil {
+		return nil, err
+	}
+	if live, err = in.Lookup(workload, d.Name); err != nil {
+		return nil, err
+	}
+	if d.Pods, err = in.Pods(string(component.MySQL)); err != nil {
+		return nil, err
+	}
+	if d.Claim == nil && d.IsClaimNeeded() {
+		d.Claim, err = in.LookupLive(object.ClaimKind.Kind, guard.ClaimName(d.Name))
+	}
+	return live, err
 }
 
 // isFree refuses a component with a ConfigMap of the record's name.

@@ -155,12 +155,7 @@ func judgeArchive(s *dsv1.BackupStatus, o Observed, now time.Time) *Verdict {
 	if o.IsStopped {
 		return &Verdict{Reason: dsv1.ReasonArchiveStopped, Message: "the database is stopped, and the archive with it"}
 	}
-	var pod *corev1.Pod
-	for _, p := range o.Archive {
-		if p.DeletionTimestamp == nil && (pod == nil || pod.CreationTimestamp.Before(&p.CreationTimestamp)) {
-			pod = p
-		}
-	}
+	pod := newest(o.Archive)
 	starting := &Verdict{Reason: dsv1.ReasonArchiveNotReady, Message: "the archive of the binary log starts"}
 	if pod == nil {
 		return starting
@@ -174,26 +169,44 @@ func judgeArchive(s *dsv1.BackupStatus, o Observed, now time.Time) *Verdict {
 		if c.Name != containerArchive {
 			continue
 		}
-		end, running := c.LastTerminationState.Terminated, c.State.Running
-		if c.State.Terminated != nil {
-			end = c.State.Terminated
-		}
-		var said report
-		if end != nil {
-			said = read(end.Message)
-		}
-		archives := running != nil && now.Sub(running.StartedAt.Time) > giveUp
-		switch {
-		case said.Message != "" && (!archives || said.Reason == reasonGap):
-			return &Verdict{Reason: orElse(said.Reason, dsv1.ReasonArchiveNotReady), Message: said.Message}
-		case archives || running != nil && s.LastSuccessful == nil:
-			return &Verdict{Reason: dsv1.ReasonNoBackup, Message: "the binary log is archived, but no backup lies on the archive: create a DataBackup, or wait for the schedule"}
+		if verdict := judgeContainer(c, s.LastSuccessful != nil, now); verdict != nil {
+			return verdict
 		}
 	}
 	if problem := health.PodProblem(pod); problem != "" {
 		return &Verdict{Reason: dsv1.ReasonArchiveNotReady, Message: "pod " + pod.Name + ": " + problem}
 	}
 	return starting
+}
+
+// newest returns the pod that was created last of those that stay, or nil.
+func newest(pods []*corev1.Pod) (found *corev1.Pod) {
+	for _, p := range pods {
+		if p.DeletionTimestamp == nil && (found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp)) {
+			found = p
+		}
+	}
+	return found
+}
+
+// judgeContainer judges an archive that is not ready by what its container does and said last; nil when that tells nothing.
+func judgeContainer(c corev1.ContainerStatus, hasBackup bool, now time.Time) *Verdict {
+	end, running := c.LastTerminationState.Terminated, c.State.Running
+	if c.State.Terminated != nil {
+		end = c.State.Terminated
+	}
+	var said report
+	if end != nil {
+		said = read(end.Message)
+	}
+	archives := running != nil && now.Sub(running.StartedAt.Time) > giveUp
+	switch {
+	case said.Message != "" && (!archives || said.Reason == reasonGap):
+		return &Verdict{Reason: orElse(said.Reason, dsv1.ReasonArchiveNotReady), Message: said.Message}
+	case archives || running != nil && !hasBackup:
+		return &Verdict{Reason: dsv1.ReasonNoBackup, Message: "the binary log is archived, but no backup lies on the archive: create a DataBackup, or wait for the schedule"}
+	}
+	return nil
 }
 
 // reasonGap is the agent's: a timeline was begun that does not continue the one before.
