@@ -38,7 +38,7 @@ func archiveLog(arguments []string) int {
 		}
 		report := &archiveReport{state: *state, late: 4 * o.Interval}
 		if *listen != "" {
-			stop, err := report.serve(*listen)
+			stop, err := report.serve(ctx, *listen)
 			if err != nil {
 				return err
 			}

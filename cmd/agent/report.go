@@ -90,8 +90,8 @@ func (r *archiveReport) status() (contract.Archive, string) {
 }
 
 // serve answers probes and scrapes until stop is called.
-func (r *archiveReport) serve(address string) (stop func(), err error) {
-	listener, err := net.Listen("tcp", address)
+func (r *archiveReport) serve(ctx context.Context, address string) (stop func(), err error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, contract.Errorf(contract.ReasonUsage, "listen at %s: %w", address, err)
 	}

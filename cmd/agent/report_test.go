@@ -44,7 +44,7 @@ func TestArchiveAnswers(t *testing.T) {
 	address := l.Addr().String()
 	l.Close()
 	r := &archiveReport{late: time.Minute}
-	stop, err := r.serve(address)
+	stop, err := r.serve(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
