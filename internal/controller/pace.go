@@ -37,18 +37,18 @@ func (r *Reconciler[T, W]) pace(ctx context.Context, resource T, plan *engine.Pl
 		r.gate.Forget(key)
 		return nil, nil
 	}
-	all, err := r.members(ctx, paced)
+	wait, err := r.gate.Ask(key, func() ([]fleet.Member, error) { return r.members(ctx, paced) })
 	if err != nil {
 		return nil, err
 	}
-	wait := r.gate.Ask(key, all)
 	if wait == nil {
 		return &kinds.Pace{Granted: true}, nil
 	}
 	return &kinds.Pace{Reason: wait.Reason, Message: wait.Message(r.gate.Limit)}, nil
 }
 
-// members are all resources of the kind, as the cache has them.
+// members are all resources of the kind, as the cache has them: what it does not show of this operator's own writes, the gate
+// knows.
 func (r *Reconciler[T, W]) members(ctx context.Context, paced kinds.Paced[T]) (all []fleet.Member, err error) {
 	gvk := r.kind.GVK()
 	object, err := r.client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -59,7 +59,7 @@ func (r *Reconciler[T, W]) members(ctx context.Context, paced kinds.Paced[T]) (a
 	if !ok {
 		return nil, fmt.Errorf("list %s: %T is no list", gvk.Kind, object)
 	}
-	if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
 	}
 	err = meta.EachListItem(list, func(item runtime.Object) error {

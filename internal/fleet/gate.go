@@ -74,11 +74,20 @@ func NewGate(limit int) *Gate {
 	return &Gate{Limit: limit, granted: map[types.NamespacedName]bool{}, waiting: map[types.NamespacedName]bool{}}
 }
 
-// Ask asks for a turn for a resource; all are the resources as they are known now. A nil Wait is a turn: it is to be
-// written into the status of the resource before anything else is.
-func (g *Gate) Ask(key types.NamespacedName, all []Member) *Wait {
+// Ask asks for a turn for a resource. look returns the resources as they are known now; it is called while nobody else asks
+// or is forgotten: a turn that was forgotten because a status shows it would be in no older list. A nil Wait is a turn: it is
+// to be written into the status of the resource before anything else is. The error is that of look.
+func (g *Gate) Ask(key types.NamespacedName, look func() ([]Member, error)) (*Wait, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	all, err := look()
+	if err != nil {
+		return nil, err
+	}
+	return g.ask(key, all), nil
+}
+
+func (g *Gate) ask(key types.NamespacedName, all []Member) *Wait {
 	var changing, broken []string
 	there := map[types.NamespacedName]bool{}
 	for _, m := range all {

@@ -5,7 +5,9 @@ package fleet_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -26,6 +28,13 @@ func members(text string) (all []fleet.Member) {
 	return all
 }
 
+func ask(t *testing.T, gate *fleet.Gate, name, all string) *fleet.Wait {
+	t.Helper()
+	wait, err := gate.Ask(key(name), func() ([]fleet.Member, error) { return members(all), nil })
+	assert.NilError(t, err)
+	return wait
+}
+
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	for all, want := range map[string]string{
@@ -43,7 +52,7 @@ func TestAsk(t *testing.T) {
 		t.Run(all, func(t *testing.T) {
 			t.Parallel()
 			got := ""
-			if wait := fleet.NewGate(2).Ask(key("me"), members(all)); wait != nil {
+			if wait := ask(t, fleet.NewGate(2), "me", all); wait != nil {
 				got = fmt.Sprint(wait.Reason, " ", wait.Others)
 			}
 			assert.Equal(t, got, want)
@@ -55,17 +64,67 @@ func TestAsk(t *testing.T) {
 func TestTurnsAreRemembered(t *testing.T) {
 	t.Parallel()
 	gate := fleet.NewGate(2)
-	assert.Assert(t, gate.Ask(key("b"), members("b c d e")) == nil)
-	assert.Assert(t, gate.Ask(key("b"), members("b c d e")) == nil, "asking again costs no other turn")
-	assert.Assert(t, gate.Ask(key("c"), members("b c d e")) == nil)
-	assert.DeepEqual(t, gate.Ask(key("d"), members("b c d e")).Others, []string{"a/b", "a/c"})
-	assert.DeepEqual(t, gate.Ask(key("e"), members("b* c d e")).Others, []string{"a/b", "a/c"})
+	assert.Assert(t, ask(t, gate, "b", "b c d e") == nil)
+	assert.Assert(t, ask(t, gate, "b", "b c d e") == nil, "asking again costs no other turn")
+	assert.Assert(t, ask(t, gate, "c", "b c d e") == nil)
+	assert.DeepEqual(t, ask(t, gate, "d", "b c d e").Others, []string{"a/b", "a/c"})
+	assert.DeepEqual(t, ask(t, gate, "e", "b* c d e").Others, []string{"a/b", "a/c"})
 	assert.Equal(t, len(gate.Next()), 2)
 	assert.Equal(t, gate.Next()[0], key("d"))
-	assert.Assert(t, gate.Ask(key("d"), members("b c* d e")) == nil, "the turn of b is over")
-	assert.Assert(t, gate.Ask(key("e"), members("b c e")) == nil, "c is done, d is gone")
+	assert.Assert(t, ask(t, gate, "d", "b c* d e") == nil, "the turn of b is over")
+	assert.Assert(t, ask(t, gate, "e", "b c e") == nil, "c is done, d is gone")
 	gate.Forget(key("e"))
 	assert.Equal(t, len(gate.Next()), 0)
+}
+
+// Many workers that forget what a status shows, and ask by what was known a moment before, never give a turn too many.
+func TestWorkersGiveNoTurnTooMany(t *testing.T) {
+	t.Parallel()
+	const limit, resources, workers = 2, 400, 8
+	gate := fleet.NewGate(limit)
+	var mu sync.Mutex
+	shown := map[types.NamespacedName]bool{} // who has a turn, by its status
+	most := 0
+	look := func() (all []fleet.Member, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for n := range resources {
+			all = append(all, fleet.Member{NamespacedName: key(fmt.Sprint(n)), HasTurn: shown[key(fmt.Sprint(n))]})
+		}
+		return all, nil
+	}
+	show := func(k types.NamespacedName, hasTurn bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if delete(shown, k); hasTurn {
+			shown[k] = true
+		}
+		most = max(most, len(shown))
+	}
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			for n := w; n < resources; n += workers {
+				k := key(fmt.Sprint(n))
+				for {
+					wait, err := gate.Ask(k, look)
+					if err != nil {
+						t.Error(err)
+					}
+					if wait == nil {
+						break
+					}
+					runtime.Gosched()
+				}
+				show(k, true)
+				gate.Forget(k) // its next pass sees the status
+				runtime.Gosched()
+				show(k, false)
+			}
+		})
+	}
+	group.Wait()
+	assert.Equal(t, most, limit)
 }
 
 func TestMessage(t *testing.T) {
