@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,16 +20,23 @@ import (
 	"d3os.com/d3os-operator/test/snapshot"
 )
 
-// look takes a snapshot of the platform.
-func look(t *testing.T) snapshot.State {
+// look takes a snapshot of the platform when all of its pods are ready: a probe may fail for a moment on a busy machine.
+func look(t *testing.T) (s snapshot.State) {
 	t.Helper()
-	s, err := snapshot.Take(t.Context(), api, platformNamespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.Pods) == 0 || len(s.Objects) == 0 {
-		t.Fatalf("no platform in %s", platformNamespace)
-	}
+	eventually(t, "all pods are ready", time.Minute, func(ctx context.Context) (err error) {
+		if s, err = snapshot.Take(ctx, api, platformNamespace); err != nil {
+			return err
+		}
+		if len(s.Pods) == 0 || len(s.Objects) == 0 {
+			return fmt.Errorf("no platform in %s", platformNamespace)
+		}
+		for pod, state := range s.Pods {
+			if !strings.HasSuffix(state, "ready true") {
+				return fmt.Errorf("%s: %s", pod, state)
+			}
+		}
+		return nil
+	})
 	return s
 }
 
