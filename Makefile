@@ -315,6 +315,6 @@ scorecard: $(if $(USER_CLUSTER),$(OPERATOR_SDK) $(KUBECTL),e2e-tools) ## Scoreca
 e2e-tools: node-tools olm-tools $(KUSTOMIZE) $(SOURCE_LINK)
 
 .PHONY: e2e
-e2e: e2e-tools ## Install, upgrade and remove the operator as users do, on real pods: a node of this machine or KUBECONFIG (ARGS=test).
+e2e: e2e-tools plugin ## Install, upgrade and remove the operator as users do, on real pods: a node of this machine or KUBECONFIG (ARGS=test).
 	@USER_CLUSTER='$(USER_CLUSTER)' IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/e2e.sh $(ARGS)
 

@@ -26,7 +26,6 @@ echo "exit code $code"`, platformNamespace, arguments))
 // testPlugin uses the kubectl plugin as people do, on real pods: what breaks is named in the words of a real kubelet, and a
 // rollback mends it.
 func testPlugin(t *testing.T) {
-	shell(t, "make --no-print-directory plugin")
 	says := func(arguments string, words ...string) {
 		t.Helper()
 		eventually(t, arguments, patience, func(context.Context) error {
