@@ -4,12 +4,14 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/version"
@@ -28,8 +30,21 @@ type operator struct {
 // operatorLabel selects the operator's Deployment (config/manager).
 const operatorLabel = "control-plane=controller-manager"
 
-// operator finds the operator's Deployment. Who may not list Deployments of all namespaces does not find it.
+// operator finds the operator's Deployment. Who may not list Deployments of all namespaces does not find it. The image of the
+// agent is the operator's own unless its Deployment names another; nobody knows it where there is none: databases keep the
+// guard that they have then, as with an operator outside of a pod.
 func (c *cluster) operator(ctx context.Context) operator {
+	found := c.findOperator(ctx)
+	if found.Images == nil {
+		found.Images = map[string]string{}
+	}
+	if found.Images[values.AgentImage] == "" {
+		found.Images[values.AgentImage] = cmp.Or(found.Image, guard.UnknownImage)
+	}
+	return found
+}
+
+func (c *cluster) findOperator(ctx context.Context) operator {
 	list, err := c.Client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: operatorLabel})
 	if err != nil {
 		return operator{}
