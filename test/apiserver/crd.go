@@ -82,6 +82,23 @@ func ReadResource(t *testing.T, file string) *unstructured.Unstructured {
 	return object
 }
 
+// Rules tries specs that the API server takes, specs that it refuses with a message, and names: those of a cluster's pods are
+// built from its own, which has 44 letters at most.
+func Rules(t *testing.T, api client.Client, kind schema.GroupVersionKind, accepted []string, refused map[string]string) {
+	t.Helper()
+	for _, spec := range accepted {
+		assert.NilError(t, api.Create(t.Context(), ResourceOf(t, kind, "a", spec), client.DryRunAll), "%s", spec)
+	}
+	for spec, message := range refused {
+		err := api.Create(t.Context(), ResourceOf(t, kind, "a", spec), client.DryRunAll)
+		assert.ErrorContains(t, err, message, "%s", spec)
+	}
+	for name, ok := range map[string]bool{"a": true, "a-1": true, "1a": false, "a.b": false, strings.Repeat("a", 44): true, strings.Repeat("a", 45): false} {
+		err := api.Create(t.Context(), ResourceOf(t, kind, name, "{}"), client.DryRunAll)
+		assert.Equal(t, err == nil, ok, "%s: %v", name, err)
+	}
+}
+
 // Transitions makes each change of a spec, of a resource of its own. Message is what the API server says to it; nothing if it
 // takes it.
 func Transitions(t *testing.T, api client.Client, kind schema.GroupVersionKind, changes map[string]struct{ From, To, Message string }) {

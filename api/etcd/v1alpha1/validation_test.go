@@ -6,7 +6,6 @@ package v1alpha1
 import (
 	"os"
 	"reflect"
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -88,17 +87,7 @@ var refused = map[string]string{
 
 func TestRules(t *testing.T) {
 	t.Parallel()
-	for _, spec := range accepted {
-		assert.NilError(t, api.Create(t.Context(), resourceOf(t, "a", spec), client.DryRunAll), "%s", spec)
-	}
-	for spec, message := range refused {
-		err := api.Create(t.Context(), resourceOf(t, "a", spec), client.DryRunAll)
-		assert.ErrorContains(t, err, message, "%s", spec)
-	}
-	for name, ok := range map[string]bool{"a": true, "a-1": true, "1a": false, "a.b": false, strings.Repeat("a", 44): true, strings.Repeat("a", 45): false} {
-		err := api.Create(t.Context(), resourceOf(t, name, "{}"), client.DryRunAll)
-		assert.Equal(t, err == nil, ok, "%s: %v", name, err)
-	}
+	apiserver.Rules(t, api, gvk, accepted, refused)
 }
 
 // What the repository shows people is accepted as it is, and so is what users of the earlier operator have.
