@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/cli/diff"
 	"d3os.com/d3os-operator/internal/cli/foresee"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -59,7 +59,7 @@ func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*f
 	if f.before, err = w.pods(ctx); err != nil {
 		return nil, err
 	}
-	text, err := yaml.Marshal(w.resource(w.name, spec).Object)
+	text, err := render.YAML(w.resource(w.name, spec))
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/cli/diff"
 	"d3os.com/d3os-operator/internal/cli/foresee"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/internal/version"
 )
 
@@ -153,6 +154,7 @@ func (c *cluster) tryOut(ctx context.Context, data []byte) (notes []string, err 
 	if err != nil {
 		return nil, err
 	}
+	body = []byte(render.Escape(string(body))) // the API server reads an apply as YAML
 	_, err = c.Dynamic.Resource(resource).Namespace(c.Namespace).Patch(ctx, wanted.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{
 		DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager, Force: ptr.To(true), FieldValidation: metav1.FieldValidationStrict,
 	})

@@ -83,7 +83,7 @@ func TestDiffIsWhatThenHappens(t *testing.T) {
 		{"volume", fields{"mysql": fields{"storage": fields{"size": "80Gi"}}}, "delete StatefulSet/mysql-dataservice"},
 		{"kind", fields{"eureka": fields{"kind": "StatefulSet"}}, "apply StatefulSet/eureka"},
 		{"node port", fields{"proxy": fields{"serviceType": "NodePort"}}, "apply Service/proxy"},
-		{"annotations", fields{"auth": fields{"annotations": fields{"team": "a"}}}, "apply Deployment/auth"},
+		{"annotations", fields{"auth": fields{"annotations": fields{"team": "a\x7fb"}}}, "apply Deployment/auth"},
 		{"autoscaling", fields{"auth": fields{"autoscaling": fields{"min": 2, "max": 3}}}, "apply HorizontalPodAutoscaler/auth"},
 		{"network policies", fields{"networkPolicy": fields{"enabled": true}}, "apply NetworkPolicy/auth"},
 	} {

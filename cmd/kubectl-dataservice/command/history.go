@@ -12,14 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/cli/gitops"
 	"d3os.com/d3os-operator/internal/cli/past"
 	"d3os.com/d3os-operator/internal/history"
+	"d3os.com/d3os-operator/internal/render"
 )
 
 func (p *plugin) historyCommand() *cobra.Command {
@@ -165,10 +166,10 @@ func (p *plugin) foreseeRollback(ctx context.Context, c *cluster, ds *dsv1.DataS
 
 // toCommit prints what is to be committed where a tool carries out a repository.
 func (p *plugin) toCommit(ds *dsv1.DataService, spec map[string]any, tool *gitops.Tool) error {
-	data, err := yaml.Marshal(map[string]any{
+	data, err := render.YAML(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind,
 		"metadata": map[string]any{"name": ds.Name, "namespace": ds.Namespace}, "spec": spec,
-	})
+	}})
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func contents(data map[string]string) (found []string) {
 func TestRollbackUnderGitOps(t *testing.T) {
 	e := newEditor(t)
 	e.Start()
-	e.CreateReady(harness.Small())
+	e.CreateReady(harness.Small(fields{"auth": fields{"annotations": fields{"team": "a\x7fb"}}})) // which YAML has in escaped form only
 	e.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
 	e.Must(suite.API.Patch(e.Ctx, e.DataService(name).DeepCopy(), client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "data:d3os-product.com.d3os/DataService:a/b"}}}`))))

@@ -22,9 +22,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/render"
 	testcluster "d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
@@ -146,7 +146,7 @@ func (e *env) firstTwo(words []string, args ...string) {
 // file writes a DataService to a file.
 func (e *env) file(ds *unstructured.Unstructured) string {
 	e.Helper()
-	data, err := yaml.Marshal(ds.Object)
+	data, err := render.YAML(ds)
 	e.Must(err)
 	path := filepath.Join(e.TempDir(), "ds.yaml")
 	e.Must(os.WriteFile(path, data, 0o600))

@@ -12,11 +12,11 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/cli/screen"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
 )
 
 // marks are what the eye finds first.
@@ -199,7 +199,7 @@ func text(o *unstructured.Unstructured) (string, error) {
 		unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
 	}
 	unstructured.RemoveNestedField(o.Object, "status")
-	data, err := yaml.Marshal(o.Object)
+	data, err := render.YAML(o)
 	if err != nil {
 		return "", fmt.Errorf("print %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
