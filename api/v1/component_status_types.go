@@ -1,0 +1,84 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ComponentStatus is one component as the operator last saw it.
+type ComponentStatus struct {
+	// name is the component's key in the spec.
+	// +kubebuilder:example=`auth`
+	Name string `json:"name"`
+
+	// kind is Deployment, StatefulSet, DaemonSet or ThirdParty.
+	// +kubebuilder:example=`Deployment`
+	// +optional
+	Kind string `json:"kind,omitempty"`
+
+	// phase is Pending, Creating, Running, Updating, Scaling, Degraded or Failed.
+	// +kubebuilder:example=`Running`
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// ready is the number of pods that are ready.
+	// +kubebuilder:example=`2`
+	// +optional
+	Ready int32 `json:"ready"`
+
+	// desired is the number of pods that should be ready.
+	// +kubebuilder:example=`2`
+	// +optional
+	Desired int32 `json:"desired"`
+
+	// revision is the digest of what was last applied for this component, without its number of pods.
+	// +kubebuilder:example=`5f1d7a84`
+	// +optional
+	Revision string `json:"revision,omitempty"`
+
+	// message says what the component waits for, or which pod is not well and why.
+	// +kubebuilder:example=`waits for mysql`
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// waitsFor are the components that must be ready before this one is created or updated. Empty
+	// when nothing holds it back.
+	// +kubebuilder:example=`[mysql]`
+	// +listType=set
+	// +optional
+	WaitsFor []string `json:"waitsFor,omitempty"`
+
+	// culprit is the object to look at while phase is Degraded or Failed.
+	// +kubebuilder:example=`{kind: Pod, name: auth-6b7c9f-x2x4p, reason: ImagePullBackOff}`
+	// +optional
+	Culprit *Culprit `json:"culprit,omitempty"`
+
+	// failedFrom is the phase that the component had before it was Failed. It goes on from there once
+	// the error is gone.
+	// +kubebuilder:example=`Updating`
+	// +optional
+	FailedFrom Phase `json:"failedFrom,omitempty"`
+
+	// lastTransitionTime is when phase changed last. Empty while phase is still what an operator
+	// before 0.3.0 wrote.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+}
+
+// Culprit is the object that keeps a component from being ready.
+type Culprit struct {
+	// kind of the object, such as Pod, Deployment or PersistentVolumeClaim.
+	// +kubebuilder:example=`Pod`
+	Kind string `json:"kind"`
+
+	// name of the object, in the namespace of the DataService.
+	// +kubebuilder:example=`auth-6b7c9f-x2x4p`
+	Name string `json:"name"`
+
+	// reason is one word, most often Kubernetes' own: ImagePullBackOff, CrashLoopBackOff,
+	// Unschedulable, ProgressDeadlineExceeded, FailedCreate. Missing: the object does not exist.
+	// +kubebuilder:example=`ImagePullBackOff`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}

@@ -1,0 +1,45 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// ErrPlanAgain says that a Secret was found which the cache did not show when the plan was made.
+// Its values are adopted now: the plan has to be made again.
+var ErrPlanAgain = errors.New("a Secret with values in use was found: plan again")
+
+// SecretError is an error with one of a plan's Secrets.
+type SecretError struct{ Err error }
+
+func (e *SecretError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *SecretError) Unwrap() error { return e.Err }
+
+// PruneError is an error while removing what is no longer planned.
+type PruneError struct{ Err error }
+
+func (e *PruneError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *PruneError) Unwrap() error { return e.Err }
+
+// RefusedError says that the API server would refuse a planned object. Nothing of the owner's new
+// spec was written; what did not change was healed.
+type RefusedError struct{ Err error }
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// IsNamespaceEnding reports whether an error says that the owner's namespace is being deleted.
+func IsNamespaceEnding(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
