@@ -217,7 +217,7 @@ func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W],
 		WasReady: before.Ready && before.Generation == seen.Generation,
 	}, r.reporter.teller(resource))
 	if errors.Is(err, engine.ErrPlanAgain) {
-		return r.pass(ctx, resource) // with the values in use
+		return r.pass(ctx, resource) // with what there is now
 	}
 	if !engine.IsNamespaceEnding(err) {
 		r.keep(ctx, resource, &seen)

@@ -111,7 +111,10 @@ type pass struct {
 
 // allPlanned returns every object of the plan.
 func (p *pass) allPlanned() []*unstructured.Unstructured {
-	planned := slices.Concat(p.plan.Secrets, p.plan.Records)
+	planned := slices.Clone(p.plan.Secrets)
+	for i := range p.plan.Records {
+		planned = append(planned, p.plan.Records[i].Object)
+	}
 	for i := range p.plan.Parts {
 		planned = append(planned, p.plan.Parts[i].Objects...)
 	}
@@ -229,12 +232,16 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 	return err
 }
 
-func (p *pass) applyRecord(ctx context.Context, planned *unstructured.Unstructured) error {
-	live, err := p.applier.Get(ctx, planned)
+// applyRecord applies a record, but in the place of the one that it was planned from only.
+func (p *pass) applyRecord(ctx context.Context, record Record) error {
+	live, err := p.applier.Get(ctx, record.Object)
 	if err != nil {
 		return err
 	}
-	_, err = p.applier.Apply(ctx, p.owner, planned, live)
+	if record.MadeFrom != "" && (live == nil || live.GetUID() != record.MadeFrom) {
+		return ErrPlanAgain
+	}
+	_, err = p.applier.Apply(ctx, p.owner, record.Object, live)
 	return err
 }
 

@@ -172,6 +172,42 @@ func TestOwnerThatIsGone(t *testing.T) {
 
 var errSent = errors.New("the object was sent")
 
+// Somebody who deletes a record gives the data up: a plan that was made before does not bring the record back.
+func TestRecordThatIsGone(t *testing.T) {
+	t.Parallel()
+	owner := object.Owner{Namespace: "ns", Name: "book", UID: "uid"}
+	for name, test := range map[string]struct {
+		madeFrom, live types.UID
+		want           error
+	}{
+		"it is the first":          {"", "", errSent},
+		"it is there":              {"a", "a", errSent},
+		"it is gone":               {"a", "", ErrPlanAgain},
+		"there is another, by now": {"a", "b", ErrPlanAgain},
+	} {
+		record := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}, data: {id: a}}")
+		_, err := object.Finish(record, owner)
+		assert.NilError(t, err)
+		b := fake.NewClientBuilder()
+		if test.live != "" {
+			live := record.DeepCopy()
+			live.SetUID(test.live)
+			live.SetAnnotations(map[string]string{object.AnnotationDigest: "of another content"})
+			b = b.WithObjects(live)
+		}
+		c := interceptor.NewClient(b.Build(), interceptor.Funcs{
+			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+				return errSent
+			},
+		})
+		types, err := apply.NewTypes(crd.Files)
+		assert.NilError(t, err)
+		plan := &Plan{Records: []Record{{Object: record, MadeFrom: test.madeFrom}}}
+		_, err = New(c, apply.New(c, c, types, "1.2.3")).Carry(t.Context(), Order{Owner: owner, Plan: plan}, nil)
+		assert.ErrorIs(t, err, test.want, name)
+	}
+}
+
 // A refusal speaks of fields that the author of the part has.
 func TestRefusals(t *testing.T) {
 	t.Parallel()

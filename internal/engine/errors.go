@@ -10,9 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// ErrPlanAgain says that a Secret was found which the cache did not show when the plan was made.
-// Its values are adopted now: the plan has to be made again.
-var ErrPlanAgain = errors.New("a Secret with values in use was found: plan again")
+// ErrPlanAgain says that the plan was made from what is no longer so, and has to be made again: a Secret was found whose values
+// are adopted now, or a record has gone.
+var ErrPlanAgain = errors.New("a Secret or a record is another one than when the plan was made: plan again")
 
 // SecretError is an error with one of a plan's Secrets.
 type SecretError struct{ Err error }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
@@ -76,12 +77,20 @@ func (p *Part) Finish(owner object.Owner) error {
 	return nil
 }
 
+// Record is an object that says what is known of data.
+type Record struct {
+	Object *unstructured.Unstructured
+	// MadeFrom is the UID of the live record that this one was planned from, or empty for the first one. Where that record is
+	// gone, a person may have deleted it to give the data up: the plan is made again, without it.
+	MadeFrom types.UID
+}
+
 // Plan is what an owner stands for.
 type Plan struct {
 	// Secrets are applied before any part.
 	Secrets []*unstructured.Unstructured
 	// Records are applied before any part, too: what has to be known of data before somebody uses it.
-	Records []*unstructured.Unstructured
+	Records []Record
 	// Parts are in an order in which each comes after those that it names in After.
 	Parts []Part
 	// RemovalOrder orders what is removed: parts with a higher number go first. Nil: in any order.

@@ -87,7 +87,7 @@ func Compute(owner object.Owner, plan *engine.Plan, cluster Cluster, judge *appl
 		}
 	}
 	for _, record := range plan.Records {
-		look(record.GetLabels()[object.LabelComponent], record)
+		look(record.Object.GetLabels()[object.LabelComponent], record.Object)
 	}
 	parts := map[string]*engine.Part{}
 	for i := range plan.Parts {

@@ -99,7 +99,9 @@ func (r *Reader) complete(ctx context.Context, there *diff.Cluster, planned *eng
 	if !there.SecretsUnread {
 		wanted = append(wanted, planned.Secrets...)
 	}
-	wanted = append(wanted, planned.Records...)
+	for i := range planned.Records {
+		wanted = append(wanted, planned.Records[i].Object)
+	}
 	for i := range planned.Parts {
 		wanted = append(wanted, planned.Parts[i].Objects...)
 	}

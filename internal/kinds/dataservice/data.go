@@ -22,7 +22,7 @@ import (
 
 // data is what the operator knows of the database's data.
 type data struct {
-	records  []*unstructured.Unstructured
+	records  []engine.Record
 	doubt    *engine.Doubt
 	objects  []*unstructured.Unstructured
 	revision string // empty when the objects are as planned
@@ -47,7 +47,7 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 		if err := isFree(planned, guard.RecordName(d.Name)); err != nil {
 			return nil, err
 		}
-		if err := found.record(ds, d.Name, c.MySQL.Storage.Retention, record); err != nil {
+		if err := found.record(ds, d, c.MySQL.Storage.Retention, record); err != nil {
 			return nil, err
 		}
 	}
@@ -110,21 +110,25 @@ func isFree(planned *plan.Plan, name string) error {
 }
 
 // record plans the record of the database.
-func (d *data) record(ds *dsv1.DataService, database string, retention dsv1.RetentionPolicy, content map[string]string) error {
+func (d *data) record(ds *dsv1.DataService, database *guard.Database, retention dsv1.RetentionPolicy, content map[string]string) error {
 	record := object.Empty(object.ConfigMapKind)
-	record.SetName(guard.RecordName(database))
+	record.SetName(guard.RecordName(database.Name))
 	record.SetNamespace(ds.Namespace)
 	owner := plan.OwnerOf(ds)
 	labels := owner.Labels(string(component.MySQL))
 	labels[object.LabelPartOf] = "dataservice"
 	record.SetLabels(labels)
 	if err := unstructured.SetNestedStringMap(record.Object, content, "data"); err != nil {
-		return fmt.Errorf("record the data of %s: %w", database, err)
+		return fmt.Errorf("record the data of %s: %w", database.Name, err)
 	}
 	if retention != dsv1.RetentionDelete {
 		record.SetAnnotations(map[string]string{object.AnnotationPolicy: object.PolicyKeep})
 	}
-	d.records = []*unstructured.Unstructured{record}
+	planned := engine.Record{Object: record}
+	if database.Record != nil {
+		planned.MadeFrom = database.Record.GetUID()
+	}
+	d.records = []engine.Record{planned}
 	_, err := object.Finish(record, owner)
 	return err
 }
