@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,6 +58,26 @@ func (f *Fleet) slots(ctx context.Context) ([]redis.ClusterSlot, error) {
 		errs = append(errs, err)
 	}
 	return nil, fmt.Errorf("no pod answers: %w", errors.Join(errs...))
+}
+
+// pause is how long each writer and reader rests between two requests. At full speed (REDIS_TESTS=full) they do not rest, and
+// take all of the processors that they get, which the short form leaves to what it runs beside.
+var pause = func() time.Duration {
+	if os.Getenv("REDIS_TESTS") == "full" {
+		return 0
+	}
+	return 4 * time.Millisecond
+}()
+
+// rest waits for the pause to pass.
+func rest(ctx context.Context) {
+	if pause == 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
+	}
 }
 
 // Ledger writes and reads all the time, and keeps account of what was acknowledged.
@@ -128,6 +149,7 @@ func NewLedger(t testing.TB, client *redis.ClusterClient, name string, options L
 func (l *Ledger) write(ctx context.Context, first, step int) {
 	last := map[*entry]time.Time{}
 	for i := first; ctx.Err() == nil; i += step {
+		rest(ctx)
 		e := l.keys[i%len(l.keys)]
 		n := e.tried.Add(1)
 		if err := l.set(ctx, e.key, n); err != nil {
@@ -228,6 +250,7 @@ func (l *Ledger) set(ctx context.Context, key string, n int64) error {
 
 func (l *Ledger) read(ctx context.Context, first, step int) {
 	for i := first; ctx.Err() == nil; i += step {
+		rest(ctx)
 		_ = l.look(ctx, l.keys[i%len(l.keys)]) // it is read again
 	}
 }
