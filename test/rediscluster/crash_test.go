@@ -67,10 +67,6 @@ func (l *life) ends(r harness.Request) bool {
 	return true
 }
 
-func isMove(command string) bool {
-	return strings.HasPrefix(command, "CLUSTER SETSLOT") || strings.HasPrefix(command, "MIGRATE")
-}
-
 func effectOf(commands []string) string {
 	i := slices.IndexFunc(commands, rig.HasEffect)
 	if i < 0 {
@@ -119,7 +115,7 @@ func (l *life) Received(_ topology.Place, commands []string) error {
 
 // due counts effects, and reports whether the life ends with this one.
 func (l *life) due(commands []string) bool {
-	if isMove(commands[slices.IndexFunc(commands, rig.HasEffect)]) {
+	if rig.IsMove(commands[slices.IndexFunc(commands, rig.HasEffect)]) {
 		l.moves--
 		return l.moves < 0
 	}
