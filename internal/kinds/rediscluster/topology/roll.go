@@ -3,16 +3,25 @@
 
 package topology
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // unblock replaces pods that cannot come up as they are.
 //
 //   - One that lost its data gets another address, at which its former replicas do not look for it.
 //   - One of an old revision that is not up is replaced: a revision that does not start must not keep
 //     its own correction from being rolled out. What is on its volume comes back with it, and a shard's
-//     owner is never touched.
+//     owner is never touched. While one of the wanted revision is not up either, that may be no better:
+//     the old one may just be starting again.
+//   - A replica that refuses the password starts with the right one in a new pod.
 func (c *cluster) unblock() []Step {
 	for _, n := range c.nodes {
+		if id := c.record.Nodes[n.Pod]; n.Locked && !n.Reached && !n.Terminating && c.record.Formed && id != "" &&
+			len(c.owned[id]) == 0 && c.shards[n.Shard].master != nil {
+			return []Step{c.deletePod(n, "it started with another password than the Secret has now")}
+		}
 		if n.LostData && !n.Reached && !n.Terminating {
 			return []Step{c.deletePod(n, "its data is gone, and its replicas would copy an empty node at its address")}
 		}
@@ -21,13 +30,18 @@ func (c *cluster) unblock() []Step {
 		}
 		id := c.record.Nodes[n.Pod]
 		if id != "" && c.record.Formed {
-			if len(c.owned[id]) > 0 || c.shards[n.Shard].master == nil || c.fateOf(id) == away {
+			if len(c.owned[id]) > 0 || c.unproven() || c.shards[n.Shard].master == nil || c.fateOf(id) == away {
 				continue
 			}
 		}
 		return []Step{c.deletePod(n, "it does not come up ("+n.trouble()+"), and another revision is wanted")}
 	}
 	return nil
+}
+
+// unproven reports whether a former member's pod of the wanted revision is not up.
+func (c *cluster) unproven() bool {
+	return slices.ContainsFunc(c.nodes, func(n *Node) bool { return !n.Outdated && !n.Reached && c.wants(n) && c.record.Nodes[n.Pod] != "" })
 }
 
 func (c *cluster) deletePod(n *Node, why string) Step {
