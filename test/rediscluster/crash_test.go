@@ -215,3 +215,46 @@ func TestKilledAtEveryStep(t *testing.T) {
 		}
 	}
 }
+
+// Every field that can change is changed while the operator is killed at every step: those that change together take the
+// same steps.
+func TestKilledAsFieldsChange(t *testing.T) {
+	s := newScene(t)
+	op := s.Start()
+	s.create("{replicas: 6, repository: redis}")
+	s.ready(6)
+	s.write()
+	op.Stop()
+	spec, pods := map[string]any{}, 6
+	kinds, skip, within := []effect{lives, rolls, grows}, 0, 30*time.Minute
+	if !full {
+		kinds, skip, within = kinds[:1], 2, patience
+	}
+	for _, kind := range kinds {
+		for _, c := range fieldChanges {
+			if c.effect == kind && c.field != "pause" && c.field != "pod.updateStrategy.type" { // with which nothing would be done
+				set(t, spec, c.field, c.value)
+			}
+		}
+		if kind == grows {
+			pods++
+		}
+		before, m := s.uids(), &mortal{skip: skip, ends: map[string]int{}}
+		ledger := s.keep("ledger-" + strings.ReplaceAll(string(kind), " ", "-"))
+		s.Must(s.merge(spec))
+		began := time.Now()
+		m.live(s, within, func() error {
+			if left := s.remain(before); kind == rolls && left > 0 {
+				return fmt.Errorf("%d pods are not replaced", left)
+			}
+			return s.isReady(pods)
+		})
+		s.Until("the nodes agree", func() error { return s.check(pods) })
+		ledger.Close().Nothing(t, string(kind))
+		if left := s.remain(before); kind != rolls && left != len(before) {
+			t.Errorf("%s: %d of %d pods are left", kind, left, len(before))
+		}
+		t.Logf("%s: %s, %d lives, which ended at %v", kind, time.Since(began).Round(10*time.Millisecond), m.lives, m.ends)
+	}
+	s.holds()
+}
