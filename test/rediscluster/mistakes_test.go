@@ -81,7 +81,7 @@ func TestMistakesLeaveWhatRuns(t *testing.T) {
 	s.says("no further pod is replaced now", "CrashLoopBackOff")
 	replaced := len(uids) - s.remain(uids)
 	s.killContainers()
-	s.change("{config: {maxmemory-policy: allkeys-lru, hz: '20'}}")
+	s.change("{config: {io-threads: null}}")
 	s.ready(6)
 	if now := len(uids) - s.remain(uids); now != replaced {
 		t.Errorf("%d pods were replaced, and %d before their servers ended", now, replaced)

@@ -88,14 +88,10 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 func (k *Kind) judgePassword(ctx context.Context, rc *redisv1.RedisCluster, w *World) error {
 	refuses := func(n topology.Node) bool { return n.Problem == server.WrongPassword }
 	taken := slices.ContainsFunc(w.Nodes, func(n topology.Node) bool { return n.Reached })
-	if taken {
-		k.planner.passwords.prove(rc, w.access.Password, true)
-	}
-	if !slices.ContainsFunc(w.Nodes, refuses) {
+	refused := slices.ContainsFunc(w.Nodes, refuses)
+	k.planner.passwords.prove(rc, w.access.Password, taken, refused)
+	if !refused {
 		return nil
-	}
-	if !taken {
-		k.planner.passwords.prove(rc, w.access.Password, false)
 	}
 	stands, differs, err := k.accounts.refused(ctx, rc, w.access, taken)
 	if err != nil {
