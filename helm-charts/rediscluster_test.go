@@ -186,7 +186,11 @@ func TestScriptsAfterAChangeOfThePassword(t *testing.T) {
 	assert.NilError(t, err, out)
 	p.write("credentials/password", "another")
 	p.write("bin/redis-cli", "#!/bin/sh\n[ \"$REDISCLI_AUTH\" = 'a\"b\\c' ] || { echo 'NOAUTH Authentication required.'; exit; }\n"+
-		`printf 'role:master\r\nloading:0\r\ncluster_state:ok\r\ncluster_slots_assigned:16384\r\n'`)
+		`printf 'role:master\r\nloading:0\r\ncluster_state:ok\r\ncluster_slots_assigned:16384\r\nerrorstat_NOAUTH:count=1\r\n'`)
+	out, err = p.run("ready.sh")
+	assert.NilError(t, err, out)
+	p.write("credentials/password", `a"b\c`)
+	p.write("run/redis/password", "former")
 	out, err = p.run("ready.sh")
 	assert.NilError(t, err, out)
 }

@@ -22,8 +22,8 @@ ask() {
 # which this one was started.
 redis() {
 	answer=$(ask "$password" "$@")
-	case $answer in
-	*WRONGPASS* | *NOAUTH*) [ ! -r "$run/password" ] || answer=$(ask "$(cat "$run/password")" "$@") ;;
+	case $answer in # INFO has these words in its counts of errors, too
+	*"AUTH failed"* | WRONGPASS* | NOAUTH*) [ ! -r "$run/password" ] || answer=$(ask "$(cat "$run/password")" "$@") ;;
 	esac
 	printf '%s\n' "$answer"
 }
