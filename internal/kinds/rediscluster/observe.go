@@ -86,7 +86,7 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 
 // judgePassword draws conclusions from who took the password and who did not.
 func (k *Kind) judgePassword(ctx context.Context, rc *redisv1.RedisCluster, w *World) error {
-	refuses := func(n topology.Node) bool { return n.Problem == server.WrongPassword }
+	refuses := func(n topology.Node) bool { return n.Problem == server.NotLetIn }
 	taken := slices.ContainsFunc(w.Nodes, func(n topology.Node) bool { return n.Reached })
 	refused := slices.ContainsFunc(w.Nodes, refuses)
 	k.planner.passwords.prove(rc, w.access.Password, taken, refused)

@@ -153,8 +153,8 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 	return nil
 }
 
-// WrongPassword is what is said of a node that refuses the password.
-const WrongPassword = "it does not accept the password of the cluster"
+// NotLetIn is what is said of a node that refuses the password.
+const NotLetIn = "it does not accept the password of the cluster"
 
 // problem says for people why a node was not read, and whether it is loading its data.
 func problem(err error, patience time.Duration) (text string, loading bool) {
@@ -162,7 +162,7 @@ func problem(err error, patience time.Duration) (text string, loading bool) {
 	case redis.IsLoadingError(err):
 		return "it is loading its data", true
 	case redis.IsAuthError(err), strings.Contains(err.Error(), "WRONGPASS"), strings.Contains(err.Error(), "without any password configured"):
-		return WrongPassword, false
+		return NotLetIn, false
 	case isTimeout(err):
 		return fmt.Sprintf("no answer within %s", patience), false
 	case errors.Is(err, syscall.ECONNREFUSED):

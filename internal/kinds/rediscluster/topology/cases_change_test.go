@@ -228,7 +228,11 @@ func TestRolling(t *testing.T) {
 		{name: "not while a pod stops", verdict: Complete, action: ActionWait,
 			change: func(s *scene) { outdated("a-0-1")(s); s.node("a-1-1").Terminating = true }},
 		{name: "nor is one of an old revision that is down beside one of the wanted revision that is down", verdict: Complete, action: ActionWait,
-			change: func(s *scene) { s.lose("a-0-1", time.Minute); s.lose("a-1-1", time.Minute); s.node("a-1-1").Outdated = true }},
+			change: func(s *scene) {
+				s.lose("a-0-1", time.Minute)
+				s.lose("a-1-1", time.Minute)
+				s.node("a-1-1").Outdated = true
+			}},
 		{name: "a replica that started with another password is replaced", verdict: Complete, action: ActionDeletePod, on: "a-1-1", says: "another password",
 			change: func(s *scene) { lock(s, "a-1-1") }},
 		{name: "a master that started with another password is not", verdict: Unknown, action: ActionWait, says: "does not accept the password",
