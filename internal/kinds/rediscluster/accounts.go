@@ -19,7 +19,7 @@ import (
 )
 
 // readAgain is how often a Secret is held against what servers take, while some of them refuse the password.
-const readAgain = 30 * time.Second
+const readAgain = 10 * time.Second
 
 // accounts know the passwords of clusters. The operator's own Secrets are in its cache. One of the
 // user's is not: it is read once, and again when servers refuse its password. A password that servers take is used for as
