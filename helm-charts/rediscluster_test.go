@@ -37,8 +37,10 @@ func newRedisPod(t *testing.T) *redisPod {
 		}
 		p.write("scripts/"+filepath.Base(file), text)
 	}
-	p.write("bin/redis-server", "#!/bin/sh\n[ \"$1\" = --version ] && { echo 'Redis server v=7.0.15 sha=0'; exit; }\ncat \"$1\"\n")
+	p.server("7.0.15")
 	p.write("credentials/password", `a"b\c`)
+	p.write("config/redis.conf", "daemonize no\n")
+	p.write("config/settings.conf", "maxmemory-policy allkeys-lru\n")
 	assert.NilError(t, os.MkdirAll(filepath.Join(p.root, "run/redis"), 0o700))
 	return p
 }
@@ -48,6 +50,26 @@ func (p *redisPod) write(name, text string) {
 	file := filepath.Join(p.root, name)
 	assert.NilError(p, os.MkdirAll(filepath.Dir(file), 0o700))
 	assert.NilError(p, os.WriteFile(file, []byte(text), 0o700))
+}
+
+// server is a redis-server that prints its configuration, or, of one that it reads from its input, as Redis does, the first line
+// that it does not know.
+func (p *redisPod) server(version string) {
+	p.Helper()
+	p.write("bin/redis-server", `#!/bin/sh
+case $1 in
+--version) echo 'Redis server v=`+version+` sha=0' ;;
+-) sed -n "s/^\(unknown.*\|end-of-settings\)\$/>>> '\1'/p" | head -n 1 ;;
+*) cat "$1" ;;
+esac
+`)
+}
+
+func (p *redisPod) read(name string) string {
+	p.Helper()
+	data, err := os.ReadFile(filepath.Join(p.root, name))
+	assert.NilError(p, err)
+	return string(data)
 }
 
 func (p *redisPod) has(name string) bool {
@@ -72,9 +94,7 @@ func TestRedisStarts(t *testing.T) {
 	p := newRedisPod(t)
 	out, err := p.run("start.sh")
 	assert.NilError(t, err, out)
-	assert.Equal(t, out, `include /config/redis.conf
-include /run/redis/settings.conf
-include /config/settings.conf
+	assert.Equal(t, out, `include /run/redis/settings.conf
 port 6379
 bind * -::*
 dir "/data"
@@ -83,12 +103,17 @@ cluster-announce-hostname cache-0-0.cache-headless.data.svc
 requirepass "a\"b\\c"
 masterauth "a\"b\\c"
 `)
-	for env, want := range map[string]string{"MEMORY_LIMIT=4294967296": "maxmemory 3221225472\n", "MAXMEMORY=2gb": "maxmemory 2gb\n", "POD_IP=127.0.0.9": "bind 127.0.0.9\n", "SHARED_FOLDER=cache": `dir "/shared/cache/cache-0-0"`} {
+	for env, want := range map[string]string{"POD_IP=127.0.0.9": "bind 127.0.0.9\n", "SHARED_FOLDER=cache": `dir "/shared/cache/cache-0-0"`} {
 		out, err := p.run("start.sh", env)
 		assert.NilError(t, err, out)
 		assert.Assert(t, cmp.Contains(out, want))
 	}
-	p.write("bin/redis-server", "#!/bin/sh\n[ \"$1\" = --version ] && { echo 'Redis server v=6.2.14 sha=0'; exit; }\ncat \"$1\"\n")
+	for env, want := range map[string]string{"MEMORY_LIMIT=4294967296": "maxmemory 3221225472\n", "MAXMEMORY=2gb": "maxmemory 2gb\n"} {
+		out, err := p.run("start.sh", env)
+		assert.NilError(t, err, out)
+		assert.Equal(t, p.read("run/redis/settings.conf"), "daemonize no\n"+want+"\nmaxmemory-policy allkeys-lru\n")
+	}
+	p.server("6.2.14")
 	out, err = p.run("start.sh")
 	assert.NilError(t, err, out)
 	assert.Assert(t, !strings.Contains(out, "announce-hostname"), "Redis 6.2 does not know it")
@@ -130,9 +155,44 @@ func TestRedisSettingsOfTheUser(t *testing.T) {
 		"cluster-node-timeout 1\ncluster-announce-ip a\nappendonly no\nportable yes\n# port 1")
 	out, err := p.run("start.sh")
 	assert.NilError(t, err, out)
-	data, err := os.ReadFile(filepath.Join(p.root, "run/redis/settings.conf"))
-	assert.NilError(t, err)
-	assert.Equal(t, string(data), "maxmemory-policy allkeys-lru\nportable yes\n# port 1\n\n")
+	assert.Equal(t, p.read("run/redis/settings.conf"), "daemonize no\nmaxmemory-policy allkeys-lru\nportable yes\n# port 1\n\nmaxmemory-policy allkeys-lru\n")
+}
+
+// A setting that Redis does not take keeps a pod from starting, but not a server from coming back that ran without it.
+func TestWrongSettings(t *testing.T) {
+	t.Parallel()
+	p := newRedisPod(t)
+	settings := func(says string) string {
+		out, err := p.run("start.sh")
+		assert.NilError(t, err, out)
+		assert.Assert(t, cmp.Contains(out, says))
+		return p.read("run/redis/settings.conf")
+	}
+	p.write("settings/redis.conf", "unknown 1\n")
+	assert.Assert(t, cmp.Contains(settings(""), "unknown 1"), "Redis itself says what is wrong")
+	p.write("settings/redis.conf", "timeout 1\n")
+	assert.Assert(t, cmp.Contains(settings(""), "timeout 1"))
+	p.write("data/appendonly.aof", "")
+	p.write("run/redis/served", "") // as started.sh does
+	p.write("settings/redis.conf", "timeout 2\nunknown 1\n")
+	assert.Assert(t, cmp.Contains(settings("a setting is wrong: 'unknown 1'"), "timeout 1"))
+}
+
+// Servers that take another password than the Secret has by now are asked with that of their start.
+func TestScriptsAfterAChangeOfThePassword(t *testing.T) {
+	t.Parallel()
+	p := newRedisPod(t)
+	out, err := p.run("start.sh")
+	assert.NilError(t, err, out)
+	p.write("credentials/password", "another")
+	p.write("bin/redis-cli", "#!/bin/sh\n[ \"$REDISCLI_AUTH\" = 'a\"b\\c' ] || { echo 'NOAUTH Authentication required.'; exit; }\n"+
+		`printf 'role:master\r\nloading:0\r\ncluster_state:ok\r\ncluster_slots_assigned:16384\r\nerrorstat_NOAUTH:count=1\r\n'`)
+	out, err = p.run("ready.sh")
+	assert.NilError(t, err, out)
+	p.write("credentials/password", `a"b\c`)
+	p.write("run/redis/password", "former")
+	out, err = p.run("ready.sh")
+	assert.NilError(t, err, out)
 }
 
 // What the probes say of a server's answers.

@@ -16,10 +16,10 @@ import (
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
-// effects is after how many effects lives end, one after the other. Moves of slots get on in the long ones.
-var effects = []int{0, 1, 2, 1, 3, 1, 40, 1, 5, 1, 75, 1, 110, 8}
+// moves is after how many commands of a move of slots lives end, one after the other. The move gets on in the long ones.
+var moves = []int{1, 2, 40, 3, 75, 5, 1, 110}
 
-// mortal makes each life of a driver end after some effects.
+// mortal makes each life of a driver end after its first effect, and after some if they move slots.
 type mortal struct {
 	mu    sync.Mutex
 	lives int
@@ -36,7 +36,7 @@ func (m *mortal) next() server.Tap {
 		return nil
 	}
 	m.left--
-	m.last = &rig.Crash{At: effects[m.lives%len(effects)], Effects: true}
+	m.last = &rig.Crash{At: 1, Moves: moves[m.lives%len(moves)], Effects: true}
 	m.lives++
 	return m.last
 }
@@ -63,7 +63,7 @@ func (m *mortal) note() {
 func TestOperatorEndsAfterEachEffect(t *testing.T) {
 	t.Parallel()
 	m := &mortal{ends: map[string]int{}}
-	lives := 3 * len(effects) // of each change
+	lives := 5 * len(moves) // of each change
 	if full {
 		lives = 100_000
 	}

@@ -68,15 +68,7 @@ func epochsOf(t *testing.T, f *rig.Fleet) (highest uint64, ips []string) {
 	seen := map[uint64]string{}
 	for _, pod := range f.Pods() {
 		ips = append(ips, pod.IP())
-		text, err := pod.Client().ClusterNodes(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries, err := topology.ParseNodes(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
+		for _, e := range view(t, pod) {
 			if !e.Myself || !e.Master {
 				continue
 			}
@@ -107,6 +99,15 @@ func TestEpochsComeBeforeMeetings(t *testing.T) {
 	d.Settle(2*time.Minute, "a shard is added")
 	if n := s.epochs(t, highest, ips...); n != 8 {
 		t.Errorf("%d of 8 nodes got a config epoch", n)
+	}
+	highest, ips = epochsOf(t, f)
+	lost := (&scenario{T: t, f: f, d: d}).replica(1)
+	lost.Kill()
+	lost.Wipe()
+	lost.Replace()
+	d.Settle(time.Minute, "a new node takes the place of a replica")
+	if n := s.epochs(t, highest, ips...); n != 9 {
+		t.Errorf("%d of 9 nodes got a config epoch", n)
 	}
 	epochsOf(t, f)
 }

@@ -6,6 +6,7 @@ package redis_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,12 +34,16 @@ type fault struct {
 	// within is how long it may take until all slots are served by nodes that agree. Default: 30s.
 	within time.Duration
 	end    func(*scenario)
+	full   bool // takes minutes
 }
 
 // Each fault of the matrix ends in the state that is promised for it.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	for _, f := range faults {
+	for _, f := range slices.Concat(faults, claims) {
+		if f.full && !full {
+			continue
+		}
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			if f.shards == nil {

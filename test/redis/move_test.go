@@ -63,8 +63,8 @@ func TestMovesSlotsAsFastAsRedisCLI(t *testing.T) {
 	}
 }
 
-// owned returns the slots that a node owns by its own word.
-func owned(t *testing.T, pod *rig.Pod) topology.SlotSet {
+// view returns what a node says of the cluster.
+func view(t *testing.T, pod *rig.Pod) []topology.Entry {
 	t.Helper()
 	text, err := pod.Client().ClusterNodes(t.Context()).Result()
 	if err != nil {
@@ -74,12 +74,18 @@ func owned(t *testing.T, pod *rig.Pod) topology.SlotSet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range entries {
+	return entries
+}
+
+// owned returns the slots that a node owns by its own word.
+func owned(t *testing.T, pod *rig.Pod) topology.SlotSet {
+	t.Helper()
+	for _, e := range view(t, pod) {
 		if e.Myself {
 			return e.Owned
 		}
 	}
-	t.Fatalf("CLUSTER NODES of %s does not name it:\n%s", pod.Name, text)
+	t.Fatalf("CLUSTER NODES of %s does not name it", pod.Name)
 	return nil
 }
 

@@ -67,10 +67,6 @@ func (l *life) ends(r harness.Request) bool {
 	return true
 }
 
-func isMove(command string) bool {
-	return strings.HasPrefix(command, "CLUSTER SETSLOT") || strings.HasPrefix(command, "MIGRATE")
-}
-
 func effectOf(commands []string) string {
 	i := slices.IndexFunc(commands, rig.HasEffect)
 	if i < 0 {
@@ -119,7 +115,7 @@ func (l *life) Received(_ topology.Place, commands []string) error {
 
 // due counts effects, and reports whether the life ends with this one.
 func (l *life) due(commands []string) bool {
-	if isMove(commands[slices.IndexFunc(commands, rig.HasEffect)]) {
+	if rig.IsMove(commands[slices.IndexFunc(commands, rig.HasEffect)]) {
 		l.moves--
 		return l.moves < 0
 	}
@@ -218,4 +214,52 @@ func TestKilledAtEveryStep(t *testing.T) {
 			t.Errorf("no life ended at %s; they ended at %s", effect, where)
 		}
 	}
+}
+
+// Every field that can change is changed while the operator is killed at every step: those that change together take the
+// same steps.
+func TestKilledAsFieldsChange(t *testing.T) {
+	s := newScene(t)
+	op := s.Start()
+	s.create("{replicas: 6, repository: redis}")
+	s.ready(6)
+	s.write()
+	op.Stop()
+	spec, pods := map[string]any{}, 6
+	kinds, skip, within := []effect{lives, rolls, grows}, 0, 30*time.Minute
+	if !full {
+		kinds, skip, within = kinds[:1], 2, patience
+	}
+	for _, kind := range kinds {
+		for _, c := range fieldChanges {
+			switch c.field {
+			case "pause", "pod.updateStrategy.type": // with which nothing would be done
+			case "storage.size": // refused here, where no class can expand volumes: each life would end at it
+			default:
+				if c.effect == kind {
+					set(t, spec, c.field, c.value)
+				}
+			}
+		}
+		if kind == grows {
+			pods++
+		}
+		before, m := s.uids(), &mortal{skip: skip, ends: map[string]int{}}
+		ledger := s.keep("ledger-" + strings.ReplaceAll(string(kind), " ", "-"))
+		s.Must(s.merge(spec))
+		began := time.Now()
+		m.live(s, within, func() error {
+			if left := s.remain(before); kind == rolls && left > 0 {
+				return fmt.Errorf("%d pods are not replaced", left)
+			}
+			return s.isReady(pods)
+		})
+		s.Until("the nodes agree", func() error { return s.check(pods) })
+		ledger.Close().Nothing(t, string(kind))
+		if left := s.remain(before); kind != rolls && left != len(before) {
+			t.Errorf("%s: %d of %d pods are left", kind, left, len(before))
+		}
+		t.Logf("%s: %s, %d lives, which ended at %v", kind, time.Since(began).Round(10*time.Millisecond), m.lives, m.ends)
+	}
+	s.holds()
 }

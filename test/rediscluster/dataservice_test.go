@@ -4,170 +4,19 @@
 package rediscluster_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
-	"d3os.com/d3os-operator/test/harness/stage"
 )
-
-// platform is the name of the DataService of these tests, whose redis is called as the RedisCluster of the others.
-const platform = "platform"
-
-// withService is a DataService with a Redis and a service that uses it.
-const withService = `{redis: {name: cache, image: redis}, additionalServices: [{name: reports, image: work, command: [sleep, "1000000"], dependsOn: [redis]}]}`
-
-// dataService is a DataService with a spec in YAML.
-func dataService(t *testing.T, spec string) *unstructured.Unstructured {
-	t.Helper()
-	ds := &unstructured.Unstructured{Object: map[string]any{}}
-	if err := yaml.Unmarshal([]byte("spec: "+spec), &ds.Object); err != nil {
-		t.Fatal(err)
-	}
-	ds.SetGroupVersionKind(dsv1.GroupVersion.WithKind(dsv1.Kind))
-	ds.SetName(platform)
-	return ds
-}
-
-// patch patches the spec of the DataService (JSON merge patch in YAML), and returns its generation.
-func (s *scene) patch(spec string) int64 {
-	s.Helper()
-	fields := harness.Fields{}
-	s.Must(yaml.Unmarshal([]byte(spec), &fields))
-	return s.Change(platform, fields)
-}
-
-// become patches the spec of the DataService and waits until it is ready.
-func (s *scene) become(spec string) {
-	s.Helper()
-	generation := s.patch(spec)
-	s.Until("ready after the change", func() error { return s.IsReady(platform, generation) })
-}
-
-// status returns that of the DataService as last seen.
-func (s *scene) status() dsv1.DataServiceStatus {
-	if ds := s.DataService(platform); ds != nil {
-		return ds.Status
-	}
-	return dsv1.DataServiceStatus{}
-}
-
-// component returns what the status says of redis.
-func (s *scene) component() dsv1.ComponentStatus {
-	for _, c := range s.status().Components {
-		if c.Name == "redis" {
-			return c
-		}
-	}
-	return dsv1.ComponentStatus{}
-}
-
-// asService connects to Redis by what the service has in its environment, and by nothing else.
-func (s *scene) asService() *redis.ClusterClient {
-	s.Helper()
-	deployment := harness.Lookup[*appsv1.Deployment](s.Journal, "reports")
-	if deployment == nil {
-		s.Fatal("the service does not exist")
-	}
-	env := map[string]string{}
-	for _, v := range deployment.Spec.Template.Spec.Containers[0].Env {
-		env[v.Name] = v.Value
-		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil {
-			secret := &corev1.Secret{}
-			s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: v.ValueFrom.SecretKeyRef.Name}, secret))
-			env[v.Name] = string(secret.Data[v.ValueFrom.SecretKeyRef.Key])
-		}
-	}
-	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: strings.Split(env["SPRING_REDIS_CLUSTER_NODES"], ","), Password: env["SPRING_REDIS_PASSWORD"],
-		Protocol: 2, DisableIdentity: true, Dialer: s.dial,
-	})
-}
-
-// dial connects to the name of a Service as a pod would: to one of the pods that are ready behind it.
-func (s *scene) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	if name, isService := strings.CutSuffix(host, "."+s.Namespace+".svc"); isService {
-		service := &corev1.Service{}
-		if err := suite.API.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, service); err != nil {
-			return nil, err
-		}
-		pods := &corev1.PodList{}
-		if err := suite.API.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(service.Spec.Selector)}); err != nil {
-			return nil, err
-		}
-		for i := range pods.Items {
-			if pod := &pods.Items[i]; stage.IsReady(pod) {
-				host = pod.Status.PodIP
-				break
-			}
-		}
-	}
-	return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(host, port))
-}
-
-// serviceWorks fails the test unless the service can write, and read what it wrote.
-func (s *scene) serviceWorks() {
-	s.Helper()
-	c := s.asService()
-	defer c.Close()
-	value := time.Now().String()
-	s.Until("the service writes", func() error { return c.Set(s.Ctx, "of-the-service", value, 0).Err() })
-	got, err := c.Get(s.Ctx, "of-the-service").Result()
-	if err != nil || got != value {
-		s.Errorf("the service reads %q (%v), not %q", got, err, value)
-	}
-}
-
-// podsOf returns the UIDs of the pods of a component.
-func (s *scene) podsOf(component string) string {
-	var found []string
-	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
-		if pod.Labels["app.kubernetes.io/name"] == component && pod.Labels["app.kubernetes.io/instance"] == platform {
-			found = append(found, string(pod.UID))
-		}
-	}
-	return strings.Join(found, " ")
-}
-
-// keptData fails the test unless the data and what opens it are there, and the pods are not.
-func (s *scene) keptData() {
-	s.Helper()
-	s.Until("the pods go", func() error {
-		if pods := s.pods(); len(pods) > 0 {
-			return fmt.Errorf("%d pods", len(pods))
-		}
-		if rc := harness.Lookup[*redisv1.RedisCluster](s.Journal, name); rc != nil {
-			return errors.New("the RedisCluster is there")
-		}
-		return nil
-	})
-	if claims := harness.Every[*corev1.PersistentVolumeClaim](s.Journal); len(claims) != 6 {
-		s.Errorf("%d claims are left", len(claims))
-	}
-	if harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials") == nil || harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-topology") == nil {
-		s.Error("the password or the record is gone")
-	}
-}
 
 // A DataService with a Redis becomes ready with it, and a service of the user's own finds it. It grows without a restart
 // of the service, and nothing of its data is lost when it is taken out of the spec, or with the DataService.
@@ -224,36 +73,6 @@ func TestInADataService(t *testing.T) {
 	s.asksNothing(op, 35*time.Second) // longer than nodes at rest are left alone
 }
 
-// waitedFor fails the test unless no object of a component was made before redis was ready.
-func (s *scene) waitedFor(component string) {
-	s.Helper()
-	ready := false
-	for _, c := range s.Since(0) {
-		if rc, ok := c.Object.(*redisv1.RedisCluster); ok && rc.Status.Slots == redisv1.Slots && rc.Status.Phase == redisv1.PhaseRunning {
-			ready = true
-		}
-		if c.Object.GetLabels()["app.kubernetes.io/name"] == component && !ready {
-			s.Errorf("%s was there before redis was ready", c.ID)
-		}
-	}
-}
-
-// removeClaims deletes claims, as a person does who needs them no more.
-func (s *scene) removeClaims(names ...string) {
-	s.Helper()
-	for _, claim := range names {
-		s.Must(suite.API.Delete(s.Ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: claim}}))
-	}
-	s.Until("the claims go", func() error {
-		for _, claim := range names {
-			if harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, claim) != nil {
-				return errors.New(claim + " is there")
-			}
-		}
-		return nil
-	})
-}
-
 // The whole spec of the RedisCluster is the DataService's; it is paused with the DataService, and a paused DataService
 // changes nothing else of it.
 func TestChildIsTheDataServices(t *testing.T) {
@@ -293,18 +112,6 @@ func TestChildIsTheDataServices(t *testing.T) {
 		}
 	}
 	s.quiet()
-}
-
-func same(got, want redisv1.RedisClusterSpec) error {
-	a, err := yaml.Marshal(got)
-	if err != nil {
-		return err
-	}
-	b, err := yaml.Marshal(want)
-	if err == nil && string(a) != string(b) {
-		err = fmt.Errorf("it is\n%s\nnot\n%s", a, b)
-	}
-	return err
 }
 
 // Redis moves elsewhere and back: what the operator ran stays until the other answers, and its data for good.
@@ -395,18 +202,4 @@ func TestRefusedByTheChild(t *testing.T) {
 		t.Error("the rest was carried out")
 	}
 	s.become("{redis: {labels: null}, additionalServices: null}")
-}
-
-// events returns what events of a reason say of the DataService.
-func (s *scene) events(reason string) []string {
-	s.Helper()
-	list := &corev1.EventList{}
-	s.Must(suite.API.List(s.Ctx, list, client.InNamespace(s.Namespace)))
-	var found []string
-	for i := range list.Items {
-		if e := &list.Items[i]; e.Reason == reason && e.InvolvedObject.Kind == dsv1.Kind {
-			found = append(found, e.Message)
-		}
-	}
-	return found
 }

@@ -4,6 +4,7 @@
 package rediscluster_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type scene struct {
 	*emulator.Emulator
 
 	operator *stage.Operator // of tests in which it crashes
+	secret   string          // with the password; the operator's own unless set
+	password string          // that the servers take, where the Secret has another one
 }
 
 const name = "cache"
@@ -135,15 +138,24 @@ func (s *scene) ready(pods int) time.Duration {
 	return took
 }
 
-// node connects to the Redis of a pod.
-func (s *scene) node(pod *corev1.Pod) *redis.Client {
+// taken is the password that servers take.
+func (s *scene) taken() string {
 	s.Helper()
-	secret := harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials")
+	if s.password != "" {
+		return s.password
+	}
+	secret := harness.Lookup[*corev1.Secret](s.Journal, cmp.Or(s.secret, name+"-credentials"))
 	if secret == nil {
 		s.Fatal("there is no Secret with the password")
 	}
+	return string(secret.Data["password"])
+}
+
+// node connects to the Redis of a pod.
+func (s *scene) node(pod *corev1.Pod) *redis.Client {
+	s.Helper()
 	return redis.NewClient(&redis.Options{
-		Addr: net.JoinHostPort(pod.Status.PodIP, "6379"), Password: string(secret.Data["password"]), Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+		Addr: net.JoinHostPort(pod.Status.PodIP, "6379"), Password: s.taken(), Protocol: 2, DisableIdentity: true, MaxRetries: -1,
 	})
 }
 
@@ -221,11 +233,7 @@ func (s *scene) checkNode(pod *corev1.Pod, pods int) (owned topology.SlotSet, er
 // clients connects to the cluster as its clients do.
 func (s *scene) clients() *redis.ClusterClient {
 	s.Helper()
-	secret := harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials")
-	if secret == nil {
-		s.Fatal("there is no Secret with the password")
-	}
-	return rig.NewClusterClient(string(secret.Data["password"]), func(ctx context.Context) ([]redis.ClusterSlot, error) {
+	return rig.NewClusterClient(s.taken(), func(ctx context.Context) ([]redis.ClusterSlot, error) {
 		var errs []error
 		for _, pod := range s.pods() {
 			c := s.node(pod)

@@ -38,8 +38,10 @@ func specSchema() (*apiextensionsv1.JSONSchemaProps, error) {
 		return nil, err
 	}
 	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-	// The simulated pods of this suite run no servers, so that no Redis Cluster and no etcd would ever become ready: what a
-	// DataService makes of spec.redis and spec.etcd is changed in test/rediscluster and test/etcdcluster.
+	// The simulated pods of this suite run no servers, so that no Redis Cluster and no etcd would ever become ready. A
+	// DataService only hands spec.redis and spec.etcd on to a RedisCluster and an EtcdCluster: test/fields has what each field
+	// becomes there, and test/rediscluster and test/etcdcluster change every field of these, and the DataService around
+	// them, with real servers.
 	delete(spec.Properties, "redis")
 	delete(spec.Properties, "etcd")
 	// Nor would a backup ever be made or restored: test/backup has spec.mysql.backup and spec.mysql.restoreFrom.

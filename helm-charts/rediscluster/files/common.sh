@@ -11,11 +11,21 @@ run=/run/redis
 password=
 [ ! -r /credentials/password ] || password=$(cat /credentials/password)
 
-# redis HOST PORT COMMAND...: asks one server, for five seconds at most.
+# ask PASSWORD HOST PORT COMMAND...: asks one server, for five seconds at most.
+ask() {
+	secret=$1 server=$2 port=$3
+	shift 3
+	REDISCLI_AUTH=$secret timeout 5 redis-cli -h "$server" -p "$port" --no-auth-warning "$@" 2>&1 | tr -d '\r'
+}
+
+# redis HOST PORT COMMAND...: asks one server. Where the Secret was changed, servers take the password of before, with
+# which this one was started.
 redis() {
-	server=$1 port=$2
-	shift 2
-	REDISCLI_AUTH=$password timeout 5 redis-cli -h "$server" -p "$port" --no-auth-warning "$@" 2>&1 | tr -d '\r'
+	answer=$(ask "$password" "$@")
+	case $answer in # INFO has these words in its counts of errors, too
+	*"AUTH failed"* | WRONGPASS* | NOAUTH*) [ ! -r "$run/password" ] || answer=$(ask "$(cat "$run/password")" "$@") ;;
+	esac
+	printf '%s\n' "$answer"
 }
 
 # own COMMAND...: asks the server of this pod.

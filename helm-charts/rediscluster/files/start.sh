@@ -35,15 +35,30 @@ fi
 # Settings of the user's ConfigMap, but those that are the operator's own, as in the CRD (spec.config), and
 # the node timeout, which the operator has to know.
 own='port|bind|bind-source-addr|protected-mode|dir|include|loadmodule|daemonize|supervised|pidfile|logfile|syslog-.*|unixsocket.*|user|aclfile|rename-command|requirepass|masterauth|masteruser|appendonly|appendfilename|appenddirname|dbfilename|databases|replicaof|slaveof|(replica|slave)-announce.*|cluster-(enabled|config-file|node-timeout|port|announce-.*|allow-replica-migration|preferred-endpoint-type|slave-.*|replica-no-failover)|tls-.*|enable-.*-command|enable-debug-.*'
-: >"$run/settings.conf"
-if [ -r /settings/redis.conf ]; then
-	grep -viE "^[[:space:]]*[\"']?($own)[\"']?([[:space:]]|\$)" /settings/redis.conf >"$run/settings.conf" || :
-	echo >>"$run/settings.conf"
-fi
+user=/settings/redis.conf
+[ -r "$user" ] || user=/dev/null
 
 # Three quarters of the memory, because a copy of what changes while data is written to disk takes some.
 limit=${MAXMEMORY:-}
 [ -n "$limit" ] || [ -z "${MEMORY_LIMIT:-}" ] || limit=$((MEMORY_LIMIT * 3 / 4))
+{
+	cat /config/redis.conf
+	[ -z "$limit" ] || echo "maxmemory $limit"
+	grep -viE "^[[:space:]]*[\"']?($own)[\"']?([[:space:]]|\$)" "$user" || :
+	echo
+	cat /config/settings.conf
+} >"$run/settings.new"
+
+# A setting that Redis does not take must not keep a server from coming back that ran before it was made. Redis has
+# no way to check a file. It ends at the first line that it does not know: that is the one at the end if all
+# others are right.
+end=end-of-settings
+wrong=$({ cat "$run/settings.new"; echo "$end"; } | redis-server - 2>&1 | sed -n "s/^>>> '\(.*\)'\$/\1/p")
+if [ -n "$wrong" ] && [ "$wrong" != "$end" ] && [ -e "$run/served" ]; then
+	echo "a setting is wrong: '$wrong'; this server starts with the settings that it had before" >&2
+else
+	mv "$run/settings.new" "$run/settings.conf"
+fi
 
 # Pods have addresses of their own. A loopback address is shared with others.
 bind='* -::*'
@@ -51,10 +66,7 @@ case $POD_IP in 127.*) bind=$POD_IP ;; esac
 
 quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 {
-	echo 'include /config/redis.conf'
-	[ -z "$limit" ] || echo "maxmemory $limit"
 	echo "include $run/settings.conf"
-	echo 'include /config/settings.conf'
 	echo 'port 6379'
 	echo "bind $bind"
 	echo "dir \"$data\""
@@ -63,4 +75,5 @@ quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 	[ "${major:-0}" -lt 7 ] || echo "cluster-announce-hostname $POD_NAME.$SERVICE.$POD_NAMESPACE.svc"
 	[ -z "$password" ] || printf 'requirepass "%s"\nmasterauth "%s"\n' "$quoted" "$quoted"
 } >"$run/redis.conf"
+printf '%s' "$password" >"$run/password"
 exec redis-server "$run/redis.conf"

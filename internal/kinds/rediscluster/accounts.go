@@ -18,11 +18,12 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// readAgain is how often a Secret of the user's is read while servers refuse its password.
-const readAgain = 30 * time.Second
+// readAgain is how often a Secret is held against what servers take, while some of them refuse the password.
+const readAgain = 10 * time.Second
 
 // accounts know the passwords of clusters. The operator's own Secrets are in its cache. One of the
-// user's is not: it is read once, and again when servers refuse its password.
+// user's is not: it is read once, and again when servers refuse its password. A password that servers take is used for as
+// long as one of them does, whatever the Secret says by then.
 type accounts struct {
 	client client.Client
 	live   client.Reader
@@ -34,6 +35,7 @@ type accounts struct {
 
 type account struct {
 	secret, password string
+	latest           string // what the Secret had when it was read last
 	at               time.Time
 }
 
@@ -61,17 +63,37 @@ func (a *accounts) access(ctx context.Context, rc *redisv1.RedisCluster) (server
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known[key] = account{rc.Spec.CredentialsSecret, password, a.now()}
+	a.known[key] = account{secret: rc.Spec.CredentialsSecret, password: password, latest: password, at: a.now()}
 	return server.Access{Password: password}, nil
 }
 
-// refused says that a server did not take the password.
-func (a *accounts) refused(cluster types.NamespacedName) {
+// refused says that some server did not take the password in use, and whether another one did. From time to time it reads
+// the Secret again. It returns whether the Secret has been found to have the password in use just now, so that a
+// new pod would take it, and whether it was found to have another one.
+func (a *accounts) refused(ctx context.Context, rc *redisv1.RedisCluster, used server.Access, others bool) (stands, differs bool, err error) {
+	key := client.ObjectKeyFromObject(rc)
+	a.mu.Lock()
+	known := a.known[key]
+	a.mu.Unlock()
+	if a.now().Sub(known.at) < readAgain {
+		return false, others && known.latest != used.Password, nil
+	}
+	from := a.live
+	if rc.Spec.CredentialsSecret == "" {
+		from = a.client
+	}
+	latest, err := readPassword(ctx, from, types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)})
+	if err != nil {
+		return false, false, err
+	}
+	known = account{secret: rc.Spec.CredentialsSecret, password: used.Password, latest: latest, at: a.now()}
+	if !others {
+		known.password = latest
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if known, ok := a.known[cluster]; ok && a.now().Sub(known.at) >= readAgain {
-		delete(a.known, cluster)
-	}
+	a.known[key] = known
+	return others && latest == used.Password, others && latest != used.Password, nil
 }
 
 func (a *accounts) forget(cluster types.NamespacedName) {

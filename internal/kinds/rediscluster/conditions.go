@@ -43,6 +43,10 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, now metav1.Time) {
 		notes = append(notes, fmt.Sprintf("spec.pod[0].configmap: ConfigMap %s did not exist when the pods started: create it; servers read it when they start the next time",
 			podOf(&v.rc.Spec).ConfigMap))
 	}
+	if v.world.OtherPassword {
+		notes = append(notes, fmt.Sprintf("Secret %s has another password than the servers take, and a pod that starts now cannot join them: "+
+			"put the former one back, and change it on the servers first", secretOf(v.rc)))
+	}
 	c.While(redisv1.ConditionSpecIgnored, len(notes) > 0, redisv1.ReasonNotSupported, strings.Join(notes, "; "))
 	if v.seen.Observed != nil {
 		shards := together(v.world.Nodes)

@@ -46,10 +46,12 @@ type passwords struct {
 	mu       sync.Mutex
 	known    map[types.NamespacedName]string // by Secret
 	proven   map[types.NamespacedName]string // by Secret: those that servers take
+	refuted  map[types.NamespacedName]string // by Secret: those that it had and servers refused
 }
 
 func newPasswords(generate func() (string, error)) *passwords {
-	return &passwords{generate: generate, known: map[types.NamespacedName]string{}, proven: map[types.NamespacedName]string{}}
+	return &passwords{generate: generate, known: map[types.NamespacedName]string{}, proven: map[types.NamespacedName]string{},
+		refuted: map[types.NamespacedName]string{}}
 }
 
 // random returns a new password of 128 bits.
@@ -85,13 +87,14 @@ func (p *passwords) plan(rc *redisv1.RedisCluster, owner object.Owner, live *uns
 }
 
 // password returns that of the live Secret, else the remembered one, else a new one. A Secret that somebody
-// edits does not change what running servers take: while they take the one of before, it comes back.
+// edits does not change what running servers take: when they have refused it, the one of before comes back. It is tried on them first,
+// because it may have been changed there, too.
 func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topology.Record) (string, error) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch proven := p.proven[key]; {
-	case live != "" && proven != "":
+	case live != "" && proven != "" && live == p.refuted[key]:
 		p.known[key] = proven
 	case live != "":
 		p.known[key] = live
@@ -108,16 +111,19 @@ func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topol
 	return p.known[key], nil
 }
 
-// prove notes whether servers take a password. One that they refuse has been changed there, and the Secret
-// may follow.
-func (p *passwords) prove(rc *redisv1.RedisCluster, password string, taken bool) {
+// prove notes which servers take a password: some, all that answer, or none. One that none takes any more has been changed there,
+// and the Secret may follow. Another one than they took before has to be taken by all.
+func (p *passwords) prove(rc *redisv1.RedisCluster, password string, taken, refused bool) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
+	case refused && p.proven[key] != "" && p.proven[key] != password:
+		p.refuted[key] = password
 	case taken:
 		p.proven[key] = password
-	case p.proven[key] == password:
+		delete(p.refuted, key)
+	case refused:
 		delete(p.proven, key)
 	}
 }
@@ -142,6 +148,7 @@ func (p *passwords) forget(namespace, cluster string) {
 	key := types.NamespacedName{Namespace: namespace, Name: cluster + "-credentials"}
 	delete(p.known, key)
 	delete(p.proven, key)
+	delete(p.refuted, key)
 }
 
 // passwordIn returns the password in a Secret, which may be nil.

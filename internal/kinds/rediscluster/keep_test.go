@@ -59,8 +59,8 @@ func TestSettingsAreHeldBack(t *testing.T) {
 	assert.Equal(t, len(h.known), 0)
 }
 
-// A password that somebody changes in the Secret alone is put back while the servers have the one of before; one that
-// they do not take any more may be changed.
+// A password that somebody changes in the Secret alone is put back when the servers have refused it; one that they take
+// is kept.
 func TestEditedPassword(t *testing.T) {
 	t.Parallel()
 	rc, formed := read(t, "minimal"), topology.Record{Formed: true}
@@ -79,15 +79,20 @@ func TestEditedPassword(t *testing.T) {
 	assert.Equal(t, plan(secret("b2xk")), "old")
 	assert.Equal(t, plan(secret("bmV3")), "new", "nobody knows what the servers take")
 	assert.Equal(t, plan(secret("b2xk")), "old", "and so it can be corrected")
-	p.prove(rc, "old", true)
-	assert.Equal(t, plan(secret("bmV3")), "old", "the servers take the old one")
+	p.prove(rc, "old", true, false)
+	assert.Equal(t, plan(secret("bmV3")), "new", "the servers may take both")
 	assert.Assert(t, !p.adopt(rc, secret("bmV3")), "it is not taken for one that had not been seen")
-	p.prove(rc, "new", false)
-	assert.Equal(t, plan(secret("bmV3")), "old", "they refuse the new one")
-	p.prove(rc, "old", false)
-	assert.Equal(t, plan(secret("bmV3")), "new", "they refuse the old one")
+	p.prove(rc, "new", true, true)
+	assert.Equal(t, plan(secret("bmV3")), "old", "not all take the new one")
+	assert.Equal(t, plan(secret("eHg=")), "xx", "nor have they been asked for another")
+	p.prove(rc, "xx", false, true)
+	assert.Equal(t, plan(secret("eHg=")), "old", "they refuse it")
+	p.prove(rc, "xx", true, false)
+	assert.Equal(t, plan(secret("eHg=")), "xx", "it was changed there, too")
+	p.prove(rc, "xx", false, true)
+	assert.Equal(t, plan(secret("bmV3")), "new", "they take it no more")
 	p.forget(rc.Namespace, rc.Name)
-	assert.Equal(t, len(p.known)+len(p.proven), 0)
+	assert.Equal(t, len(p.known)+len(p.proven)+len(p.refuted), 0)
 }
 
 // A version that is too old stops nothing that runs: pods keep the image that they have.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +41,8 @@ type World struct {
 	// NoSettings reports whether the ConfigMap with settings (spec.pod[0].configmap) was not there when the
 	// pods started.
 	NoSettings bool
+	// OtherPassword reports whether the Secret has another password than the servers take.
+	OtherPassword bool
 
 	access   server.Access
 	recordAt stateful.Version
@@ -71,14 +72,8 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 	}
 	settings := slices.Sorted(maps.Keys(settingsOf(rc.Spec.Config).live))
 	k.servers.Read(ctx, clusterKey(rc.Namespace, rc.Name), w.access, w.Nodes, settings)
-	for i := range w.Nodes {
-		if w.Nodes[i].Reached {
-			k.planner.passwords.prove(rc, w.access.Password, true)
-		}
-		if strings.Contains(w.Nodes[i].Problem, "password") {
-			k.accounts.refused(client.ObjectKeyFromObject(rc))
-			k.planner.passwords.prove(rc, w.access.Password, false)
-		}
+	if err := k.judgePassword(ctx, rc, &w); err != nil {
+		return w, err
 	}
 	w.Lagging = k.planner.holds.judge(rc, w.Nodes) || w.Lagging
 	if w.NoSettings, err = k.sources.missing(ctx, rc, live); err != nil {
@@ -87,6 +82,26 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 	model := topology.Merge(wanted(rc), w.Record, w.Nodes)
 	metrics.Redis.Set(client.ObjectKeyFromObject(rc), model.Served, states(w.Nodes), lost(model))
 	return w, nil
+}
+
+// judgePassword draws conclusions from who took the password and who did not.
+func (k *Kind) judgePassword(ctx context.Context, rc *redisv1.RedisCluster, w *World) error {
+	refuses := func(n topology.Node) bool { return n.Problem == server.NotLetIn }
+	taken := slices.ContainsFunc(w.Nodes, func(n topology.Node) bool { return n.Reached })
+	refused := slices.ContainsFunc(w.Nodes, refuses)
+	k.planner.passwords.prove(rc, w.access.Password, taken, refused)
+	if !refused {
+		return nil
+	}
+	stands, differs, err := k.accounts.refused(ctx, rc, w.access, taken)
+	if err != nil {
+		return err
+	}
+	w.OtherPassword = differs
+	for i := range w.Nodes {
+		w.Nodes[i].Locked = stands && refuses(w.Nodes[i])
+	}
+	return nil
 }
 
 // sets returns the StatefulSets of the shards, by ordinal, that the resource controls and that stay.

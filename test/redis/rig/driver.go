@@ -90,6 +90,11 @@ func (d *Driver) Pass(ctx context.Context) topology.Decision {
 	d.Passes++
 	decision := topology.Decide(d.Wanted, d.Fleet.Record(), nodes)
 	d.last = decision
+	for _, n := range nodes {
+		if decision.Model.Phase == topology.PhaseRunning && (!n.Running || !n.Reached || decision.Model.Served < topology.Slots) {
+			d.Fleet.t.Errorf("the phase is Running with %d slots served, and %s is down (%s)", decision.Model.Served, n.Pod, n.Problem)
+		}
+	}
 	if len(decision.Steps) == 0 {
 		return decision
 	}

@@ -19,10 +19,14 @@ type Crash struct {
 	At int
 	// Effects reports that only commands with an effect count.
 	Effects bool
+	// Moves, unless 0, is the boundary among the commands that move slots, which then are counted apart: there are
+	// thousands of them, and few of all others.
+	Moves int
 
-	mu   sync.Mutex
-	seen int
-	dead bool
+	mu    sync.Mutex
+	seen  int
+	moved int
+	dead  bool
 	// Where is the command before which it broke off.
 	Where string
 }
@@ -37,6 +41,11 @@ func HasEffect(command string) bool {
 	return true
 }
 
+// IsMove reports whether a command is one of those that move a slot.
+func IsMove(command string) bool {
+	return strings.HasPrefix(command, "CLUSTER SETSLOT") || strings.HasPrefix(command, "MIGRATE")
+}
+
 // Send counts commands, and lets those before the boundary through.
 func (c *Crash) Send(_ topology.Place, commands []string) (int, error) {
 	c.mu.Lock()
@@ -48,11 +57,15 @@ func (c *Crash) Send(_ topology.Place, commands []string) (int, error) {
 		if c.Effects && !HasEffect(command) {
 			continue
 		}
-		if c.seen == c.At {
+		count, boundary := &c.seen, c.At
+		if c.Moves > 0 && IsMove(command) {
+			count, boundary = &c.moved, c.Moves
+		}
+		if *count == boundary {
 			c.dead, c.Where = true, command
 			return i, server.ErrBrokenOff
 		}
-		c.seen++
+		*count++
 	}
 	return len(commands), nil
 }

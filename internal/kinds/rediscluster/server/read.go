@@ -153,13 +153,16 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 	return nil
 }
 
+// NotLetIn is what is said of a node that refuses the password.
+const NotLetIn = "it does not accept the password of the cluster"
+
 // problem says for people why a node was not read, and whether it is loading its data.
 func problem(err error, patience time.Duration) (text string, loading bool) {
 	switch {
 	case redis.IsLoadingError(err):
 		return "it is loading its data", true
 	case redis.IsAuthError(err), strings.Contains(err.Error(), "WRONGPASS"), strings.Contains(err.Error(), "without any password configured"):
-		return "it does not accept the password of the cluster", false
+		return NotLetIn, false
 	case isTimeout(err):
 		return fmt.Sprintf("no answer within %s", patience), false
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -227,6 +227,18 @@ func TestRolling(t *testing.T) {
 			change: func(s *scene) { outdated("a-0-1")(s); s.node("a-0-0").Saving = true }},
 		{name: "not while a pod stops", verdict: Complete, action: ActionWait,
 			change: func(s *scene) { outdated("a-0-1")(s); s.node("a-1-1").Terminating = true }},
+		{name: "nor is one of an old revision that is down beside one of the wanted revision that is down", verdict: Complete, action: ActionWait,
+			change: func(s *scene) {
+				s.lose("a-0-1", time.Minute)
+				s.lose("a-1-1", time.Minute)
+				s.node("a-1-1").Outdated = true
+			}},
+		{name: "a replica that started with another password is replaced", verdict: Complete, action: ActionDeletePod, on: "a-1-1", says: "another password",
+			change: func(s *scene) { lock(s, "a-1-1") }},
+		{name: "a master that started with another password is not", verdict: Unknown, action: ActionWait, says: "does not accept the password",
+			change: func(s *scene) { lock(s, "a-1-0") }},
+		{name: "nor is a replica whose master is lost", verdict: Unknown, action: ActionWait, says: "slots 5461-10921",
+			change: func(s *scene) { lock(s, "a-1-1"); s.lose("a-1-0", time.Minute); s.node("a-1-0").Running = true }},
 		{name: "a revision that does not start is replaced", verdict: Complete, action: ActionDeletePod, on: "a-1-1", says: "does not come up",
 			change: func(s *scene) { s.lose("a-1-1", time.Hour); outdated("a-1-1")(s) }},
 		{name: "but not a shard's owner", verdict: Healing, action: ActionWait,
@@ -258,4 +270,11 @@ func TestRolling(t *testing.T) {
 				s.record.Shards = []int{3, 2, 2}
 			}},
 	})
+}
+
+// lock has a node, which the others see as ever, refuse the password.
+func lock(s *scene, pod string) {
+	n := s.node(pod)
+	*n = Node{Pod: n.Pod, UID: n.UID, Host: n.Host, Shard: n.Shard, Ordinal: n.Ordinal, IP: n.IP, Running: true, Ready: true, Locked: true,
+		Problem: "it does not accept the password of the cluster"}
 }

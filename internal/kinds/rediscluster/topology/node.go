@@ -29,6 +29,10 @@ type Node struct {
 	// their master's address, and copy its emptiness. A new pod has another address.
 	LostData bool
 
+	// Locked reports whether Redis refuses the password that others take and that a new pod would start with: the
+	// Secret had another one when this pod started.
+	Locked bool
+
 	// Reached reports whether Redis answered everything that was asked. Nothing below is known if not,
 	// and Problem says why: connection refused, no answer within 2s, wrong password, loading its data.
 	Reached bool

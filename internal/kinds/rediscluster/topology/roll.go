@@ -3,31 +3,48 @@
 
 package topology
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // unblock replaces pods that cannot come up as they are.
 //
 //   - One that lost its data gets another address, at which its former replicas do not look for it.
 //   - One of an old revision that is not up is replaced: a revision that does not start must not keep
 //     its own correction from being rolled out. What is on its volume comes back with it, and a shard's
-//     owner is never touched.
+//     owner is never touched. While one of the wanted revision is not up either, that may be no better:
+//     the old one may just be starting again.
+//   - A replica that refuses the password starts with the right one in a new pod.
 func (c *cluster) unblock() []Step {
 	for _, n := range c.nodes {
-		if n.LostData && !n.Reached && !n.Terminating {
+		switch {
+		case n.Reached || n.Terminating:
+		case n.LostData:
 			return []Step{c.deletePod(n, "its data is gone, and its replicas would copy an empty node at its address")}
+		case n.Locked && c.record.Formed && c.record.Nodes[n.Pod] != "" && !c.indispensable(n):
+			return []Step{c.deletePod(n, "it started with another password than the Secret has now")}
+		case n.Outdated && !n.Loading && !c.mayCome(n):
+			return []Step{c.deletePod(n, "it does not come up ("+n.trouble()+"), and another revision is wanted")}
 		}
-		if !n.Outdated || n.Reached || n.Loading || n.Terminating {
-			continue
-		}
-		id := c.record.Nodes[n.Pod]
-		if id != "" && c.record.Formed {
-			if len(c.owned[id]) > 0 || c.shards[n.Shard].master == nil || c.fateOf(id) == away {
-				continue
-			}
-		}
-		return []Step{c.deletePod(n, "it does not come up ("+n.trouble()+"), and another revision is wanted")}
 	}
 	return nil
+}
+
+// mayCome reports whether a pod of an old revision that is not up is left to come up by itself.
+func (c *cluster) mayCome(n *Node) bool {
+	id := c.record.Nodes[n.Pod]
+	return id != "" && c.record.Formed && (c.indispensable(n) || c.unproven() || c.fateOf(id) == away)
+}
+
+// indispensable reports whether a former member owns slots, or its shard has no master.
+func (c *cluster) indispensable(n *Node) bool {
+	return len(c.owned[c.record.Nodes[n.Pod]]) > 0 || c.shards[n.Shard].master == nil
+}
+
+// unproven reports whether a former member's pod of the wanted revision is not up.
+func (c *cluster) unproven() bool {
+	return slices.ContainsFunc(c.nodes, func(n *Node) bool { return !n.Outdated && !n.Reached && c.wants(n) && c.record.Nodes[n.Pod] != "" })
 }
 
 func (c *cluster) deletePod(n *Node, why string) Step {

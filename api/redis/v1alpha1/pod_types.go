@@ -1,0 +1,179 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Pod says what the pods of the cluster are like.
+type Pod struct {
+	// labels are additional labels of the pods.
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.startsWith('app.kubernetes.io/') && !name.contains('d3os-product.com.d3os/') && !name.contains('redis.middleware.hc.cn/'))",message="labels of app.kubernetes.io, d3os-product.com.d3os and redis.middleware.hc.cn are the operator's own"
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:example=`{team: data}`
+	// +optional
+	// +nullable
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// annotations are additional annotations of the pods.
+	// +kubebuilder:example=`{example.com/team: data}`
+	// +optional
+	// +nullable
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// env sets variables of the Redis container. MAXMEMORY is the limit of the memory for data (such as
+	// 2gb). Default: without MAXMEMORY and without maxmemory in config, three quarters of the memory limit.
+	// +kubebuilder:validation:MaxItems=200
+	// +kubebuilder:example=`[{name: MAXMEMORY, value: 2gb}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// affinity is where pods prefer or have to run. What antiAffinity stands for is added to it.
+	// +kubebuilder:example=`{podAntiAffinity: {}}`
+	// +optional
+	// +nullable
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// nodeSelector is what a node must be labelled with to run the pods.
+	// +kubebuilder:example=`{disk: ssd}`
+	// +optional
+	// +nullable
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations are the taints of nodes that the pods tolerate.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:example=`[{key: dedicated, operator: Exists}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// priorityClassName is the priority class of the pods.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:example=`high`
+	// +optional
+	// +nullable
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// imagePullSecrets are the credentials for pulling images.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:example=`[{name: registry}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// resources are the requests and limits of the Redis container. Default: those of size.
+	// +kubebuilder:example=`{requests: {memory: 2Gi}, limits: {memory: 4Gi}}`
+	// +optional
+	// +nullable
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// updateStrategy says who replaces pods that have to change.
+	// +kubebuilder:example=`{type: OnDelete}`
+	// +optional
+	// +nullable
+	UpdateStrategy *PodUpdateStrategy `json:"updateStrategy,omitempty"`
+
+	// volumes say where the data is.
+	// +kubebuilder:example=`{type: hostPath}`
+	// +optional
+	// +nullable
+	Volumes *Volumes `json:"volumes,omitempty"`
+
+	// configmap names a ConfigMap of this namespace whose key redis.conf holds settings. A server reads it
+	// when it starts; config wins over it. What the operator sets itself is left out.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`redis-settings`
+	// +optional
+	// +nullable
+	ConfigMap string `json:"configmap,omitempty"`
+
+	// monitorImage is the image of a container beside Redis that serves metrics on port 9121. It gets the
+	// variables of redis_exporter. Default: none; the word "string" is the same as none.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
+	// +kubebuilder:example=`docker.io/oliver006/redis_exporter:v1.74.0`
+	// +optional
+	// +nullable
+	MonitorImage string `json:"monitorImage,omitempty"`
+
+	// initImage is the image of a container that runs before Redis and checks the volume; it needs a shell.
+	// Default: none; the word "string" is the same as none.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
+	// +kubebuilder:example=`docker.io/library/busybox:1.37`
+	// +optional
+	// +nullable
+	InitImage string `json:"initImage,omitempty"`
+
+	// middlewareImage is the image of Redis. Default: repository with version as its tag; the word
+	// "string" is the same as none.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
+	// +kubebuilder:example=`registry.example.com/team/redis:7.0.15-1`
+	// +optional
+	// +nullable
+	MiddlewareImage string `json:"middlewareImage,omitempty"`
+}
+
+// PodUpdateStrategy says who replaces pods that have to change.
+type PodUpdateStrategy struct {
+	// type is RollingUpdate (the operator replaces pods, one shard at a time, replicas first) or OnDelete
+	// (pods change when a person deletes them). Default: RollingUpdate.
+	// +kubebuilder:validation:Pattern=`^(RollingUpdate|OnDelete)$`
+	// +kubebuilder:example=`OnDelete`
+	// +optional
+	// +nullable
+	Type string `json:"type,omitempty"`
+}
+
+// Volumes say where the data is.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.persistentVolumeClaimName) || (has(self.type) && self.type == 'nfs')",fieldPath=".persistentVolumeClaimName",message="may only be set when type is 'nfs'"
+type Volumes struct {
+	// type is hostPath (a claim for each pod, as storage says; no path of a node is mounted) or nfs (the
+	// pods share the claim persistentVolumeClaimName, with a folder for each). Default: hostPath.
+	// +kubebuilder:validation:Pattern=`^(hostPath|nfs)$`
+	// +kubebuilder:example=`nfs`
+	// +optional
+	// +nullable
+	Type string `json:"type,omitempty"`
+
+	// persistentVolumeClaimName is the claim that all pods share. It must exist and be ReadWriteMany. A
+	// name that no claim can have, such as pvcName, is reported, and each pod gets a claim of its own.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:example=`shared-data`
+	// +optional
+	// +nullable
+	PersistentVolumeClaimName string `json:"persistentVolumeClaimName,omitempty"`
+}
+
+// Storage is the volume of each pod.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
+type Storage struct {
+	// size of each volume. It can grow if the storage class can expand volumes. A size below what a volume
+	// has is ignored and reported: volumes never shrink.
+	// +kubebuilder:default="10Gi"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity above zero, such as 10Gi"
+	// +kubebuilder:example=`50Gi`
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+
+	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`fast`
+	// +optional
+	// +nullable
+	StorageClassName string `json:"storageClassName,omitempty"`
+}
