@@ -38,7 +38,7 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 		Name: c.ObjectName, HasVolume: c.Kind == component.StatefulSet || c.Kind == component.Deployment,
 		Stopped: ptr.Deref(c.Workload.Replica, 1) == 0,
 	}
-	live, err := lookUp(d, string(c.Kind), in)
+	live, others, err := lookUp(d, string(c.Kind), in)
 	if err != nil {
 		return nil, err
 	}
@@ -69,30 +69,37 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 			if found.objects, found.revision, err = guard.Settle(objects, live, isKnown, plan.OwnerOf(ds)); err != nil {
 				return nil, err
 			}
+			if others {
+				found.doubt = &engine.Doubt{} // not ready, and nothing that a person should know
+				if found.objects, err = guard.Stop(found.objects, d.Name, plan.OwnerOf(ds)); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return found, nil
 }
 
 // lookUp reads what there is of a database: its record and, if it has a volume, the claim, the pods and the workload, which it
-// returns; nil for none.
-func lookUp(d *guard.Database, workload string, in kinds.Inputs) (live *unstructured.Unstructured, err error) {
+// returns; nil for none. others reports whether there are pods of a database that has another name.
+func lookUp(d *guard.Database, workload string, in kinds.Inputs) (live *unstructured.Unstructured, others bool, err error) {
 	if d.Record, err = in.Lookup("ConfigMap", guard.RecordName(d.Name)); err != nil || !d.HasVolume {
-		return nil, err
+		return nil, false, err
 	}
 	if d.Claim, err = in.Lookup(object.ClaimKind.Kind, guard.ClaimName(d.Name)); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if live, err = in.Lookup(workload, d.Name); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if d.Pods, err = in.Pods(string(component.MySQL)); err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	others = d.Part()
 	if d.Claim == nil && d.IsClaimNeeded() {
 		d.Claim, err = in.LookupLive(object.ClaimKind.Kind, guard.ClaimName(d.Name))
 	}
-	return live, err
+	return live, others, err
 }
 
 // isFree refuses a component with a ConfigMap of the record's name.
@@ -136,7 +143,10 @@ func (d *data) record(ds *dsv1.DataService, database *guard.Database, retention 
 // guard gives the part of the database the form that was decided.
 func (d *data) guard(part *engine.Part) {
 	part.Doubt = d.doubt
+	if d.objects != nil {
+		part.Objects = d.objects
+	}
 	if d.revision != "" {
-		part.Objects, part.Revision = d.objects, d.revision
+		part.Revision = d.revision
 	}
 }
