@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -81,9 +83,9 @@ func (s *realScene) wrongs() {
 		change func(*backupv1.DataRestoreSpec)
 		reason string
 	}{
-		"too-early":   {func(spec *backupv1.DataRestoreSpec) { spec.ToTime = "2001-01-01T00:00:00Z" }, "NotFound"},
-		"too-late":    {func(spec *backupv1.DataRestoreSpec) { spec.ToTime = "2101-01-01T00:00:00Z" }, "NotFound"},
-		"no-such":     {func(spec *backupv1.DataRestoreSpec) { spec.Backup = "20010101T000000Z-00000000" }, "NotFound"},
+		"too-early": {func(spec *backupv1.DataRestoreSpec) { spec.ToTime = "2001-01-01T00:00:00Z" }, "NotFound"},
+		"too-late":  {func(spec *backupv1.DataRestoreSpec) { spec.ToTime = "2101-01-01T00:00:00Z" }, "NotFound"},
+		"no-such":   {func(spec *backupv1.DataRestoreSpec) { spec.Backup = "20010101T000000Z-00000000" }, "NotFound"},
 	} {
 		s.restore(what, c.change)
 		r := s.comes(what, backupv1.PhaseFailed, c.reason)
@@ -140,12 +142,23 @@ func archived(database string, more fields) *unstructured.Unstructured {
 	}}
 }
 
-// switches deletes the DataService and creates it with another database, at once. There is no pod of that one before that of the
-// one before is gone.
+// hold keeps a pod from going, or lets it go.
+func (s *realScene) hold(name string, finalizers ...string) {
+	s.Helper()
+	pod := &corev1.Pod{}
+	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, pod))
+	before := pod.DeepCopy()
+	pod.Finalizers = finalizers
+	s.Must(suite.API.Patch(s.Ctx, pod, client.MergeFrom(before)))
+}
+
+// switches deletes the DataService and creates it with another database, at once. While the pod of the one before does not go,
+// the new one has none.
 func (s *realScene) switches(from, to string, database fields) {
 	s.Helper()
 	mark := s.Mark()
 	old := harness.Lookup[*dsv1.DataService](s.Journal, platform)
+	s.hold(from+"-0", "d3os-product.com.d3os/test")
 	s.Must(suite.API.Delete(s.Ctx, old))
 	s.Until("the DataService is gone", func() error {
 		if harness.Lookup[*dsv1.DataService](s.Journal, platform) != nil {
@@ -154,6 +167,17 @@ func (s *realScene) switches(from, to string, database fields) {
 		return nil
 	})
 	s.Create(archived(to, database))
+	s.Until("the new database waits", func() error {
+		ds, set := harness.Lookup[*dsv1.DataService](s.Journal, platform), harness.Lookup[*appsv1.StatefulSet](s.Journal, to)
+		if set == nil || ds == nil || ds.Status.ObservedGeneration != ds.Generation {
+			return errors.New("it is not there")
+		}
+		return nil
+	})
+	if set := harness.Lookup[*appsv1.StatefulSet](s.Journal, to); *set.Spec.Replicas != 0 {
+		s.Errorf("%s is to have %d pods while that of %s is there", to, *set.Spec.Replicas, from)
+	}
+	s.hold(from + "-0")
 	s.Ready(platform)
 	gone := false
 	for _, c := range s.Since(mark) {

@@ -85,11 +85,14 @@ type Result struct {
 		Offset int64  `json:"offset"`
 		GTID   string `json:"gtid"`
 	} `json:"position"`
-	Later *struct {
-		Transactions int64      `json:"transactions"`
-		First        *time.Time `json:"first"`
-		Reached      time.Time  `json:"reached"`
-	} `json:"later"`
+	Later *Later `json:"later"`
+}
+
+// Later is what the archive has beyond the moment that was restored.
+type Later struct {
+	Transactions int64      `json:"transactions"`
+	First        *time.Time `json:"first"`
+	Reached      time.Time  `json:"reached"`
 }
 
 // Duration is how long the work took.
