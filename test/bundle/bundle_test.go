@@ -141,7 +141,7 @@ func TestResources(t *testing.T) {
 	for _, gvk := range kinds {
 		want = append(want, gvk.GroupVersion().String()+" "+gvk.Kind)
 	}
-	const dataService = 1 // its place among files
+	const dataService = 2 // its place among files
 	for _, resource := range read[csv](t, csvFile).Spec.Definitions.Owned[dataService].Resources {
 		got = append(got, resource.Version+" "+resource.Kind)
 	}
