@@ -34,11 +34,16 @@ func IsOther(database string, pod *corev1.Pod) bool {
 	return name != database
 }
 
-// Part takes the pods of databases of other names out of those of d, and reports whether there were any.
-func (d *Database) Part() (others bool) {
-	all := len(d.Pods)
-	d.Pods = slices.DeleteFunc(slices.Clone(d.Pods), func(pod *corev1.Pod) bool { return IsOther(d.Name, pod) })
-	return len(d.Pods) < all
+// Part takes the pods of databases of other names out of those of d, and returns the name of one of them, "" for none.
+func (d *Database) Part() (other string) {
+	d.Pods = slices.DeleteFunc(slices.Clone(d.Pods), func(pod *corev1.Pod) bool {
+		is := IsOther(d.Name, pod)
+		if is {
+			other = pod.Name
+		}
+		return is
+	})
+	return other
 }
 
 // Stop returns the objects of a database with no pod. The objects are not changed.
