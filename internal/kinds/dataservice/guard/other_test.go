@@ -70,6 +70,6 @@ func TestStop(t *testing.T) {
 	assert.NilError(t, unstructured.SetNestedField(bare.Object, int64(0), "spec", "replicas"))
 	after, err := object.Finish(bare, owner)
 	assert.NilError(t, err)
-	assert.Equal(t, string(before), string(after))
+	assert.Equal(t, before, after)
 	assert.Equal(t, object.Digest(stopped[1]), object.Digest(bare))
 }
