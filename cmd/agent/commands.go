@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -173,10 +174,21 @@ func restoreVolume(arguments []string) int {
 	c.Var(&more, "server-option", "option that the server gets while it loads; may be given several times")
 	birth := c.Bool("birth", false, "succeed without a restore where the volume holds a database or has held one, or --record expects one")
 	expected := c.String("record", "", "folder with the operator's record, for --birth")
+	validate := c.Bool("validate", false, "only look whether the restore can succeed: read the store, write nothing")
+	stages := c.String("stages", "", "folder in which a file tells of each stage: replaying, checking")
 	end := c.ends()
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) (err error) {
+		if target.Until, err = end(); err != nil {
+			return err
+		}
+		if *validate {
+			return c.validate(ctx, result, *id, target.Until)
+		}
 		if target.Volume == "" {
 			return contract.Errorf(contract.ReasonUsage, "--volume is required")
+		}
+		if *stages != "" {
+			target.Reached = tellStages(*stages)
 		}
 		if *birth {
 			if taken, err := isTaken(target, *expected); taken || err != nil {
@@ -190,9 +202,6 @@ func restoreVolume(arguments []string) int {
 			return err
 		}
 		if target.AccountPassword, err = secret("AGENT_ACCOUNT_PASSWORD"); err != nil {
-			return err
-		}
-		if target.Until, err = end(); err != nil {
 			return err
 		}
 		target.Arguments = more
@@ -211,6 +220,31 @@ func isTaken(target restore.Target, folder string) (bool, error) {
 	return restore.IsTaken(target, record)
 }
 
+// tellStages makes a file for each stage, which probes look for.
+func tellStages(folder string) func(stage string) {
+	return func(stage string) {
+		progress(contract.Progress{Progress: stage})
+		if err := os.WriteFile(filepath.Join(folder, stage), nil, 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "error: tell of the stage:", err) // the restore does not depend on it
+		}
+	}
+}
+
+// validate looks whether a restore can succeed, and says what it would restore.
+func (c *config) validate(ctx context.Context, result *contract.Result, id string, until *restore.Until) error {
+	programs, err := restore.FindPrograms(ctx)
+	if err != nil {
+		return err
+	}
+	source, err := c.backup(ctx, id, until)
+	if err != nil {
+		return err
+	}
+	describe(result, source.Backup)
+	_, err = restore.Validate(ctx, source, programs, until)
+	return err
+}
+
 func (c *config) restore(ctx context.Context, result *contract.Result, id string, target restore.Target) error {
 	programs, err := restore.FindPrograms(ctx)
 	if err != nil {
@@ -225,7 +259,7 @@ func (c *config) restore(ctx context.Context, result *contract.Result, id string
 	if err != nil {
 		return err
 	}
-	result.Tables, result.Rows, result.Transactions, result.Position = out.Tables, out.Rows, out.Transactions, out.Position
+	result.Tables, result.Rows, result.Transactions, result.Position, result.Later = out.Tables, out.Rows, out.Transactions, out.Position, out.Later
 	if !out.RestoredTo.IsZero() {
 		result.RestoredTo = &out.RestoredTo
 	}

@@ -6,8 +6,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -121,9 +123,12 @@ func (c *config) login() (server.Options, error) {
 
 func (c *config) publicKeys() ([]age.Recipient, error) { return seal.ParseRecipients(c.recipients) }
 
-// privateKeys reads AGENT_IDENTITIES; none is fine for backups that are not encrypted.
+// privateKeys reads AGENT_IDENTITIES; none is fine for backups that are not encrypted, so neither is a missing file a failure.
 func privateKeys() ([]age.Identity, error) {
 	text, err := secret("AGENT_IDENTITIES")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil || text == "" {
 		return nil, err
 	}

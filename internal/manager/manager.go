@@ -37,6 +37,7 @@ import (
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/databackup"
+	"d3os.com/d3os-operator/internal/kinds/datarestore"
 	"d3os.com/d3os-operator/internal/kinds/dataservice"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
@@ -108,7 +109,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	if err := registerRedis(ctx, op, o.Images[rediscluster.ImageName]); err != nil {
 		return nil, err
 	}
-	if err := Register(ctx, op, databackup.New(op.Parts.Client, op.GetAPIReader())); err != nil {
+	if err := registerBackups(ctx, op); err != nil {
 		return nil, err
 	}
 	images := etcdcluster.Images{Etcd: o.Images[etcdcluster.ImageName], Agent: o.Images[values.AgentImage]}
@@ -136,6 +137,14 @@ func registerRedis(ctx context.Context, op *Operator, image string) error {
 		return fmt.Errorf("add the connections to Redis: %w", err)
 	}
 	return Register(ctx, op, rediscluster.New(op.Renderer, image, servers, op.Parts.Client, op.GetAPIReader()))
+}
+
+// registerBackups makes an operator carry out DataBackups and DataRestores, once their CRDs are installed.
+func registerBackups(ctx context.Context, op *Operator) error {
+	if err := Register(ctx, op, databackup.New(op.Parts.Client, op.GetAPIReader())); err != nil {
+		return err
+	}
+	return Register(ctx, op, datarestore.New(op.Parts.Client, op.GetAPIReader()))
 }
 
 // registerEtcd makes an operator carry out EtcdClusters, once their CRD is installed.

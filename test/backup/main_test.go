@@ -8,9 +8,11 @@ package backup_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +33,7 @@ const patience = 3 * time.Minute
 var suite = &stage.Suite{
 	Patience: func() time.Duration { return patience },
 	Lists: []client.ObjectList{
-		&dsv1.DataServiceList{}, &backupv1.DataBackupList{}, &batchv1.JobList{}, &batchv1.CronJobList{}, &appsv1.StatefulSetList{},
+		&dsv1.DataServiceList{}, &backupv1.DataBackupList{}, &backupv1.DataRestoreList{}, &batchv1.JobList{}, &batchv1.CronJobList{}, &appsv1.StatefulSetList{},
 		&corev1.PersistentVolumeClaimList{}, &corev1.PodList{},
 	},
 }
@@ -64,6 +66,9 @@ func program(args []string) int {
 		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 		flags[name] = value
 	}
+	if args[0] == "restore" {
+		return restore(flags, args)
+	}
 	password, err := os.ReadFile(os.Getenv("AGENT_PASSWORD_FILE"))
 	if err != nil || len(password) == 0 {
 		return report(flags["report"], fmt.Errorf("read the password: %w", err))
@@ -93,6 +98,35 @@ func program(args []string) int {
 		"command": "backup", "ok": true, "id": "20260102T150405Z-0a1b2c3d", "bytes": 73400320, "storedBytes": 13002342, "tables": 42,
 		"rows": 120000, "server": "5.7.44", "seconds": 5.4, "position": map[string]any{"file": "binlog.000042", "offset": 1547},
 		"warnings": []string{"table app.log has the engine MyISAM"},
+	})
+}
+
+// restore does what `agent restore` does, without a database: it refuses a volume that holds anything, and leaves its own there.
+func restore(flags map[string]string, args []string) int {
+	if _, err := os.Stat(filepath.Join(flags["folder"], fileFail)); err == nil {
+		return exit(flags["report"], 32, map[string]any{"command": "restore", "reason": "NotFound", "message": "no backup is older than " + flags["to-time"]})
+	}
+	if slices.Contains(args, "--validate") {
+		return exit(flags["report"], 0, map[string]any{"command": "restore", "ok": true, "id": "20260102T150405Z-0a1b2c3d", "bytes": 73400320, "server": "5.7.44"})
+	}
+	taken, err := os.ReadDir(flags["volume"])
+	if err == nil && len(taken) > 0 {
+		return exit(flags["report"], 43, map[string]any{"command": "restore", "reason": "NotEmpty", "message": "the volume is not empty"})
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(flags["volume"], "restored"), []byte(flags["backup"]+" "+flags["to-time"]), 0o600)
+	}
+	runs, openErr := os.OpenFile(filepath.Join(flags["folder"], fileRuns), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if openErr == nil {
+		_, openErr = fmt.Fprintln(runs, flags["source"])
+	}
+	if err = errors.Join(err, openErr); err != nil {
+		return report(flags["report"], err)
+	}
+	return exit(flags["report"], 0, map[string]any{
+		"command": "restore", "ok": true, "id": "20260102T150405Z-0a1b2c3d", "bytes": 73400320, "tables": 42, "rows": 120000, "server": "5.7.44", "seconds": 200,
+		"position": map[string]any{"file": "binlog.000042", "offset": 1547}, "restoredTo": "2026-01-02T15:29:59Z", "transactions": 7,
+		"later": map[string]any{"transactions": 12, "first": "2026-01-02T15:30:01Z", "reached": "2026-01-02T16:00:00Z"},
 	})
 }
 

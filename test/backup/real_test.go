@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -100,28 +101,34 @@ func (s *realScene) describe() {
 }
 
 // address is that of the database's pod, "" while there is none.
-func (s *realScene) address() string {
+func (s *realScene) address() string { return s.addressOf("db") }
+
+// addressOf is that of the pod of a database, "" while there is none.
+func (s *realScene) addressOf(database string) string {
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
-		if pod.Name == "db-0" {
+		if pod.Name == database+"-0" {
 			return pod.Status.PodIP
 		}
 	}
 	return ""
 }
 
+// servers finds the address of a database in an argument.
+var servers = regexp.MustCompile(`--server=([a-z0-9-]+):3306`)
+
 // resolve has programs reach the database by the address of its pod, which it waits for: there is no DNS.
 func (s *realScene) resolve(_ *corev1.Pod, text string) string {
-	const name = "--server=db:3306"
-	if !strings.Contains(text, name) {
+	name := servers.FindStringSubmatch(text)
+	if name == nil {
 		return text
 	}
 	_ = harness.Within(time.Minute, 100*time.Millisecond, s.Next, func() error { // else the program says that it cannot be reached
-		if s.address() == "" {
+		if s.addressOf(name[1]) == "" {
 			return errors.New("there is no pod")
 		}
 		return nil
 	})
-	return strings.ReplaceAll(text, name, "--server="+s.address()+":3306")
+	return strings.ReplaceAll(text, name[0], "--server="+s.addressOf(name[1])+":3306")
 }
 
 // condition waits until a condition of the DataService has a reason.

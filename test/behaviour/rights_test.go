@@ -76,6 +76,8 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	used[right{"", "pods", "patch"}] = true  // a ticket for a member of etcd: test/etcdcluster
 	used[right{backupv1.GroupVersion.Group, "databackups/finalizers", "update"}] = true
 	used[right{backupv1.GroupVersion.Group, "databackups", "get"}] = true
+	used[right{backupv1.GroupVersion.Group, "datarestores/finalizers", "update"}] = true
+	used[right{backupv1.GroupVersion.Group, "datarestores", "get"}] = true
 	used[right{"batch", "jobs", "create"}] = true // of a backup: test/backup
 	granted := map[right]bool{}
 	for _, rule := range append(inNamespace, e.role("metrics_auth_role.yaml")...) {
@@ -98,7 +100,7 @@ func (e *env) reportRedis() {
 	})
 }
 
-// reportBackup has a DataBackup reported on whose source is not there.
+// reportBackup has a DataBackup and a DataRestore reported on whose source is not there.
 func (e *env) reportBackup() {
 	e.Helper()
 	b := &backupv1.DataBackup{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "backup"}}
@@ -107,6 +109,13 @@ func (e *env) reportBackup() {
 	e.Until("it is reported", func() error {
 		e.Must(api.Get(e.Ctx, client.ObjectKeyFromObject(b), b))
 		return unless(b.Status.Reason == backupv1.ReasonSourceNotFound, b.Status.Message)
+	})
+	r := &backupv1.DataRestore{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "restore"}}
+	r.Spec.Of.Name = "nobody"
+	e.Must(api.Create(e.Ctx, r))
+	e.Until("it is reported", func() error {
+		e.Must(api.Get(e.Ctx, client.ObjectKeyFromObject(r), r))
+		return unless(r.Status.Reason == backupv1.ReasonSourceNotFound, r.Status.Message)
 	})
 }
 

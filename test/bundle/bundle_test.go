@@ -40,10 +40,11 @@ import (
 const (
 	csvFile = "bundle/manifests/d3os-operator.clusterserviceversion.yaml"
 	// The file of each CRD, in the order of the bundle.
-	backupFile = "bundle/manifests/d3os-product.com.d3os_databackups.yaml"
-	crdFile    = "bundle/manifests/d3os-product.com.d3os_dataservices.yaml"
-	etcdFile   = "bundle/manifests/etcd.database.coreos.com_etcdclusters.yaml"
-	redisFile  = "bundle/manifests/redis.middleware.hc.cn_redisclusters.yaml"
+	backupFile  = "bundle/manifests/d3os-product.com.d3os_databackups.yaml"
+	restoreFile = "bundle/manifests/d3os-product.com.d3os_datarestores.yaml"
+	crdFile     = "bundle/manifests/d3os-product.com.d3os_dataservices.yaml"
+	etcdFile    = "bundle/manifests/etcd.database.coreos.com_etcdclusters.yaml"
+	redisFile   = "bundle/manifests/redis.middleware.hc.cn_redisclusters.yaml"
 )
 
 type descriptor struct {
@@ -116,7 +117,7 @@ func sorted(list []string) []string {
 // Consoles show a field by its descriptor.
 func TestDescriptors(t *testing.T) {
 	owned := read[csv](t, csvFile).Spec.Definitions.Owned
-	files := []string{backupFile, crdFile, etcdFile, redisFile}
+	files := []string{backupFile, restoreFile, crdFile, etcdFile, redisFile}
 	assert.Equal(t, len(owned), len(files))
 	for i, file := range files {
 		crd := read[apiextensionsv1.CustomResourceDefinition](t, file)
@@ -140,7 +141,7 @@ func TestResources(t *testing.T) {
 	for _, gvk := range kinds {
 		want = append(want, gvk.GroupVersion().String()+" "+gvk.Kind)
 	}
-	const dataService = 1 // its place among files
+	const dataService = 2 // its place among files
 	for _, resource := range read[csv](t, csvFile).Spec.Definitions.Owned[dataService].Resources {
 		got = append(got, resource.Version+" "+resource.Kind)
 	}
@@ -182,7 +183,7 @@ func TestRights(t *testing.T) {
 		{"autoscaling", "horizontalpodautoscalers"},
 		{"batch", "cronjobs jobs"},
 		{"coordination.k8s.io", "leases"},
-		{"d3os-product.com.d3os", "databackups databackups/finalizers databackups/status dataservices dataservices/finalizers dataservices/status"},
+		{"d3os-product.com.d3os", "databackups databackups/finalizers databackups/status datarestores datarestores/finalizers datarestores/status dataservices dataservices/finalizers dataservices/status"},
 		{"etcd.database.coreos.com", "etcdclusters etcdclusters/finalizers etcdclusters/status"},
 		{"events.k8s.io", "events"},
 		{"networking.k8s.io", "ingresses networkpolicies"},

@@ -77,7 +77,7 @@ type Source struct {
 	Component string `json:"component,omitempty"`
 }
 
-// Phase is one word for where a backup stands.
+// Phase is one word for where a backup or a restore stands.
 type Phase string
 
 // The phases of a DataBackup.
@@ -88,13 +88,13 @@ const (
 	PhaseRunning Phase = "Running"
 	// PhaseSucceeded: the store holds the backup, its manifest included.
 	PhaseSucceeded Phase = "Succeeded"
-	// PhaseFailed: there is no backup; the message says why. Create another DataBackup to try again.
+	// PhaseFailed: there is no backup, or no restored database; the message says why. Create another resource to try again.
 	PhaseFailed Phase = "Failed"
 )
 
-// The conditions of a DataBackup. Reconciling and Stalled follow kstatus: present only while true.
+// The conditions of a DataBackup and of a DataRestore. Reconciling and Stalled follow kstatus: present only while true.
 const (
-	// ConditionReady is True when the store holds the backup.
+	// ConditionReady is True when the store holds the backup, or the volume the restored database.
 	ConditionReady = "Ready"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 is the API of backups: the DataBackup resource, its status
-// and the names of its conditions and reasons. It imports nothing internal.
+// Package v1alpha1 is the API of backups: the resources DataBackup and DataRestore, their
+// status and the names of their conditions and reasons. It imports nothing internal.
 //
 // +kubebuilder:object:generate=true
 // +groupName=d3os-product.com.d3os
@@ -14,8 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// KindDataBackup is the kind of a backup on demand.
-const KindDataBackup = "DataBackup"
+// The kinds of this package.
+const (
+	// KindDataBackup is the kind of a backup on demand.
+	KindDataBackup = "DataBackup"
+	// KindDataRestore is the kind of a restore beside a running database.
+	KindDataRestore = "DataRestore"
+)
 
 var (
 	// GroupVersion is the group and version of every type in this package.
@@ -28,7 +33,7 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &DataBackup{}, &DataBackupList{})
+	scheme.AddKnownTypes(GroupVersion, &DataBackup{}, &DataBackupList{}, &DataRestore{}, &DataRestoreList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

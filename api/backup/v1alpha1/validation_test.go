@@ -18,7 +18,9 @@ import (
 var api client.Client
 
 func TestMain(m *testing.M) {
-	apiserver.Main(m, []string{"../../../config/crd/bases/d3os-product.com.d3os_databackups.yaml"}, apiserver.StrictInto(&api, AddToScheme))
+	apiserver.Main(m, []string{
+		"../../../config/crd/bases/d3os-product.com.d3os_databackups.yaml", "../../../config/crd/bases/d3os-product.com.d3os_datarestores.yaml",
+	}, apiserver.StrictInto(&api, AddToScheme))
 }
 
 func resourceOf(t *testing.T, name, spec string) *unstructured.Unstructured {
@@ -65,8 +67,45 @@ func TestTheSpecStays(t *testing.T) {
 	assert.ErrorContains(t, api.Update(t.Context(), object), "a DataBackup is one backup. Create another one")
 }
 
-func TestTheSampleIsAccepted(t *testing.T) {
+func TestTheSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
-	object := apiserver.ReadResource(t, "../../../config/samples/backup/backup.yaml")
-	assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll))
+	for _, sample := range []string{"backup", "restore"} {
+		object := apiserver.ReadResource(t, "../../../config/samples/backup/"+sample+".yaml")
+		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll))
+	}
+}
+
+func TestRestores(t *testing.T) {
+	t.Parallel()
+	restoreOf := func(name, spec string) *unstructured.Unstructured {
+		return apiserver.ResourceOf(t, GroupVersion.WithKind(KindDataRestore), name, spec)
+	}
+	for _, spec := range []string{
+		"{of: {name: a}}", "{of: {name: a}, toTime: null, databaseName: null, image: null, storage: null, identitySecret: null}",
+		"{of: {name: a}, backup: 20260102T150405Z-0a1b2c3d, toTime: '2026-01-02T15:30:00.5+02:00', databaseName: db-1, image: 'a/b:8.0', " +
+			"storage: {size: 20Gi, storageClassName: fast}, identitySecret: {name: age-key}}",
+		"{of: {name: a}, toTime: latest, storage: {size: 1}}",
+	} {
+		object := restoreOf("a", spec)
+		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), spec)
+		backup, _, err := unstructured.NestedString(object.Object, "spec", "backup")
+		assert.NilError(t, err)
+		assert.Assert(t, backup != "")
+	}
+	for spec, message := range map[string]string{
+		"{}": "spec.of", "{of: {name: a}, backup: ../x}": "spec.backup", "{of: {name: a}, toTime: yesterday}": "spec.toTime",
+		"{of: {name: a}, databaseName: A}": "spec.databaseName", "{of: {name: a}, databaseName: " + strings.Repeat("a", 53) + "}": "spec.databaseName",
+		"{of: {name: a}, image: 'a b'}": "spec.image", "{of: {name: a}, storage: {size: 0}}": "must be a quantity above zero",
+		"{of: {name: a}, identitySecret: {name: ''}}": "spec.identitySecret.name", "{of: {name: a}, switch: true}": "unknown field",
+	} {
+		assert.ErrorContains(t, api.Create(t.Context(), restoreOf("a", spec), client.DryRunAll), message, spec)
+	}
+	for name, ok := range map[string]bool{"a": true, "a.b": false, strings.Repeat("a", 55): true, strings.Repeat("a", 56): false} {
+		err := api.Create(t.Context(), restoreOf(name, "{of: {name: a}}"), client.DryRunAll)
+		assert.Equal(t, err == nil, ok, "%s: %v", name, err)
+	}
+	object := restoreOf("stays", "{of: {name: a}}")
+	assert.NilError(t, api.Create(t.Context(), object))
+	assert.NilError(t, unstructured.SetNestedField(object.Object, "other", "spec", "databaseName"))
+	assert.ErrorContains(t, api.Update(t.Context(), object), "a DataRestore is one restore. Create another one")
 }

@@ -32,6 +32,8 @@ type Result struct {
 	RestoredTo *time.Time `json:"restoredTo,omitempty"`
 	// Transactions counts those that a replay applied.
 	Transactions int64 `json:"transactions,omitempty"`
+	// Later is what the archive has beyond what was restored; nil where nothing is known of that.
+	Later *Later `json:"later,omitempty"`
 	// Seconds is how long the command took.
 	Seconds float64 `json:"seconds,omitempty"`
 	// Warnings are what a person should know though the command succeeded, such as tables that no snapshot covers.
@@ -50,6 +52,22 @@ type Position struct {
 	// GTID is what the server has executed, in its own form; empty where it keeps none.
 	GTID string `json:"gtid,omitempty"`
 }
+
+// Later is what was committed after the moment that a restore ends at, as far as the archive has it.
+type Later struct {
+	// Transactions counts those behind that moment.
+	Transactions int64 `json:"transactions"`
+	// First is the commit time of the first one; nil for none.
+	First *time.Time `json:"first,omitempty"`
+	// Reached is the time up to which every commit is counted, by the server's clock.
+	Reached time.Time `json:"reached"`
+}
+
+// Stages of a restore, which it tells in this order.
+const (
+	StageReplay = "replaying" // the backup is loaded; transactions of the archive are applied
+	StageCheck  = "checking"  // all is there; tables are checked
+)
 
 // Backup is one that the catalogue has. Damaged says what of it is missing; such a backup cannot be restored.
 type Backup struct {

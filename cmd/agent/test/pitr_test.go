@@ -103,14 +103,21 @@ func TestPointInTime(t *testing.T) {
 			end := time.Now()
 			until(t, "the archive", time.Minute, func() bool { return a.reached().After(end) })
 			t.Logf("%d transactions in %s, the archive broke %d times, as %v", len(acks), end.Sub(begin).Round(time.Second), len(a.failures()), a.failures())
-			for _, moment := range moments {
-				point(t, s, to, identity, moment, acks)
-			}
 			got, out, err := attempt(t.Context(), t, flavour, to, "latest", &restore.Until{}, identity)
 			if err != nil {
 				t.Fatal(err)
 			}
 			same(t, got, s, out)
+			all := out.Transactions
+			if out.Later.Transactions != 0 || out.Later.First != nil {
+				t.Errorf("behind the end of the archive there is %+v", out.Later)
+			}
+			for _, moment := range moments {
+				point(t, s, to, identity, moment, acks, all)
+			}
+			if _, alone, err := attempt(t.Context(), t, flavour, to, "latest", nil, identity); err != nil || alone.Later == nil || alone.Later.Transactions != all {
+				t.Errorf("behind the backup there is %+v, not %d transactions: %v", alone.Later, all, err)
+			}
 			if lost := lostOf(got, acks, end.Add(time.Hour)); lost > 0 {
 				t.Fatalf("the end of the archive lacks %d acknowledged transactions", lost)
 			}
@@ -118,7 +125,7 @@ func TestPointInTime(t *testing.T) {
 	}
 }
 
-func point(t *testing.T, s *rig.Server, to store.Store, identity age.Identity, moment time.Time, acks []rig.Ack) {
+func point(t *testing.T, s *rig.Server, to store.Store, identity age.Identity, moment time.Time, acks []rig.Ack, all int64) {
 	t.Helper()
 	got, out, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{Time: moment}, identity)
 	if err != nil {
@@ -135,6 +142,9 @@ func point(t *testing.T, s *rig.Server, to store.Store, identity age.Identity, m
 		if _, ok := got["shop.orders"][itoa(ack.Key)]; ok && !ack.Began.Before(moment) {
 			t.Fatalf("restored to %s: row %d is there, whose commit was sent at %s", moment, ack.Key, ack.Began)
 		}
+	}
+	if later := out.Later; out.Transactions+later.Transactions != all || later.First == nil || !later.First.After(out.RestoredTo.Add(-time.Second)) || later.Reached.Before(moment) {
+		t.Fatalf("restored to %s: %d transactions, and behind them %+v, of %d", moment, out.Transactions, later, all)
 	}
 	t.Logf("%s: %d transactions replayed, up to %s", moment.Format(time.RFC3339Nano), out.Transactions, out.RestoredTo.Format(time.RFC3339Nano))
 }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -25,6 +24,7 @@ import (
 	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -46,7 +46,7 @@ const (
 // Kind is the kind DataBackup.
 type Kind struct {
 	client client.Client
-	live   client.Reader
+	jobs   agentjob.Reader
 }
 
 var (
@@ -55,7 +55,9 @@ var (
 )
 
 // New returns the kind. The client is the operator's cached one; live reads from the API server.
-func New(c client.Client, live client.Reader) *Kind { return &Kind{client: c, live: live} }
+func New(c client.Client, live client.Reader) *Kind {
+	return &Kind{client: c, jobs: agentjob.Reader{Client: c, Live: live}}
+}
 
 // GVK is DataBackup of the API's version.
 func (*Kind) GVK() schema.GroupVersionKind {
@@ -127,7 +129,7 @@ func (k *Kind) Decide(b *backupv1.DataBackup, _ engine.Seen, w World) kinds.Deci
 }
 
 // createJob makes the Job of a backup. One that is there already is the next pass's to judge.
-func (k *Kind) createJob(ctx context.Context, b *backupv1.DataBackup, source *Source) error {
+func (k *Kind) createJob(ctx context.Context, b *backupv1.DataBackup, source *agentjob.Source) error {
 	err := k.client.Create(ctx, jobOf(b, kinds.OwnerOf(k, b), source), client.FieldOwner(apply.FieldManager))
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -141,21 +143,4 @@ func (k *Kind) createJob(ctx context.Context, b *backupv1.DataBackup, source *So
 // isFinal reports whether a backup is made, or will not be.
 func isFinal(phase backupv1.Phase) bool {
 	return phase == backupv1.PhaseSucceeded || phase == backupv1.PhaseFailed
-}
-
-// isDone reports whether a Job has ended, and how.
-func isDone(job *batchv1.Job) (done, succeeded bool, reason, message string) {
-	for _, c := range job.Status.Conditions {
-		if c.Status != "True" {
-			continue
-		}
-		switch c.Type {
-		case batchv1.JobComplete:
-			return true, true, "", ""
-		case batchv1.JobFailed:
-			return true, false, c.Reason, c.Message
-		default: // not ended yet
-		}
-	}
-	return false, false, "", ""
 }

@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/object"
 )
 
 // jobOf returns the Job of a backup: what the CronJob of the source makes, under the backup's name. Its pods have the
 // labels that the source's chart gives them, by which its NetworkPolicy lets them in.
-func jobOf(b *backupv1.DataBackup, owner object.Owner, source *Source) *batchv1.Job {
+func jobOf(b *backupv1.DataBackup, owner object.Owner, source *agentjob.Source) *batchv1.Job {
 	template := source.Template.DeepCopy()
 	labels := maps.Clone(owner.Labels(b.Spec.Of.Component))
 	labels[object.LabelPartOf] = "dataservice"

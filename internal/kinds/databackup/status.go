@@ -5,13 +5,13 @@ package databackup
 
 import (
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
@@ -38,7 +38,7 @@ func judge(b *backupv1.DataBackup, w World) verdict {
 	return verdict{Phase: backupv1.PhasePending}
 }
 
-func judgeJob(b *backupv1.DataBackup, j *Job) verdict {
+func judgeJob(b *backupv1.DataBackup, j *agentjob.Job) verdict {
 	switch {
 	case j.Done && j.Succeeded && j.Result != nil && j.Result.OK:
 		return verdict{backupv1.PhaseSucceeded, backupv1.ReasonSucceeded, "the store holds backup " + j.Result.ID}
@@ -48,22 +48,13 @@ func judgeJob(b *backupv1.DataBackup, j *Job) verdict {
 	case j.Done && j.Result != nil && !j.Result.OK:
 		return verdict{backupv1.PhaseFailed, orElse(j.Result.Reason, backupv1.ReasonJobFailed), j.Result.Message}
 	case j.Done:
-		return verdict{backupv1.PhaseFailed, backupv1.ReasonJobFailed, fmt.Sprintf("Job %s failed: %s", b.Name, j.why())}
+		return verdict{backupv1.PhaseFailed, backupv1.ReasonJobFailed, fmt.Sprintf("Job %s failed: %s", b.Name, j.Why())}
 	case j.Waiting != "":
 		return verdict{backupv1.PhaseRunning, backupv1.ReasonPodNotStarting, "the pod of Job " + b.Name + " does not start: " + j.Waiting}
 	case j.Result != nil && !j.Result.OK:
 		return verdict{backupv1.PhaseRunning, backupv1.ReasonRunning, "tried again; the last try failed: " + j.Result.Message}
 	}
 	return verdict{backupv1.PhaseRunning, backupv1.ReasonRunning, "Job " + b.Name + " is at work: `kubectl logs job/" + b.Name + "` shows how far"}
-}
-
-// why says why a Job failed whose pods gave no report.
-func (j *Job) why() string {
-	text := orElse(j.Message, orElse(j.Reason, "Kubernetes does not say why"))
-	if j.Exit != 0 {
-		text += fmt.Sprintf("; exit code %d", j.Exit)
-	}
-	return text
 }
 
 func orElse(text, otherwise string) string {
@@ -105,7 +96,7 @@ func (*Kind) Status(b *backupv1.DataBackup, seen kinds.Seen[World], now metav1.T
 }
 
 // fill says of a backup what its Job and its pods say.
-func fill(s *backupv1.DataBackupStatus, j *Job) {
+func fill(s *backupv1.DataBackupStatus, j *agentjob.Job) {
 	if j == nil {
 		return
 	}
@@ -118,23 +109,11 @@ func fill(s *backupv1.DataBackupStatus, j *Job) {
 		return
 	}
 	s.ID, s.Bytes, s.StoredBytes, s.Tables, s.Rows = r.ID, r.Bytes, r.StoredBytes, r.Tables, r.Rows
-	s.Size, s.ServerVersion, s.Warnings = size(r.StoredBytes), r.Server, r.Warnings
-	s.Duration = time.Duration(r.Seconds * float64(time.Second)).Round(time.Second).String()
+	s.Size, s.ServerVersion, s.Warnings = agentjob.Size(r.StoredBytes), r.Server, r.Warnings
+	s.Duration = r.Duration()
 	if p := r.Position; p != nil {
 		s.Position = &backupv1.Position{File: p.File, Offset: p.Offset, GTID: p.GTID}
 	}
-}
-
-// size is a number of bytes for people.
-func size(bytes int64) string {
-	value, units := float64(bytes), []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	for len(units) > 1 && value >= 1024 {
-		value, units = value/1024, units[1:]
-	}
-	if units[0] == "B" {
-		return fmt.Sprintf("%d B", bytes)
-	}
-	return fmt.Sprintf("%.1f %s", value, units[0])
 }
 
 func conditions(s *backupv1.DataBackupStatus, stalled bool, now metav1.Time) {

@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 )
 
 // What follows from what is seen: where the backup stands, and whether the Job is made.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	good, bad := &Result{OK: true, ID: "id"}, &Result{Reason: "StoreFull", Message: "the store is full"}
+	good, bad := &agentjob.Result{OK: true, ID: "id"}, &agentjob.Result{Reason: "StoreFull", Message: "the store is full"}
 	for name, c := range map[string]struct {
 		known  string // the Job in the status
 		world  World
@@ -28,18 +28,18 @@ func TestVerdicts(t *testing.T) {
 		makes  bool
 	}{
 		"no source":            {world: World{Problem: "none"}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
-		"a source":             {world: World{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"a source":             {world: World{Source: &agentjob.Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
 		"another's Job":        {world: World{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
-		"at work":              {world: World{Job: &Job{UID: "1"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
-		"does not start":       {world: World{Job: &Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
-		"tried again":          {world: World{Job: &Job{UID: "1", Result: bad}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
-		"reported, not done":   {world: World{Job: &Job{UID: "1", Result: good}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
-		"succeeded":            {world: World{Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
-		"succeeded, no report": {world: World{Job: &Job{UID: "1", Done: true, Succeeded: true}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonResultLost},
-		"failed":               {world: World{Job: &Job{UID: "1", Done: true, Result: bad}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
-		"failed, no report":    {world: World{Job: &Job{UID: "1", Done: true, Reason: "DeadlineExceeded"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
-		"failed all the same":  {world: World{Job: &Job{UID: "1", Done: true, Result: good}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
-		"the Job was deleted":  {known: "1", world: World{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobDeleted},
+		"at work":              {world: World{Job: &agentjob.Job{UID: "1"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"does not start":       {world: World{Job: &agentjob.Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
+		"tried again":          {world: World{Job: &agentjob.Job{UID: "1", Result: bad}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"reported, not done":   {world: World{Job: &agentjob.Job{UID: "1", Result: good}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"succeeded":            {world: World{Job: &agentjob.Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
+		"succeeded, no report": {world: World{Job: &agentjob.Job{UID: "1", Done: true, Succeeded: true}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonResultLost},
+		"failed":               {world: World{Job: &agentjob.Job{UID: "1", Done: true, Result: bad}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
+		"failed, no report":    {world: World{Job: &agentjob.Job{UID: "1", Done: true, Reason: "DeadlineExceeded"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"failed all the same":  {world: World{Job: &agentjob.Job{UID: "1", Done: true, Result: good}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"the Job was deleted":  {known: "1", world: World{Source: &agentjob.Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobDeleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,12 +66,12 @@ func TestTheStatusSettles(t *testing.T) {
 	t.Parallel()
 	b, k := &backupv1.DataBackup{}, &Kind{}
 	now, later := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
-	running := World{Job: &Job{UID: "1", Created: now}}
+	running := World{Job: &agentjob.Job{UID: "1", Created: now}}
 	k.Status(b, kinds.Seen[World]{Generation: 1, Observed: &running}, now)
 	before := b.DeepCopy()
 	k.Status(b, kinds.Seen[World]{Generation: 1, Observed: &running}, later)
 	assert.DeepEqual(t, b, before)
-	done := World{Job: &Job{UID: "1", Created: now, Ended: &later, Done: true, Succeeded: true, Result: &Result{OK: true, ID: "id", StoredBytes: 1536}}}
+	done := World{Job: &agentjob.Job{UID: "1", Created: now, Ended: &later, Done: true, Succeeded: true, Result: &agentjob.Result{OK: true, ID: "id", StoredBytes: 1536}}}
 	k.Status(b, kinds.Seen[World]{Generation: 1, Observed: &done}, later)
 	assert.Equal(t, b.Status.Size, "1.5 KiB")
 	assert.Assert(t, len(b.Status.Conditions) > 0)
@@ -83,30 +83,4 @@ func TestTheStatusSettles(t *testing.T) {
 		k.Status(b, seen, metav1.NewTime(time.Unix(3000, 0)))
 		assert.DeepEqual(t, b, before)
 	}
-}
-
-// A pod that succeeded has the last word; a report that says well of a container that failed is not believed.
-func TestReports(t *testing.T) {
-	t.Parallel()
-	pod := func(code int32, message string) *corev1.Pod {
-		end := &corev1.ContainerStateTerminated{ExitCode: code, Message: message}
-		return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
-			{Name: "sidecar", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"ok":true,"id":"no"}`}}},
-			{Name: container, State: corev1.ContainerState{Terminated: end}},
-		}}}
-	}
-	j := &Job{}
-	j.take(pod(11, `{"ok":false,"reason":"ServerUnreachable","message":"no answer"}`))
-	assert.Equal(t, j.Result.Reason, "ServerUnreachable")
-	j.take(pod(137, ""))
-	assert.Equal(t, j.Exit, int32(137))
-	j.take(pod(0, `{"ok":true,"id":"good"}`))
-	j.take(pod(1, `{"ok":false,"reason":"Failed","message":"later"}`))
-	assert.Assert(t, j.Result.OK && j.Result.ID == "good")
-	j = &Job{}
-	j.take(pod(1, `{"ok":true,"id":"bad"}`))
-	assert.Assert(t, !j.Result.OK)
-	j = &Job{}
-	j.take(pod(0, "{"))
-	assert.Assert(t, j.Result == nil)
 }

@@ -26,6 +26,7 @@ type data struct {
 	doubt    *engine.Doubt
 	objects  []*unstructured.Unstructured
 	revision string // empty when the objects are as planned
+	note     string // what a person should know though nothing is wrong
 }
 
 // data looks at the database's volume, record and pods, and decides in which form its objects are planned.
@@ -38,7 +39,7 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 		Name: c.ObjectName, HasVolume: c.Kind == component.StatefulSet || c.Kind == component.Deployment,
 		Stopped: ptr.Deref(c.Workload.Replica, 1) == 0,
 	}
-	live, err := lookUp(d, string(c.Kind), in)
+	live, other, err := lookUp(d, string(c.Kind), in)
 	if err != nil {
 		return nil, err
 	}
@@ -69,30 +70,38 @@ func (k *Kind) data(ds *dsv1.DataService, graph *component.Graph, planned *plan.
 			if found.objects, found.revision, err = guard.Settle(objects, live, isKnown, plan.OwnerOf(ds)); err != nil {
 				return nil, err
 			}
+			if other != "" {
+				found.doubt = &engine.Doubt{} // not ready, and nothing that a person has to do
+				found.note = fmt.Sprintf("waits until Pod %s is gone, which has the database of another name: two servers under one address would share the clients", other)
+				if found.objects, err = guard.Stop(found.objects, d.Name, plan.OwnerOf(ds)); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return found, nil
 }
 
 // lookUp reads what there is of a database: its record and, if it has a volume, the claim, the pods and the workload, which it
-// returns; nil for none.
-func lookUp(d *guard.Database, workload string, in kinds.Inputs) (live *unstructured.Unstructured, err error) {
+// returns; nil for none. other is a pod of a database that has another name, "" for none.
+func lookUp(d *guard.Database, workload string, in kinds.Inputs) (live *unstructured.Unstructured, other string, err error) {
 	if d.Record, err = in.Lookup("ConfigMap", guard.RecordName(d.Name)); err != nil || !d.HasVolume {
-		return nil, err
+		return nil, "", err
 	}
 	if d.Claim, err = in.Lookup(object.ClaimKind.Kind, guard.ClaimName(d.Name)); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if live, err = in.Lookup(workload, d.Name); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if d.Pods, err = in.Pods(string(component.MySQL)); err != nil {
-		return nil, err
+		return nil, "", err
 	}
+	other = d.Part()
 	if d.Claim == nil && d.IsClaimNeeded() {
 		d.Claim, err = in.LookupLive(object.ClaimKind.Kind, guard.ClaimName(d.Name))
 	}
-	return live, err
+	return live, other, err
 }
 
 // isFree refuses a component with a ConfigMap of the record's name.
@@ -136,7 +145,13 @@ func (d *data) record(ds *dsv1.DataService, database *guard.Database, retention 
 // guard gives the part of the database the form that was decided.
 func (d *data) guard(part *engine.Part) {
 	part.Doubt = d.doubt
+	if d.note != "" {
+		part.Notes = append(part.Notes, d.note)
+	}
+	if d.objects != nil {
+		part.Objects = d.objects
+	}
 	if d.revision != "" {
-		part.Objects, part.Revision = d.objects, d.revision
+		part.Revision = d.revision
 	}
 }

@@ -164,6 +164,9 @@ func (*Kind) Decide(_ *dsv1.DataService, seen engine.Seen, w World) kinds.Decisi
 			return kinds.Decision{LookAgain: podsShown}
 		}
 	}
+	if w.IsOtherRunning { // that its pod ends is no event of this resource
+		return kinds.Decision{LookAgain: podsShown}
+	}
 	if _, _, recoverable := backups.Judge(nil, w.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
 		return kinds.Decision{LookAgain: backupsSeen}
 	}

@@ -78,8 +78,15 @@ func (i *Instance) Init(ctx context.Context) error {
 	} else {
 		args = append([]string{"--no-defaults", "--initialize-insecure", "--datadir=" + i.Data}, i.Arguments...)
 	}
+	// Of its own: a server that starts elsewhere with the same folder removes what it takes for leftovers in it.
+	temporary, err := os.MkdirTemp("", "agent-")
+	if err != nil {
+		return fmt.Errorf("make a folder for temporary tables: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(temporary) }()
 	words := &server.Tail{}
 	cmd := exec.CommandContext(ctx, program, append(args, asRoot()...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
 	cmd.Stdout, cmd.Stderr = words, words
 	cmd.ExtraFiles = i.extra()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -110,7 +117,7 @@ func (i *Instance) Start(ctx context.Context, more ...string) error {
 	if i.folder, err = os.MkdirTemp("", "agent-"); err != nil {
 		return fmt.Errorf("make a folder for the server's socket: %w", err)
 	}
-	args := []string{"--no-defaults", "--datadir=" + i.Data, "--socket=" + filepath.Join(i.folder, "s"), "--pid-file=" + filepath.Join(i.folder, "pid"),
+	args := []string{"--no-defaults", "--datadir=" + i.Data, "--socket=" + filepath.Join(i.folder, "s"), "--pid-file=" + filepath.Join(i.folder, "pid"), "--tmpdir=" + i.folder,
 		"--skip-networking", "--skip-log-bin", "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
 		"--max-allowed-packet=1G", i.Version.Words().SkipStart}
 	if i.Version.AtLeast(8, 0, 11) {

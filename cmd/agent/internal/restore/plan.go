@@ -102,6 +102,23 @@ type spool struct {
 	gtid   bool
 	count  int64
 	last   time.Time
+	// later is what lies behind the end of the replay.
+	later contract.Later
+	// dry: nothing is written; what lies behind is counted.
+	dry bool
+}
+
+// Beyond counts what the archive has after a backup, which is restored without a replay.
+func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
+	p, err := MakePlan(ctx, source, Until{Position: source.Backup.Position})
+	if err != nil {
+		return nil, err
+	}
+	s := &spool{plan: p, dry: true, stop: *source.Backup.Position}
+	if err := s.write(ctx); err != nil {
+		return nil, err
+	}
+	return &s.later, nil
 }
 
 // Replay applies the archive to a stopped instance, which runs afterwards.
@@ -111,7 +128,7 @@ func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome) error {
 	if err := s.write(ctx); err != nil {
 		return err
 	}
-	out.Transactions = s.count
+	out.Transactions, out.Later = s.count, &s.later
 	if s.count == 0 {
 		return i.Start(ctx)
 	}
@@ -123,15 +140,17 @@ func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome) error {
 }
 
 func (s *spool) write(ctx context.Context) error {
+	s.later.Reached = s.plan.timeline.Describe().Reached
 	for _, segment := range s.plan.timeline.Segments {
 		if s.done {
-			break
+			s.later.Transactions += segment.Transactions
+			continue
 		}
 		if err := s.segment(ctx, segment); err != nil {
 			return errors.Join(err, s.close())
 		}
 	}
-	if err := s.close(); err != nil {
+	if err := s.close(); err != nil || s.dry {
 		return err
 	}
 	if s.count > 0 {
@@ -183,12 +202,9 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 		if err != nil {
 			return damagedSegment(name, err)
 		}
+		// Behind the end of the replay it goes on to the segment's end, where that is compared with its hash.
 		if err := s.event(raw); err != nil {
 			return damagedSegment(name, err)
-		}
-		if s.done {
-			_, err := io.Copy(io.Discard, in) // to its end, where it is compared with its hash
-			return err
 		}
 	}
 	if s.tracker.Offset != segment.To {
@@ -231,6 +247,10 @@ func (s *spool) next(file string) error {
 		return err
 	}
 	s.binary, s.tracker = file, binlog.Tracker{Offset: binlog.FirstOffset}
+	if s.dry {
+		s.out = bufio.NewWriter(io.Discard)
+		return nil
+	}
 	s.files = append(s.files, fmt.Sprintf("%s.%06d", relay, len(s.files)+1))
 	var err error
 	if s.file, err = os.Create(filepath.Join(s.folder, s.files[len(s.files)-1])); err != nil {
@@ -246,6 +266,12 @@ func (s *spool) event(raw []byte) error {
 	e, err := s.tracker.Next(raw)
 	if err != nil {
 		return err
+	}
+	if s.done {
+		if e.Ends {
+			s.behind(e)
+		}
+		return nil
 	}
 	if _, err := s.out.Write(raw); err != nil {
 		return err
@@ -263,11 +289,20 @@ func (s *spool) event(raw []byte) error {
 		return contract.Errorf(contract.ReasonNotFound, "backup %s has transactions that were committed at %s: use an older backup", s.plan.source.Backup.ID, e.Commit.Format(time.RFC3339))
 	case late:
 		s.done = true
+		s.behind(e)
 	case after:
 		s.stop, s.at, s.last = here, len(s.files)-1, e.Commit
 		s.count++
 	}
 	return nil
+}
+
+// behind counts a transaction that lies behind the end of the replay.
+func (s *spool) behind(e binlog.Event) {
+	s.later.Transactions++
+	if s.later.First == nil {
+		s.later.First = &e.Commit
+	}
 }
 
 // late reports whether a transaction lies behind the end of the replay.

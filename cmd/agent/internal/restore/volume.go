@@ -31,6 +31,14 @@ type Target struct {
 	Account, AccountPassword string
 	// Until is where the replay of the archive ends; nil for no replay.
 	Until *Until
+	// Reached is told of each stage that the restore comes to (contract.StageReplay ...); nil for nobody.
+	Reached func(stage string)
+}
+
+func (t Target) reached(stage string) {
+	if t.Reached != nil {
+		t.Reached(stage)
+	}
 }
 
 // IsTaken reports whether a volume is no place for the restore of a new database: one that holds data or has held some, or
@@ -57,22 +65,28 @@ type Outcome struct {
 	Transactions int64
 	RestoredTo   time.Time
 	Position     *contract.Position
+	Later        *contract.Later // nil where the archive says nothing of it
+}
+
+// Validate fails where a restore cannot succeed, as far as that is known without a volume. It returns the plan of the replay,
+// nil for none.
+func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Plan, err error) {
+	if err := compatible(s, p); err != nil {
+		return nil, err
+	}
+	if until != nil {
+		if plan, err = MakePlan(ctx, s, *until); err != nil {
+			return nil, err
+		}
+	}
+	return plan, s.Opens(ctx)
 }
 
 // Restore makes the database of a backup on a volume. Until it has succeeded, the volume carries a mark with which no
 // server starts on it. A restore that was broken off begins anew; a volume with anything else on it is left alone.
 func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, err error) {
-	if err := compatible(s, p); err != nil {
-		return out, err
-	}
-	var plan *Plan
-	if t.Until != nil {
-		// Before anything is written: whether the archive reaches that far.
-		if plan, err = MakePlan(ctx, s, *t.Until); err != nil {
-			return out, err
-		}
-	}
-	if err := s.Opens(ctx); err != nil {
+	plan, err := Validate(ctx, s, p, t.Until) // before anything is written
+	if err != nil {
 		return out, err
 	}
 	lock, err := lock(ctx, t.Volume)
@@ -95,6 +109,10 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 	// From here on a server may start.
 	if err := volume.Restored(t.Volume, p.Version.Text); err != nil {
 		return out, fmt.Errorf("restore backup %s: %w", s.Backup.ID, err)
+	}
+	if plan == nil {
+		// Without an archive nothing is known, which is no failure of the restore.
+		out.Later, _ = Beyond(ctx, s)
 	}
 	return out, nil
 }
@@ -181,10 +199,12 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 		if err := i.Stop(ctx); err != nil {
 			return out, err
 		}
+		t.reached(contract.StageReplay)
 		if err := plan.Replay(ctx, i, &out); err != nil {
 			return out, err
 		}
 	}
+	t.reached(contract.StageCheck)
 	if err := check(ctx, i, s, rows, &out); err != nil {
 		return out, err
 	}

@@ -164,7 +164,7 @@ func freePort(t testing.TB) int {
 func (s *Server) Up() {
 	s.T.Helper()
 	args := append([]string{"--no-defaults", "--datadir=" + s.Data, "--socket=" + s.socket(), "--port=" + fmt.Sprint(s.Port), "--bind-address=127.0.0.1",
-		"--pid-file=" + s.Data + ".pid", "--log-bin=binlog", "--binlog-format=ROW", "--server-id=7", "--user=root", "--innodb-buffer-pool-size=64M",
+		"--pid-file=" + s.Data + ".pid", "--tmpdir=" + filepath.Dir(s.Data), "--log-bin=binlog", "--binlog-format=ROW", "--server-id=7", "--user=root", "--innodb-buffer-pool-size=64M",
 		"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--max-allowed-packet=64M"}, s.More...)
 	if s.Flavour == server.MySQL {
 		args = append(args, "--mysqlx=OFF")

@@ -1,0 +1,300 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DataRestore restores a backup to a volume of its own, beside the database that runs, and checks it. It never touches
+// that database, and switches nothing. Without databaseName it is a rehearsal, and its volume goes with it. With
+// databaseName the volume stays, and a person can switch to it, and back in the same way: docs/backup.md says how.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=drs,categories=all
+// +kubebuilder:printcolumn:name="Of",type=string,JSONPath=`.spec.of.name`,description="The resource whose data it is"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Backup",type=string,JSONPath=`.status.id`,description="The backup in the store"
+// +kubebuilder:printcolumn:name="Restored-To",type=string,JSONPath=`.status.restoredTo`,description="Everything that was committed before is there"
+// +kubebuilder:printcolumn:name="Would-Lose",type=string,JSONPath=`.status.loses.summary`,description="What the running database has beyond that"
+// +kubebuilder:printcolumn:name="Claim",type=string,JSONPath=`.status.claim`,description="The volume with the restored database"
+// +kubebuilder:printcolumn:name="Took",type=string,JSONPath=`.status.duration`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 55 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be letters, digits and '-', 55 characters at most: the Job has the same name with '-restore' at its end"
+type DataRestore struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what to restore.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="may not be changed: a DataRestore is one restore. Create another one"
+	// +kubebuilder:example=`{of: {name: platform}, toTime: "2026-01-02T15:30:00Z", databaseName: mysql-restored}`
+	Spec DataRestoreSpec `json:"spec"`
+
+	// status is the restore as the operator last saw it.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{phase: Prepared, id: 20260102T150405Z-0a1b2c3d, claim: data-mysql-restored-0}`
+	// +optional
+	Status DataRestoreStatus `json:"status,omitempty"`
+}
+
+// DataRestoreList is a list of DataRestores.
+//
+// +kubebuilder:object:root=true
+type DataRestoreList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DataRestore `json:"items"`
+}
+
+// DataRestoreSpec says what to restore.
+type DataRestoreSpec struct {
+	// of names the data. Its backups are where spec.mysql.backup of the DataService says.
+	// +kubebuilder:example=`{kind: DataService, name: platform, component: mysql}`
+	Of Source `json:"of"`
+
+	// backup is the ID of the backup, or latest: with toTime, the newest one before that.
+	// +kubebuilder:default=latest
+	// +kubebuilder:validation:MaxLength=25
+	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`
+	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
+	// +optional
+	Backup string `json:"backup,omitempty"`
+
+	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
+	// +kubebuilder:validation:MaxLength=35
+	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$`
+	// +kubebuilder:example=`"2026-01-02T15:30:00Z"`
+	// +optional
+	// +nullable
+	ToTime string `json:"toTime,omitempty"`
+
+	// databaseName is the value of spec.mysql.name with which a DataService takes the restored database. The volume
+	// is the claim data-<databaseName>-0, and stays when the DataRestore is deleted. Nothing of that name may be there. Default:
+	// none, a rehearsal; the volume goes with the DataRestore.
+	// +kubebuilder:validation:MaxLength=52
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:example=`mysql-restored`
+	// +optional
+	// +nullable
+	DatabaseName string `json:"databaseName,omitempty"`
+
+	// image is the server's that loads the backup, such as one of a newer version for a rehearsal of an upgrade. Default: that of
+	// the database.
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[^\s]+$`
+	// +kubebuilder:example=`registry.example.com/mysql:8.0`
+	// +optional
+	// +nullable
+	Image string `json:"image,omitempty"`
+
+	// storage is the volume to restore to. Default: as the database's own.
+	// +kubebuilder:example=`{size: 20Gi, storageClassName: fast}`
+	// +optional
+	// +nullable
+	Storage *RestoreStorage `json:"storage,omitempty"`
+
+	// identitySecret names a Secret of this namespace whose key identities has a private key that opens the backup.
+	// Default: <name of the database>-identity.
+	// +kubebuilder:example=`{name: age-key}`
+	// +optional
+	// +nullable
+	IdentitySecret *SecretName `json:"identitySecret,omitempty"`
+}
+
+// RestoreStorage is the volume of a restore.
+type RestoreStorage struct {
+	// size of the volume. It may be less than the database's own has. Default: the size of that.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity above zero, such as 10Gi"
+	// +kubebuilder:example=`20Gi`
+	// +optional
+	// +nullable
+	Size *resource.Quantity `json:"size,omitempty"`
+
+	// storageClassName is the class of the volume. Default: that of the database's own.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`fast`
+	// +optional
+	// +nullable
+	StorageClassName string `json:"storageClassName,omitempty"`
+}
+
+// SecretName names a Secret of this namespace.
+type SecretName struct {
+	// name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`age-key`
+	Name string `json:"name"`
+}
+
+// The phases of a DataRestore, besides Pending and Failed. Prepared and Failed are final.
+const (
+	// PhaseValidating: it is looked whether the restore can succeed. Nothing was written.
+	PhaseValidating Phase = "Validating"
+	// PhaseBuilding: a server loads the backup into the new volume.
+	PhaseBuilding Phase = "Building"
+	// PhaseReplaying: that server applies what was archived after the backup.
+	PhaseReplaying Phase = "Replaying"
+	// PhaseChecking: tables, rows and accounts are checked.
+	PhaseChecking Phase = "Checking"
+	// PhasePrepared: the restored database is on its volume, and nothing uses it. The status says what a switch would lose.
+	PhasePrepared Phase = "Prepared"
+)
+
+// The reasons of a DataRestore, besides those that a DataBackup has.
+const (
+	// ReasonPrepared: the restored database is on its volume.
+	ReasonPrepared = "Prepared"
+	// ReasonNameInUse: something of spec.databaseName is there already.
+	ReasonNameInUse = "NameInUse"
+	// ReasonVolumeConflict: a claim of the name of the restore's volume is there and is not its own.
+	ReasonVolumeConflict = "VolumeConflict"
+	// ReasonVolumeDeleted: somebody deleted the claim before the restore was done.
+	ReasonVolumeDeleted = "VolumeDeleted"
+	// ReasonSizeUnknown: the database has no volume whose size could be taken.
+	ReasonSizeUnknown = "SizeUnknown"
+)
+
+// DataRestoreStatus is a restore as the operator last saw it.
+type DataRestoreStatus struct {
+	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
+	// has not seen the resource.
+	// +kubebuilder:default=-1
+	// +kubebuilder:example=`1`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase is Pending, Validating, Building, Replaying, Checking, Prepared or Failed. The last two are final.
+	// +kubebuilder:example=`Prepared`
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// reason is one word for why the phase is what it is.
+	// +kubebuilder:example=`Prepared`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message says what is being done, or what is wrong and what a person can do.
+	// +kubebuilder:example=`claim data-mysql-restored-0 has the database of backup 20260102T150405Z-0a1b2c3d`
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// claim is the volume of the restore.
+	// +kubebuilder:example=`data-mysql-restored-0`
+	// +optional
+	Claim string `json:"claim,omitempty"`
+
+	// claimUID is the UID of that claim.
+	// +kubebuilder:example=`5f1c2a3b-0000-4000-8000-000000000001`
+	// +optional
+	ClaimUID string `json:"claimUID,omitempty"`
+
+	// job is the UID of the Job that restores.
+	// +kubebuilder:example=`5f1c2a3b-0000-4000-8000-000000000000`
+	// +optional
+	Job string `json:"job,omitempty"`
+
+	// id is the backup that is restored.
+	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
+	// +optional
+	ID string `json:"id,omitempty"`
+
+	// startedAt is when the Job was made.
+	// +kubebuilder:example=`"2026-01-02T15:04:00Z"`
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+
+	// completedAt is when the database was restored and checked, or when that failed.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+
+	// duration is how long the restore took.
+	// +kubebuilder:example=`3m20s`
+	// +optional
+	Duration string `json:"duration,omitempty"`
+
+	// bytes counts those of the backup's dump, not compressed.
+	// +kubebuilder:example=`73400320`
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+
+	// tables is how many were checked.
+	// +kubebuilder:example=`42`
+	// +optional
+	Tables int32 `json:"tables,omitempty"`
+
+	// rows is how many there are, of all tables.
+	// +kubebuilder:example=`120000`
+	// +optional
+	Rows int64 `json:"rows,omitempty"`
+
+	// serverVersion is that of the server that made the backup.
+	// +kubebuilder:example=`5.7.44`
+	// +optional
+	ServerVersion string `json:"serverVersion,omitempty"`
+
+	// restoredTo is the moment of the last transaction that is there: that of the archive, or when the backup began.
+	// +kubebuilder:example=`"2026-01-02T15:29:59Z"`
+	// +optional
+	RestoredTo *metav1.Time `json:"restoredTo,omitempty"`
+
+	// transactions counts those that were applied after the backup was loaded.
+	// +kubebuilder:example=`1547`
+	// +optional
+	Transactions int64 `json:"transactions,omitempty"`
+
+	// position is where in the binary log of the running server the restored data stands. Absent where that keeps none.
+	// +kubebuilder:example=`{file: binlog.000042, offset: 1547}`
+	// +optional
+	Position *Position `json:"position,omitempty"`
+
+	// loses is what the running database has and the restored one has not: it is lost by a switch.
+	// +kubebuilder:example=`{summary: "12 transactions since 2026-01-02T15:30:01Z"}`
+	// +optional
+	Loses *Loss `json:"loses,omitempty"`
+
+	// warnings are what a person should know of the backup, such as tables that no snapshot covers.
+	// +kubebuilder:example=`[table app.log has the engine MyISAM: it is not of the same moment as the others]`
+	// +listType=atomic
+	// +optional
+	Warnings []string `json:"warnings,omitempty"`
+
+	// conditions are Ready, and while true Reconciling and Stalled.
+	// +kubebuilder:example=`[{type: Ready, status: "True", reason: Prepared}]`
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Loss is what a database has beyond the moment to which another one was restored.
+type Loss struct {
+	// summary says it in a few words. What is committed after countedTo comes on top of it.
+	// +kubebuilder:example=`12 transactions since 2026-01-02T15:30:01Z`
+	Summary string `json:"summary"`
+
+	// transactions counts those that the archive has beyond that moment. Absent where it is not known, because there is
+	// no archive.
+	// +kubebuilder:example=`12`
+	// +optional
+	Transactions *int64 `json:"transactions,omitempty"`
+
+	// since is when the first of them was committed. Absent where there is none: then countedTo says since when.
+	// +kubebuilder:example=`"2026-01-02T15:30:01Z"`
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+
+	// countedTo is the time up to which the archive was counted, by the server's clock.
+	// +kubebuilder:example=`"2026-01-02T16:00:00Z"`
+	// +optional
+	CountedTo *metav1.Time `json:"countedTo,omitempty"`
+}

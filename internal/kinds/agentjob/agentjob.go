@@ -1,0 +1,286 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agentjob is what DataBackup and DataRestore have in common: a Job that is made once of the template of a CronJob, runs
+// the agent where the data is, and is followed to its end. What its pod says at the end is all that is known of its work.
+package agentjob
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// The containers of a Job that report.
+const (
+	// Container does the work. The template has it.
+	Container = "backup"
+	// ContainerValidate looks before, whether the work can succeed; not every Job has it.
+	ContainerValidate = "validate"
+)
+
+// labelJob is on the pods of a Job.
+const labelJob = "batch.kubernetes.io/job-name"
+
+// Source is the template that Jobs are made of.
+type Source struct {
+	Name     string // of the CronJob
+	Template batchv1.JobTemplateSpec
+}
+
+// Of names the data of a resource.
+type Of struct {
+	Kind            schema.GroupVersionKind
+	Namespace, Name string
+}
+
+// Job is a Job, and what its pods say.
+type Job struct {
+	UID             string
+	Created         metav1.Time
+	Ended           *metav1.Time
+	Done, Succeeded bool
+	Reason, Message string  // why Kubernetes ended it
+	Result          *Result // what the last pod that ended has said; nil for nothing
+	Exit            int32   // its code
+	Waiting         string  // why a pod does not start
+
+	// Validated is what ContainerValidate of the last pod has said; nil for nothing.
+	Validated *Result
+	// IsAtWork reports whether Container of the last pod runs, IsStarted and IsReady what its probes say.
+	IsAtWork, IsStarted, IsReady bool
+}
+
+// Result is what a container says at its end: the last line that the agent prints (package contract of cmd/agent).
+type Result struct {
+	OK           bool       `json:"ok"`
+	Reason       string     `json:"reason"`
+	Message      string     `json:"message"`
+	ID           string     `json:"id"`
+	Bytes        int64      `json:"bytes"`
+	StoredBytes  int64      `json:"storedBytes"`
+	Tables       int32      `json:"tables"`
+	Rows         int64      `json:"rows"`
+	Server       string     `json:"server"`
+	Seconds      float64    `json:"seconds"`
+	Warnings     []string   `json:"warnings"`
+	RestoredTo   *time.Time `json:"restoredTo"`
+	Transactions int64      `json:"transactions"`
+	Position     *struct {
+		File   string `json:"file"`
+		Offset int64  `json:"offset"`
+		GTID   string `json:"gtid"`
+	} `json:"position"`
+	Later *Later `json:"later"`
+}
+
+// Later is what the archive has beyond the moment that was restored.
+type Later struct {
+	Transactions int64      `json:"transactions"`
+	First        *time.Time `json:"first"`
+	Reached      time.Time  `json:"reached"`
+}
+
+// Duration is how long the work took.
+func (r *Result) Duration() string {
+	return time.Duration(r.Seconds * float64(time.Second)).Round(time.Second).String()
+}
+
+// Reader reads Jobs and what they are made of: with the operator's cached client, and from the API server.
+type Reader struct {
+	Client client.Client
+	Live   client.Reader
+}
+
+// Get returns the Job of a name, or nil. Where the cache does not show one the API server is asked: a cache may be older than
+// the status, and a Job without the operator's label is in nobody's cache, and in the way.
+func (r Reader) Get(ctx context.Context, key client.ObjectKey) (*batchv1.Job, error) {
+	found := object.Empty(object.JobKind)
+	err := r.Client.Get(ctx, key, found)
+	if apierrors.IsNotFound(err) {
+		live := &batchv1.Job{}
+		if err = r.Live.Get(ctx, key, live); err == nil {
+			return live, nil
+		}
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at Job %s: %w", key.Name, err)
+	}
+	job := &batchv1.Job{}
+	return job, into(found, job)
+}
+
+func into(from *unstructured.Unstructured, to any) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, to); err != nil {
+		return fmt.Errorf("read %s %s: %w", from.GetKind(), from.GetName(), err)
+	}
+	return nil
+}
+
+// ControllerOf says whose a Job is that is not whose it should be.
+func ControllerOf(job *batchv1.Job) string {
+	if ref := metav1.GetControllerOfNoCopy(job); ref != nil {
+		return ref.Kind + " " + ref.Name
+	}
+	return "nobody"
+}
+
+// Source returns the CronJob of a resource that carries object.LabelBackup with a value, or nil.
+func (r Reader) Source(ctx context.Context, of Of, label string) (*Source, error) {
+	owner := object.Owner{GroupVersionKind: of.Kind, Namespace: of.Namespace, Name: of.Name}
+	list := object.EmptyList(object.CronJobKind)
+	if err := r.Client.List(ctx, list, client.InNamespace(of.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()}); err != nil {
+		return nil, fmt.Errorf("list the CronJobs of %s %s: %w", of.Kind.Kind, of.Name, err)
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		ref := metav1.GetControllerOfNoCopy(o)
+		if o.GetLabels()[object.LabelBackup] != label || o.GetDeletionTimestamp() != nil ||
+			ref == nil || ref.Kind != of.Kind.Kind || ref.Name != of.Name {
+			continue
+		}
+		cron := &batchv1.CronJob{}
+		if err := into(o, cron); err != nil {
+			return nil, err
+		}
+		return &Source{Name: cron.Name, Template: cron.Spec.JobTemplate}, nil
+	}
+	return nil, nil
+}
+
+// Follow says where a Job stands.
+func (r Reader) Follow(ctx context.Context, job *batchv1.Job) (*Job, error) {
+	j := &Job{UID: string(job.UID), Created: job.CreationTimestamp, Ended: job.Status.CompletionTime}
+	j.end(job)
+	if err := j.read(ctx, r.Client, job); err != nil {
+		return nil, err
+	}
+	if j.Done && j.Result == nil { // the cache of pods may be older than that of Jobs
+		return j, j.read(ctx, r.Live, job)
+	}
+	return j, nil
+}
+
+// end takes note of whether a Job has ended, and how.
+func (j *Job) end(job *batchv1.Job) {
+	for i := range job.Status.Conditions {
+		c := &job.Status.Conditions[i]
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch c.Type {
+		case batchv1.JobComplete:
+			j.Done, j.Succeeded = true, true
+		case batchv1.JobFailed:
+			j.Done, j.Reason, j.Message = true, c.Reason, c.Message
+			if j.Ended == nil {
+				j.Ended = &c.LastTransitionTime
+			}
+		default: // not ended yet
+		}
+	}
+}
+
+// read reads what the pods of a Job say.
+func (j *Job) read(ctx context.Context, from client.Reader, job *batchv1.Job) error {
+	pods := &corev1.PodList{}
+	if err := from.List(ctx, pods, client.InNamespace(job.Namespace), client.MatchingLabels{labelJob: job.Name}); err != nil {
+		return fmt.Errorf("list the pods of Job %s: %w", job.Name, err)
+	}
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for i := range pods.Items {
+		if metav1.IsControlledBy(&pods.Items[i], job) {
+			j.Take(&pods.Items[i])
+		}
+	}
+	return nil
+}
+
+// Take takes what a pod says. One that has succeeded has the last word.
+func (j *Job) Take(pod *corev1.Pod) {
+	j.Waiting, j.Validated, j.IsAtWork, j.IsStarted, j.IsReady = "", nil, false, false, false
+	if pod.Status.Phase == corev1.PodPending {
+		j.Waiting = health.PodProblem(pod)
+	}
+	for _, c := range pod.Status.InitContainerStatuses {
+		if end := c.State.Terminated; end != nil && c.Name == ContainerValidate {
+			if j.Validated = resultOf(end); end.ExitCode != 0 {
+				j.report(end)
+			}
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name != Container {
+			continue
+		}
+		j.IsAtWork = c.State.Running != nil
+		j.IsStarted, j.IsReady = c.Started != nil && *c.Started, c.Ready
+		if c.State.Terminated != nil {
+			j.report(c.State.Terminated)
+		}
+	}
+}
+
+func (j *Job) report(end *corev1.ContainerStateTerminated) {
+	if j.Result != nil && j.Result.OK {
+		return
+	}
+	j.Exit = end.ExitCode
+	if result := resultOf(end); result != nil {
+		j.Result = result
+	}
+}
+
+// resultOf reads what a container has said at its end, or nil. One that failed has not succeeded, whatever it says.
+func resultOf(end *corev1.ContainerStateTerminated) *Result {
+	var result Result
+	if json.Unmarshal([]byte(end.Message), &result) != nil || !result.OK && result.Message == "" {
+		return nil
+	}
+	result.OK = result.OK && end.ExitCode == 0
+	return &result
+}
+
+// Why says why a Job failed whose pods gave no report.
+func (j *Job) Why() string {
+	text := j.Message
+	if text == "" {
+		text = j.Reason
+	}
+	if text == "" {
+		text = "Kubernetes does not say why"
+	}
+	if j.Exit != 0 {
+		text += fmt.Sprintf("; exit code %d", j.Exit)
+	}
+	return text
+}
+
+// Size is a number of bytes for people.
+func Size(bytes int64) string {
+	value, units := float64(bytes), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for len(units) > 1 && value >= 1024 {
+		value, units = value/1024, units[1:]
+	}
+	if units[0] == "B" {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	return fmt.Sprintf("%.1f %s", value, units[0])
+}

@@ -1,0 +1,239 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datarestore
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
+	"d3os.com/d3os-operator/internal/metrics"
+)
+
+// verdict is where a restore stands. Without a reason nothing is known that keeps the next step from being taken.
+type verdict struct {
+	Phase           backupv1.Phase
+	Reason, Message string
+}
+
+// judge says where a restore stands that has not ended as far as its status knows.
+func judge(r *backupv1.DataRestore, w World) verdict {
+	pending := func(reason, format string, args ...any) verdict {
+		return verdict{backupv1.PhasePending, reason, fmt.Sprintf(format, args...)}
+	}
+	failed := func(reason, format string, args ...any) verdict {
+		return verdict{backupv1.PhaseFailed, reason, fmt.Sprintf(format, args...)}
+	}
+	claim := claimName(r)
+	switch {
+	case w.Conflict != "":
+		return pending(backupv1.ReasonJobConflict, "Job %s is there and belongs to %s: delete it, or create a DataRestore of another name", jobName(r), w.Conflict)
+	case r.Status.ClaimUID != "" && (!w.Owned || string(w.Claim.UID) != r.Status.ClaimUID || w.Claim.DeletionTimestamp != nil):
+		return failed(backupv1.ReasonVolumeDeleted, "claim %s was deleted before the restore was seen to end: create another DataRestore", claim)
+	case w.Job != nil:
+		return judgeJob(r, w.Job)
+	case r.Status.Job != "":
+		return failed(backupv1.ReasonJobDeleted, "Job %s was deleted before it was seen to end: create another DataRestore", jobName(r))
+	case w.Claim != nil && !w.Owned:
+		return pending(backupv1.ReasonVolumeConflict, "claim %s is there, and this restore has not made it: nothing is restored to it. Create a DataRestore with another name", claim)
+	case w.Source == nil:
+		return pending(backupv1.ReasonSourceNotFound, "%s %s of this namespace has no backup of %s: declare spec.%s.backup in it, or correct spec.of",
+			r.Spec.Of.Kind, r.Spec.Of.Name, r.Spec.Of.Component, r.Spec.Of.Component)
+	case w.Taken != "":
+		return pending(backupv1.ReasonNameInUse, "%s is there, so a database cannot get the name %s: create a DataRestore with another spec.databaseName", w.Taken, r.Spec.DatabaseName)
+	case w.Claim == nil && w.Model == nil:
+		return pending(backupv1.ReasonSizeUnknown, "claim %s of the database is not there, so its size is not known: create a DataRestore with spec.storage.size", databaseClaim(&w.Source.Template))
+	}
+	return verdict{Phase: backupv1.PhasePending}
+}
+
+func judgeJob(r *backupv1.DataRestore, j *agentjob.Job) verdict {
+	name := jobName(r)
+	at := func(phase backupv1.Phase, doing string) verdict {
+		return verdict{phase, backupv1.ReasonRunning, doing + ": `kubectl logs job/" + name + "` shows how far. The running database is not touched"}
+	}
+	switch {
+	case j.Done && j.Succeeded && j.Result != nil && j.Result.OK:
+		return verdict{backupv1.PhasePrepared, backupv1.ReasonPrepared, prepared(r, j.Result)}
+	case j.Done && j.Succeeded:
+		return verdict{backupv1.PhaseFailed, backupv1.ReasonResultLost, fmt.Sprintf(
+			"Job %s succeeded, but its pod was gone before its report was read, so it is not known what was restored: create another DataRestore", name)}
+	case j.Done && j.Result != nil && !j.Result.OK:
+		reason := j.Result.Reason
+		if reason == "" {
+			reason = backupv1.ReasonJobFailed
+		}
+		return verdict{backupv1.PhaseFailed, reason, j.Result.Message + ". The running database was not touched"}
+	case j.Done:
+		return verdict{backupv1.PhaseFailed, backupv1.ReasonJobFailed, fmt.Sprintf("Job %s failed: %s. The running database was not touched", name, j.Why())}
+	case j.Waiting != "":
+		return verdict{backupv1.PhaseValidating, backupv1.ReasonPodNotStarting, "the pod of Job " + name + " does not start: " + j.Waiting}
+	case j.Result != nil && !j.Result.OK && !j.IsAtWork:
+		return verdict{backupv1.PhaseValidating, backupv1.ReasonRunning, "tried again; the last try failed: " + j.Result.Message}
+	case !j.IsAtWork:
+		return at(backupv1.PhaseValidating, "looking whether the restore can succeed")
+	case j.IsReady:
+		return at(backupv1.PhaseChecking, "tables and rows are checked")
+	case j.IsStarted:
+		return at(backupv1.PhaseReplaying, "what was archived after the backup is applied")
+	}
+	return at(backupv1.PhaseBuilding, "the backup is loaded")
+}
+
+// prepared says what there is now, and what a person can do with it.
+func prepared(r *backupv1.DataRestore, result *agentjob.Result) string {
+	text := fmt.Sprintf("claim %s has the database of backup %s, and it was checked; the running database was not touched. ", claimName(r), result.ID)
+	if r.Spec.DatabaseName == "" {
+		return text + "This was a rehearsal: its volume goes with this DataRestore"
+	}
+	return text + fmt.Sprintf("A switch to it would lose %s. Nothing switches by itself: a person gives DataService %s the database %s, as docs/backup.md says",
+		lossOf(result).Summary, r.Spec.Of.Name, r.Spec.DatabaseName)
+}
+
+// lossOf says what the running database has beyond what was restored.
+func lossOf(result *agentjob.Result) *backupv1.Loss {
+	to := restoredTo(result)
+	later := result.Later
+	if later == nil {
+		return &backupv1.Loss{Summary: fmt.Sprintf("everything since %s", orUnknown(to))}
+	}
+	counted := metav1.NewTime(later.Reached.Truncate(time.Second))
+	loss := &backupv1.Loss{Transactions: &later.Transactions, CountedTo: &counted}
+	if later.First == nil {
+		loss.Summary = fmt.Sprintf("what was committed since %s", format(later.Reached))
+		return loss
+	}
+	since := metav1.NewTime(later.First.Truncate(time.Second))
+	loss.Since = &since
+	loss.Summary = fmt.Sprintf("%d transactions since %s, and what was committed since %s", later.Transactions, format(*later.First), format(later.Reached))
+	return loss
+}
+
+// restoredTo is the moment of the last transaction of the restored database: that of the archive, or when the backup began,
+// which its ID says.
+func restoredTo(result *agentjob.Result) *time.Time {
+	if result.RestoredTo != nil {
+		return result.RestoredTo
+	}
+	const layout = "20060102T150405Z"
+	if len(result.ID) < len(layout) {
+		return nil
+	}
+	began, err := time.Parse(layout, result.ID[:len(layout)])
+	if err != nil {
+		return nil
+	}
+	return &began
+}
+
+func orUnknown(at *time.Time) string {
+	if at == nil {
+		return "the backup"
+	}
+	return format(*at)
+}
+
+func format(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// Status writes what was seen into the status of a DataRestore. One that has ended stays as it is.
+func (*Kind) Status(r *backupv1.DataRestore, seen kinds.Seen[World], now metav1.Time) {
+	s := &r.Status
+	s.ObservedGeneration = seen.Generation
+	if isFinal(s.Phase) {
+		return
+	}
+	if s.Phase == "" {
+		s.Phase = backupv1.PhasePending
+	}
+	stalled := false
+	switch {
+	case seen.Deleting:
+		s.Reason, s.Message = backupv1.ReasonDeleting, "being deleted, and the Job with it; the running database and the store stay as they are"
+	case seen.Failure != nil:
+		s.Reason, s.Message, stalled = seen.Failure.Reason, seen.Failure.Message, seen.Failure.Stalled
+	case seen.Observed != nil:
+		v := judge(r, *seen.Observed)
+		if v.Reason == "" {
+			v.Reason, v.Message = backupv1.ReasonRunning, "the volume and the Job are being made"
+		}
+		s.Phase, s.Reason, s.Message = v.Phase, v.Reason, v.Message
+		stalled = v.Phase == backupv1.PhaseFailed || v.Phase == backupv1.PhasePending && v.Reason != backupv1.ReasonRunning && v.Reason != backupv1.ReasonSourceNotFound
+		fill(r, *seen.Observed)
+	}
+	if isFinal(s.Phase) && s.CompletedAt == nil {
+		s.CompletedAt = &now
+	}
+	conditions(s, stalled, now)
+}
+
+// fill says of a restore what its claim, its Job and its pods say.
+func fill(r *backupv1.DataRestore, w World) {
+	s := &r.Status
+	if w.Owned && s.ClaimUID == "" {
+		s.Claim, s.ClaimUID = w.Claim.Name, string(w.Claim.UID)
+	}
+	j := w.Job
+	if j == nil {
+		return
+	}
+	s.Job, s.StartedAt = j.UID, &j.Created
+	if v := j.Validated; v != nil && v.OK {
+		s.ID, s.Bytes, s.ServerVersion, s.Warnings = v.ID, v.Bytes, v.Server, v.Warnings
+	}
+	if j.Done {
+		s.CompletedAt = j.Ended
+	}
+	result := j.Result
+	if !j.Done || !j.Succeeded || result == nil || !result.OK {
+		return
+	}
+	s.ID, s.Bytes, s.Tables, s.Rows, s.Transactions = result.ID, result.Bytes, result.Tables, result.Rows, result.Transactions
+	s.ServerVersion, s.Warnings, s.Duration, s.Loses = result.Server, result.Warnings, result.Duration(), lossOf(result)
+	if to := restoredTo(result); to != nil {
+		at := metav1.NewTime(to.Truncate(time.Second))
+		s.RestoredTo = &at
+	}
+	if p := result.Position; p != nil {
+		s.Position = &backupv1.Position{File: p.File, Offset: p.Offset, GTID: p.GTID}
+	}
+}
+
+func conditions(s *backupv1.DataRestoreStatus, stalled bool, now metav1.Time) {
+	set := func(name string, is bool) {
+		status := metav1.ConditionFalse
+		if is {
+			status = metav1.ConditionTrue
+		} else if name != backupv1.ConditionReady {
+			meta.RemoveStatusCondition(&s.Conditions, name)
+			return
+		}
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+			Type: name, Status: status, Reason: s.Reason, Message: s.Message, ObservedGeneration: s.ObservedGeneration, LastTransitionTime: now,
+		})
+	}
+	ready := s.Phase == backupv1.PhasePrepared
+	set(backupv1.ConditionReady, ready)
+	set(backupv1.ConditionReconciling, !ready && !stalled)
+	set(backupv1.ConditionStalled, !ready && stalled)
+}
+
+// Summary says what a DataRestore's status amounts to.
+func (*Kind) Summary(r *backupv1.DataRestore) kinds.Summary {
+	s := &r.Status
+	ready := s.Phase == backupv1.PhasePrepared
+	summary := kinds.Summary{
+		Phase: string(s.Phase), Generation: s.ObservedGeneration, Ready: ready, New: !ready,
+		ReadyText: s.Message, Urgent: true, Conditions: s.Conditions,
+		Parts: []metrics.Part{{Name: "job", Ready: ready}},
+	}
+	if meta.IsStatusConditionTrue(s.Conditions, backupv1.ConditionStalled) {
+		summary.Problem, summary.ProblemReason, summary.ProblemField = s.Message, s.Reason, "status.conditions"
+	}
+	return summary
+}

@@ -1,0 +1,188 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/test/chaos/fault"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+const rehearsal = "rehearsal"
+
+// restore creates a DataRestore.
+func (s *scene) restore(name string, change func(*backupv1.DataRestoreSpec)) {
+	s.Helper()
+	size := resource.MustParse("1Gi")
+	spec := backupv1.DataRestoreSpec{Of: backupv1.Source{Name: platform}, Storage: &backupv1.RestoreStorage{Size: &size}}
+	if change != nil {
+		change(&spec)
+	}
+	s.Must(suite.API.Create(s.Ctx, &backupv1.DataRestore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: spec}))
+}
+
+// comes waits until a DataRestore has a phase and a reason, and returns it.
+func (s *scene) comes(name string, phase backupv1.Phase, reason string) *backupv1.DataRestore {
+	s.Helper()
+	var found *backupv1.DataRestore
+	s.Until(fmt.Sprintf("%s: %s", phase, reason), func() error {
+		found = harness.Lookup[*backupv1.DataRestore](s.Journal, name)
+		if found == nil || found.Status.Phase != phase || found.Status.Reason != reason {
+			return fmt.Errorf("it is %+v", found)
+		}
+		return nil
+	})
+	return found
+}
+
+// left is what the program has left on a claim's volume, "" for nothing.
+func (s *scene) left(claim string) string {
+	s.Helper()
+	folder, err := s.pods.VolumeFolder(s.Ctx, claim)
+	s.Must(err)
+	text, err := os.ReadFile(filepath.Join(folder, "restored"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.Fatal(err)
+	}
+	return string(text)
+}
+
+// A rehearsal restores to a claim of its own, says what came of it, and goes with its volume.
+func TestARehearsal(t *testing.T) {
+	s := newScene(t)
+	s.start()
+	s.restore(rehearsal, func(spec *backupv1.DataRestoreSpec) { spec.ToTime = "2026-01-02T15:30:00Z" })
+	s.comes(rehearsal, backupv1.PhasePending, backupv1.ReasonSourceNotFound)
+	s.declare()
+	r := s.comes(rehearsal, backupv1.PhasePrepared, backupv1.ReasonPrepared)
+	status := r.Status
+	if status.ID != "20260102T150405Z-0a1b2c3d" || status.Bytes != 73400320 || status.Tables != 42 || status.Rows != 120000 || status.Duration != "3m20s" ||
+		status.Transactions != 7 || status.RestoredTo == nil || status.Position == nil || status.Position.Offset != 1547 || status.StartedAt == nil ||
+		status.CompletedAt == nil || status.Claim != "rehearsal-restore" || !meta.IsStatusConditionTrue(status.Conditions, backupv1.ConditionReady) {
+		t.Errorf("status %+v", status)
+	}
+	if l := status.Loses; l == nil || l.Transactions == nil || *l.Transactions != 12 ||
+		l.Summary != "12 transactions since 2026-01-02T15:30:01Z, and what was committed since 2026-01-02T16:00:00Z" {
+		t.Errorf("it loses %+v", l)
+	}
+	if got := s.left("rehearsal-restore"); got != "latest 2026-01-02T15:30:00Z" {
+		t.Errorf("restored: %q", got)
+	}
+	claim := harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, "rehearsal-restore")
+	if job := harness.Lookup[*batchv1.Job](s.Journal, "rehearsal-restore"); !metav1.IsControlledBy(job, r) || len(claim.OwnerReferences) != 1 || claim.OwnerReferences[0].UID != r.UID {
+		t.Errorf("claim %+v, Job %+v", claim.OwnerReferences, job.OwnerReferences)
+	}
+	s.Must(suite.API.Delete(s.Ctx, r))
+	s.Until("the volume is gone", func() error {
+		if c := harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, "rehearsal-restore"); c != nil && c.DeletionTimestamp == nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+}
+
+// What keeps a restore from being made is said, and nothing that is there is touched. A failure ends it.
+func TestARestoreThatCannotBe(t *testing.T) {
+	s := newScene(t)
+	s.start()
+	s.declare()
+	s.restore("no-size", func(spec *backupv1.DataRestoreSpec) { spec.Storage = nil })
+	s.comes("no-size", backupv1.PhasePending, backupv1.ReasonSizeUnknown)
+	s.restore("the-same-name", func(spec *backupv1.DataRestoreSpec) { spec.DatabaseName = "db" })
+	s.comes("the-same-name", backupv1.PhasePending, backupv1.ReasonNameInUse)
+	s.restore("taken", func(spec *backupv1.DataRestoreSpec) { spec.DatabaseName = "other" })
+	first := s.comes("taken", backupv1.PhasePrepared, backupv1.ReasonPrepared)
+	s.restore("again", func(spec *backupv1.DataRestoreSpec) { spec.DatabaseName = "other" })
+	s.comes("again", backupv1.PhasePending, backupv1.ReasonVolumeConflict)
+	s.Must(suite.API.Delete(s.Ctx, first))
+	s.restore("the-last", nil) // by then the deletion was seen
+	s.comes("the-last", backupv1.PhasePrepared, backupv1.ReasonPrepared)
+	claim := harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, "data-other-0")
+	if claim == nil || claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 || s.left("data-other-0") != "latest " {
+		t.Errorf("the volume that a database can be switched to is %+v", claim)
+	}
+	s.Must(os.WriteFile(filepath.Join(s.folder(), fileFail), nil, 0o600))
+	s.restore("too-early", func(spec *backupv1.DataRestoreSpec) { spec.ToTime = "2001-01-02T15:30:00Z" })
+	r := s.comes("too-early", backupv1.PhaseFailed, "NotFound")
+	if !strings.Contains(r.Status.Message, "no backup is older than 2001") || !strings.Contains(r.Status.Message, "was not touched") {
+		t.Errorf("message %q", r.Status.Message)
+	}
+	if took := r.Status.CompletedAt.Sub(r.CreationTimestamp.Time); took.Minutes() > 1 {
+		t.Errorf("it took %s to say so", took)
+	}
+	if got := s.left("too-early-restore"); got != "" {
+		t.Errorf("something was written: %q", got)
+	}
+}
+
+// The operator crashes at every write of a restore: before it is sent, after it took effect, and with its answer lost. There
+// is one claim, one Job, one run and the same status in the end.
+func TestARestoreThroughCrashes(t *testing.T) {
+	base := newScene(t)
+	op := base.start()
+	base.declare()
+	named := func(spec *backupv1.DataRestoreSpec) { spec.DatabaseName = "other" }
+	base.restore(rehearsal, named)
+	want := base.comes(rehearsal, backupv1.PhasePrepared, backupv1.ReasonPrepared).Status
+	points := fault.Points(op.Since(0, ofRestore))
+	if len(points) < 4 {
+		t.Fatalf("only %v was written", points)
+	}
+	t.Logf("%d writes: %v", len(points), points)
+	for action, do := range map[string]fault.Action{"before": fault.CrashBefore, "after": fault.CrashAfter, "lost": fault.CrashLost} {
+		for _, p := range points {
+			t.Run(action+"/"+p.String(), func(t *testing.T) {
+				s := newScene(t)
+				op := s.start()
+				s.declare()
+				op.Rule(p.Rule(do))
+				s.restore(rehearsal, named)
+				s.Until("the end, or a crash", func() error {
+					r := harness.Lookup[*backupv1.DataRestore](s.Journal, rehearsal)
+					if crashed(op) || r != nil && r.Status.Phase == backupv1.PhasePrepared {
+						return nil
+					}
+					return errors.New("neither")
+				})
+				if crashed(op) {
+					s.stop(op)
+					s.start()
+				} else if p.Nth == 1 {
+					t.Errorf("the write did not happen; these did: %v", op.Since(0, ofRestore))
+				}
+				got := s.comes(rehearsal, backupv1.PhasePrepared, backupv1.ReasonPrepared).Status
+				if got.ID != want.ID || got.Message != want.Message || got.Claim != want.Claim || got.Loses.Summary != want.Loses.Summary {
+					t.Errorf("want %+v\ngot %+v", want, got)
+				}
+				if runs := s.runs(); len(runs) != 1 {
+					t.Errorf("runs %v", runs)
+				}
+				claims := &corev1.PersistentVolumeClaimList{}
+				s.Must(suite.API.List(s.Ctx, claims, client.InNamespace(s.Namespace)))
+				if len(claims.Items) != 2 { // this one and the store's
+					t.Errorf("claims %v", claims.Items)
+				}
+			})
+		}
+	}
+}
+
+// ofRestore are the writes that a DataRestore causes.
+func ofRestore(r harness.Sent) bool {
+	return r.Writes() && (strings.HasPrefix(r.Resource, "datarestores") || r.Resource == "jobs" || r.Resource == "persistentvolumeclaims")
+}
