@@ -146,7 +146,9 @@ func (r *rights) passedOn() []rbacv1.PolicyRule {
 		}
 		rules = append(rules, rule)
 	}
-	order := func(rule rbacv1.PolicyRule) string { return fmt.Sprint(rule.NonResourceURLs, rule.APIGroups, rule.Resources, rule.ResourceNames) }
+	order := func(rule rbacv1.PolicyRule) string {
+		return fmt.Sprint(rule.NonResourceURLs, rule.APIGroups, rule.Resources, rule.ResourceNames)
+	}
 	slices.SortFunc(rules, func(a, b rbacv1.PolicyRule) int { return cmp.Compare(order(a), order(b)) })
 	return rules
 }
