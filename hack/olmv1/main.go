@@ -68,13 +68,15 @@ func (r *rights) objects() []any {
 	kind := func(name string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: name}
 	}
+	r.give(r.watched())
+	everywhere := append(writes(r.cluster, "create", "list", "watch"), r.passedOn()...)
 	return []any{
-		rbacv1.ClusterRole{TypeMeta: kind("ClusterRole"), ObjectMeta: meta, Rules: append(writes(r.cluster), r.passedOn()...)},
+		rbacv1.ClusterRole{TypeMeta: kind("ClusterRole"), ObjectMeta: meta, Rules: everywhere},
 		rbacv1.ClusterRoleBinding{
 			TypeMeta: kind("ClusterRoleBinding"), ObjectMeta: meta, Subjects: subjects,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account},
 		},
-		rbacv1.Role{TypeMeta: kind("Role"), ObjectMeta: inside, Rules: writes(r.namespaced)},
+		rbacv1.Role{TypeMeta: kind("Role"), ObjectMeta: inside, Rules: writes(r.namespaced, "create")},
 		rbacv1.RoleBinding{
 			TypeMeta: kind("RoleBinding"), ObjectMeta: inside, Subjects: subjects,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},

@@ -110,16 +110,26 @@ func (r *rights) give(rules []rbacv1.PolicyRule) {
 	}
 }
 
-// writes are the rules to write objects: no rule can name what is not there yet, nor what is listed.
-func writes(objects names) []rbacv1.PolicyRule {
+// writes are the rules to write objects: no rule can name what is not there yet, nor what is listed. OLM v1 watches what it has
+// installed in all namespaces, so no Role has that right.
+func writes(objects names, unnamed ...string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, resource := range slices.SortedFunc(maps.Keys(objects), func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }) {
 		rule := rbacv1.PolicyRule{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}}
 		all, some := rule, rule
-		all.Verbs = []string{"create", "list", "watch"}
+		all.Verbs = unnamed
 		some.Verbs = []string{"delete", "get", "patch", "update"}
 		some.ResourceNames = slices.Sorted(maps.Keys(objects[resource]))
 		rules = append(rules, all, some)
+	}
+	return rules
+}
+
+// watched are the resources whose objects are watched in all namespaces.
+func (r *rights) watched() []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for resource := range r.namespaced {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: []string{"list", "watch"}})
 	}
 	return rules
 }
