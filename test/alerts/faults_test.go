@@ -171,7 +171,7 @@ func (w *world) ended(namespace, label string, at time.Time, code int32, message
 		"app.kubernetes.io/managed-by": "d3os-operator", "app.kubernetes.io/instance": name, "app.kubernetes.io/name": "mysql-backup", "d3os-product.com.d3os/backup": label,
 	}}}
 	pod.Spec = corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "backup", Image: "registry.example/mysql:v1"}}}
-	w.must(suite.API.Create(w.Context(), pod))
+	w.until("the namespace has its service account", func() error { return suite.API.Create(w.Context(), pod) })
 	end := &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.NewTime(at)}
 	pod.Status.Phase = corev1.PodSucceeded
 	if code != 0 {
