@@ -24,5 +24,7 @@ rm -rf bundle
 # The time of the run would make every bundle a new one.
 created=$(grep --max-count 1 'createdAt:' "$catalog")
 sed -i "s|^ *createdAt:.*|$created|" "$csv"
+# What OLM v1 installs it with, and what it removes of the version before.
+go run ./hack/olmv1 config/olmv1/installer_role.yaml bundle ${previous:+"releases/v$previous"}
 
 OPERATOR_SDK=$sdk hack/bundle-validate.sh bundle

@@ -11,7 +11,8 @@
 # names, and the cluster has to look there for every registry; without REGISTRY all images have to be
 # where their names say.
 #
-#   KEEP=1   leave the node running
+#   KEEP=1     leave the node running
+#   E2E=full   OLM v1, too; on a node of this machine only
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,6 +21,7 @@ tools=${TOOLS:-$PWD/bin/tools}
 node_dir=${NODE_DIR:-$PWD/.cluster/node}
 log=$PWD/.cluster/e2e.log
 : "${IMG:?}" "${SCORECARD_IMG:?}"
+export E2E=${E2E:-}
 export PATH=$tools:$PATH TOOLS=$tools KUBECTL=$tools/kubectl
 mkdir -p "$(dirname "$log")"
 
@@ -77,6 +79,11 @@ fi
 say 'OLM'
 "$KUBECTL" get crd clusterserviceversions.operators.coreos.com >/dev/null 2>&1 || olm_installed=1
 quietly hack/olm/olm.sh install
+if [[ $E2E == full ]]; then
+	say 'OLM v1'
+	[[ $KUBECONFIG -ef $node_dir/kubeconfig ]] || { echo 'e2e.sh: E2E=full needs a node of this machine: unset KUBECONFIG' >&2; exit 1; }
+	quietly hack/olm/v1.sh install
+fi
 
 [[ $pattern ]] || export E2E_WHOLE=1
 say "tests (${pattern:-all of them})"

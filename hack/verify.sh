@@ -46,6 +46,7 @@ declare -A full=(
 	[alerts]="$make alerts ALERTS=full"
 	[etcd]="$make etcd"
 	[ha]="$make ha"
+	[e2e]="$root$make e2e E2E=full"
 	[bench]="$make bench"
 	[load]="$make load"
 	[model]="$make model"

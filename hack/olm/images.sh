@@ -4,6 +4,7 @@
 # those of `make olm-tools`.
 #
 #   SCORECARD_IMG          the name of the operator's own tests (test/scorecard)
+#   E2E=full               OLM v1, too
 #   IMAGES_DIR, NODE_DIR   see hack/node/images.sh
 set -euo pipefail
 
@@ -45,6 +46,13 @@ mkdir -m 777 "$context/configs"
 image opm 'LABEL operators.operatorframework.io.index.configs.v1=/configs' 'USER 1001' 'ENTRYPOINT ["/bin/opm"]' 'CMD ["serve", "/configs"]'
 context shell
 image shell 'USER 1001' 'CMD ["sh"]'
+
+if [[ ${E2E:-} == full ]]; then
+	context olm-v1
+	cp "$tools"/olm-v1/* "$context/"
+	image olm-v1 'USER 65532'
+	push_image olm-v1 quay.io/operator-framework/olm-v1:latest
+fi
 
 context scorecard-test
 cp "$tools/scorecard-test" "$context/bin/"

@@ -8,20 +8,12 @@ package alerts_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/url"
-	"path/filepath"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -179,7 +171,7 @@ func (w *world) ended(namespace, label string, at time.Time, code int32, message
 		"app.kubernetes.io/managed-by": "d3os-operator", "app.kubernetes.io/instance": name, "app.kubernetes.io/name": "mysql-backup", "d3os-product.com.d3os/backup": label,
 	}}}
 	pod.Spec = corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "backup", Image: "registry.example/mysql:v1"}}}
-	w.must(suite.API.Create(w.Context(), pod))
+	w.until("the namespace has its service account", func() error { return suite.API.Create(w.Context(), pod) })
 	end := &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.NewTime(at)}
 	pod.Status.Phase = corev1.PodSucceeded
 	if code != 0 {
@@ -251,122 +243,4 @@ func refuseStatus(w *world) {
 		return nil
 	})
 	w.must(suite.API.Delete(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: probe}}))
-}
-
-// operatorFaults make the alerts about the operator fire.
-var operatorFaults = map[string]func(w *world){
-	"D3OSOperatorDown": func(w *world) {
-		r := w.start(programs.older, nil)
-		w.end(r, func() { _ = r.Signal(syscall.SIGKILL) })
-	},
-	"D3OSOperatorWithoutLeader": func(w *world) { // somebody holds the Lease who does nothing
-		namespace := w.namespace(nil)
-		now := metav1.NewMicroTime(time.Now())
-		w.must(suite.API.Create(w.Context(), &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "d3os-operator.d3os-product.com.d3os"},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("nobody"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &now, RenewTime: &now},
-		}))
-		args := []string{"--leader-elect", "--leader-elect-namespace=" + namespace}
-		w.start(programs.older, args)
-		w.start(programs.older, args)
-	},
-	"D3OSOperatorMemoryNearLimit": func(w *world) { w.start(programs.older, []string{}, "GOMEMLIMIT=20MiB") },
-	"D3OSOperatorRolloutStopped": func(w *world) { // a version whose Eureka does not come up
-		namespace := w.namespace(nil)
-		for _, name := range []string{"a", "b"} {
-			w.must(suite.API.Create(w.Context(), &unstructured.Unstructured{Object: fields{
-				"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": name, "namespace": namespace},
-				"spec": fields{"eureka": fields{"name": "eureka-" + name, "kind": "Deployment"}},
-			}}))
-		}
-		args := []string{"--watch-namespaces=" + namespace, "--max-rollouts=1"}
-		older := w.start(programs.older, args, "RELATED_IMAGE_EUREKA=registry.example/eureka:v1")
-		w.until("both run", func() error { return w.has(`count(dataservice_phase{phase="Running"}) == 2`) })
-		w.end(older, func() { _ = older.Signal(syscall.SIGTERM) })
-		w.start(programs.newer, args, "RELATED_IMAGE_EUREKA=registry.example/does-not-exist:v1")
-	},
-	"D3OSOperatorVersions": func(w *world) {
-		w.start(programs.older, nil)
-		w.start(programs.newer, nil)
-	},
-	"D3OSOperatorSlow": func(w *world) {
-		line, kubeconfig := w.line()
-		namespace := w.namespace(nil)
-		w.start(programs.older, []string{"--watch-namespaces=" + namespace}, "KUBECONFIG="+kubeconfig)
-		line.Store(int64(3 * time.Second))
-		w.service(namespace, service("registry.example/app:v1"))
-	},
-	"D3OSOperatorQueueGrows": func(w *world) { // an API server that is slow, and a fleet that comes at once
-		line, kubeconfig := w.line()
-		namespace := w.namespace(nil)
-		w.start(programs.older, []string{"--watch-namespaces=" + namespace, "--max-concurrent-reconciles=1"}, "KUBECONFIG="+kubeconfig)
-		line.Store(int64(time.Second))
-		for i := range 130 {
-			spec := service("registry.example/app:v1", fields{"name": fmt.Sprintf("app-%d", i)})
-			w.must(suite.API.Create(w.Context(), &unstructured.Unstructured{Object: fields{
-				"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": fmt.Sprintf("p-%d", i), "namespace": namespace}, "spec": spec,
-			}}))
-		}
-	},
-}
-
-// line is a connection to the API server for a replica, and how long each piece of data takes on it.
-func (w *world) line() (delay *atomic.Int64, kubeconfig string) {
-	w.Helper()
-	config, err := clientcmd.LoadFromFile(suite.Kubeconfig)
-	w.must(err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	w.Cleanup(func() { listener.Close() })
-	delay = &atomic.Int64{}
-	for _, c := range config.Clusters {
-		server, err := url.Parse(c.Server)
-		w.must(err)
-		c.Server = "https://" + listener.Addr().String()
-		go func() {
-			for {
-				near, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				go connect(near, server.Host, delay)
-			}
-		}()
-	}
-	kubeconfig = filepath.Join(w.dir, "kubeconfig")
-	w.must(clientcmd.WriteToFile(*config, kubeconfig))
-	return delay, kubeconfig
-}
-
-// connect hands on what one side sends to the other, late.
-func connect(near net.Conn, host string, delay *atomic.Int64) {
-	defer near.Close()
-	far, err := net.Dial("tcp", host)
-	if err != nil {
-		return
-	}
-	defer far.Close()
-	go func() { _, _ = io.Copy(near, far) }()
-	type piece struct {
-		data []byte
-		due  time.Time
-	}
-	pieces := make(chan piece, 10000)
-	go func() {
-		for p := range pieces {
-			time.Sleep(time.Until(p.due))
-			if _, err := far.Write(p.data); err != nil {
-				return
-			}
-		}
-	}()
-	defer close(pieces)
-	for {
-		buffer := make([]byte, 64<<10)
-		n, err := near.Read(buffer)
-		if err != nil {
-			return
-		}
-		pieces <- piece{buffer[:n], time.Now().Add(time.Duration(delay.Load()))}
-	}
 }

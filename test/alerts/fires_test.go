@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
 )
@@ -60,6 +61,8 @@ func TestResources(t *testing.T) {
 	refuseStatus(w)
 	well := w.namespace(nil)
 	w.service(well, service("registry.example/app:v1"))
+	etcd := w.namespace(nil) // for its panels
+	w.create("etcd.database.coreos.com/v1alpha1", "EtcdCluster", etcd, fields{"replicas": 3, "paused": true})
 	places := map[string]string{}
 	for _, alert := range slices.Sorted(maps.Keys(resourceFaults)) {
 		labels := map[string]string{}
@@ -103,8 +106,10 @@ func TestResources(t *testing.T) {
 			w.must(suite.API.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: place}}))
 			w.must(suite.API.DeleteAllOf(t.Context(), &dsv1.DataService{}, client.InNamespace(place)))
 		}
+		w.must(suite.API.DeleteAllOf(t.Context(), &etcdv1.EtcdCluster{}, client.InNamespace(etcd)))
+		places["its EtcdCluster"] = etcd
 		for alert, place := range places {
-			expr := fmt.Sprintf(`{__name__=~"(dataservice|rediscluster)_.*", namespace=%q}`, place)
+			expr := fmt.Sprintf(`{__name__=~"(dataservice|rediscluster|etcdcluster)_.*", namespace=%q}`, place)
 			w.until("no series is left of "+alert, func() error {
 				if found := w.now(expr); len(found) > 0 {
 					return fmt.Errorf("%d series: %v", len(found), found[0].Metric)

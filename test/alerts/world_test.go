@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
@@ -244,7 +245,7 @@ func (w *world) namespace(labels map[string]string) string {
 	w.must(suite.API.Create(w.Context(), namespace))
 	w.Cleanup(func() {
 		ctx := context.WithoutCancel(w.Context())
-		for _, resource := range []client.Object{&dsv1.DataService{}, &redisv1.RedisCluster{}} {
+		for _, resource := range []client.Object{&dsv1.DataService{}, &redisv1.RedisCluster{}, &etcdv1.EtcdCluster{}} {
 			w.must(suite.API.DeleteAllOf(ctx, resource, client.InNamespace(namespace.Name)))
 		}
 		w.must(client.IgnoreNotFound(suite.API.Delete(ctx, namespace)))

@@ -276,7 +276,7 @@ func TestIcon(t *testing.T) {
 	assert.Equal(t, first, "http://www.w3.org/2000/svg svg")
 }
 
-// The namespace that a console suggests is the one that make deploy creates, and the description's
+// The namespace that a console suggests is the one that make deploy and config/olmv1 create, and the description's
 // example is a DataService that the API knows.
 func TestSuggestions(t *testing.T) {
 	c := read[csv](t, csvFile)
@@ -284,6 +284,8 @@ func TestSuggestions(t *testing.T) {
 	assert.NilError(t, json.Unmarshal([]byte(c.Annotations["operatorframework.io/suggested-namespace-template"]), &suggested))
 	assert.Equal(t, suggested.Name, c.Annotations["operatorframework.io/suggested-namespace"])
 	assert.DeepEqual(t, suggested.Labels, read[corev1.Namespace](t, "config/default/namespace.yaml").Labels)
+	assert.DeepEqual(t, suggested.Labels, read[corev1.Namespace](t, "config/olmv1/namespace.yaml").Labels)
+	assert.Equal(t, suggested.Name, read[corev1.Namespace](t, "config/olmv1/namespace.yaml").Name)
 
 	example := fence.FindStringSubmatch(c.Spec.Description)
 	assert.Assert(t, example != nil)

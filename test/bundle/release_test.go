@@ -40,6 +40,9 @@ func TestDocsNameThisVersion(t *testing.T) {
 		want          []string
 	}{
 		{"docs/install.md", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},
+		{"config/olmv1/clustercatalog.yaml", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},
+		{"config/olmv1/clusterextension.yaml", `version: ([0-9.]+)`, []string{version}},
+		{"docs/install.md", `path: /spec/source/catalog/version, value: ([0-9.]+)`, []string{previous}},
 		{"docs/install.md", `newTag: v([0-9.]+)`, []string{version}},
 		{"docs/install.md", `d3os-operator-bundle:v([0-9.]+)`, []string{previous, version}},
 		{"docs/develop/images.md", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},

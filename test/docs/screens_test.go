@@ -140,7 +140,7 @@ func TestTroubleIsWhatThePluginSays(t *testing.T) {
 		assert.Check(t, found, "%s: the plugin says %s in no golden file", page, row)
 	}
 	for name, text := range said {
-		if name == "well.txt" {
+		if strings.HasSuffix(name, "well.txt") {
 			continue
 		}
 		assert.Check(t, slices.ContainsFunc(rows, func(row *regexp.Regexp) bool { return row.MatchString(text) }), "%s has no row for %s: %s", page, name, text)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // The headings of docs/install.md.
@@ -27,6 +28,7 @@ const (
 	anyWay    = "Installing, upgrading, removing"
 	catalog   = "From a catalog"
 	upgrades  = "Upgrades and channels"
+	olmV1     = "OLM v1"
 	oneFile   = "One file"
 	kustomize = "Kustomize"
 	runBundle = "operator-sdk run bundle"
@@ -110,6 +112,45 @@ func TestCatalog(t *testing.T) {
 	running(t, version)
 	page.run(t, uninstall, uninstallFromCatalog, uninstallCRD)
 	gone(t)
+}
+
+// OLM v1 with the rights that are derived from the bundles: the last release, this version under a platform of it, and once more
+// from nothing.
+func TestOLMv1(t *testing.T) {
+	if !full() {
+		t.Skip("E2E is not full: OLM v1 was not built")
+	}
+	diagnosed(t)
+	page.run(t, olmV1, 2)
+	running(t, lastRelease)
+	platform(t)
+	before := look(t)
+	t.Run("a strict comparison of CRDs is refused", testStrict)
+	page.run(t, olmV1, 3)
+	running(t, version)
+	unchanged(t, before, brought...)
+	removePlatform(t)
+	page.run(t, olmV1, 4)
+	gone(t)
+
+	page.run(t, olmV1, 1)
+	running(t, version)
+	page.run(t, olmV1, 4)
+	gone(t)
+}
+
+// testStrict holds docs/install.md to what it says of Strict: OLM v1 refuses the CRDs of this version, and changes nothing. It says
+// so in its log, because the list of what it does not know is longer than a status may be.
+func testStrict(t *testing.T) {
+	const set = `kubectl patch clusterextension/d3os-operator --type merge --patch '{"spec": {
+  "source": {"catalog": {"version": "%s"}}, "install": {"preflight": {"crdUpgradeSafety": {"enforcement": "%s"}}}}}'`
+	shell(t, fmt.Sprintf(set, version, "Strict"))
+	eventually(t, "OLM v1 refuses the CRDs", patience, func(context.Context) error {
+		log := shell(t, `kubectl logs --namespace olmv1-system deployment/operator-controller-controller-manager | grep --only-matching 'validating upgrade for CRD "[^"]*" failed' | sort --unique || true`) //nolint:contextcheck // the shell ends with the test
+		return harness.Mentions(log, "dataservices.d3os-product.com.d3os")
+	})
+	running(t, lastRelease)
+	shell(t, fmt.Sprintf(set, lastRelease, "None"))
 }
 
 func testUpgradeable(t *testing.T) {

@@ -59,6 +59,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// full reports whether the suite runs in full, with OLM v1.
+func full() bool { return os.Getenv("E2E") == "full" }
+
 func setUp() error {
 	ctrl.SetLogger(logr.Discard())
 	var err error

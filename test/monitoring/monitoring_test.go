@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/types"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
@@ -100,7 +101,7 @@ var foreign = []string{
 	"leader_election_master_status", "process_resident_memory_bytes", "rest_client_requests_total", "up", "workqueue_depth",
 }
 
-var metricName = regexp.MustCompile(`\b([a-zA-Z_]+)\s*(?:\{|\[)|\b((?:dataservice|rediscluster|d3os_operator)_[a-z_]+)\b`)
+var metricName = regexp.MustCompile(`\b([a-zA-Z_]+)\s*(?:\{|\[)|\b((?:dataservice|rediscluster|etcdcluster|d3os_operator)_[a-z_]+)\b`)
 
 // Alerts and panels ask for metrics that there are.
 func TestEveryMetricExists(t *testing.T) {
@@ -110,7 +111,7 @@ func TestEveryMetricExists(t *testing.T) {
 		known[name] = true
 	}
 	described := make(chan *prometheus.Desc, 1000)
-	for _, kind := range []string{"DataService", "RedisCluster"} {
+	for _, kind := range []string{"DataService", "RedisCluster", "EtcdCluster"} {
 		s := metrics.SeriesOf(kind)
 		s.Describe(described)
 		s.TimeToReady.Describe(described)
@@ -119,6 +120,7 @@ func TestEveryMetricExists(t *testing.T) {
 		c.Describe(described)
 	}
 	close(described)
+	metrics.Redis.Set(types.NamespacedName{Namespace: "a", Name: "b"}, 1, map[string]int{"master": 1}, 0) // it has none before the first cluster
 	quoted := regexp.MustCompile(`fqName: "([a-z_]+)"`)
 	for d := range described {
 		name := quoted.FindStringSubmatch(d.String())[1]

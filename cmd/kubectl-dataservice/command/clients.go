@@ -145,8 +145,8 @@ func (c *cluster) runningPod(ctx context.Context, of *unstructured.Unstructured,
 			!slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
 	})
 	if len(pods) == 0 {
-		return nil, fmt.Errorf("no pod of %s %s runs: 'kubectl -n %s describe %s %s' says why", of.GetKind(), of.GetName(), of.GetNamespace(),
-			foresee.ResourceOf(of.GroupVersionKind()).Resource, of.GetName())
+		return nil, fmt.Errorf("no pod of %s %s runs: 'kubectl dataservice -n %s why %s/%s' says why", of.GetKind(), of.GetName(), of.GetNamespace(),
+			container, of.GetName())
 	}
 	return slices.MaxFunc(pods, func(a, b *corev1.Pod) int { return cmp.Or(ready(a)-ready(b), cmp.Compare(b.Name, a.Name)) }), nil
 }

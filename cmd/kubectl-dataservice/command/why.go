@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -27,11 +28,13 @@ const logLines = 30
 func (p *plugin) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why NAME [COMPONENT]",
-		Short: "Say why a DataService is not ready, and what to do",
+		Short: "Say why a DataService, RedisCluster or EtcdCluster is not ready, and what to do",
 		Long: "Say why a DataService, or one component of it, is not ready: from what waits to the root cause, its pod, the end of its\n" +
-			"log and its events. The first line is the cause, the second the object to look at.\n\n" +
+			"log and its events. The first line is the cause, the second the object to look at. redis/NAME and etcd/NAME ask about a\n" +
+			"RedisCluster and an EtcdCluster.\n\n" +
 			"Exit codes: 0 nothing is wrong, 1 something is, 2 an error.",
-		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
+		Example: "  kubectl dataservice why platform\n  kubectl dataservice why platform auth\n  kubectl dataservice why etcd/my-etcd-cluster",
+		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.cluster()
 			if err != nil {
@@ -62,47 +65,23 @@ func (p *plugin) whyCommand() *cobra.Command {
 	return cmd
 }
 
-// facts reads what why needs to know: the DataService, and of the component that is to blame the objects, the pods, the
-// events and the end of a log.
+// facts reads what why needs to know: the resource that is asked about, and of the component that is to blame the objects, the
+// pods, the events and the end of a log.
 func (c *cluster) facts(ctx context.Context, args []string) (*why.Facts, error) {
-	ds, err := c.get(ctx, args[0])
+	f, objects, err := c.subject(ctx, args)
 	if err != nil {
 		return nil, err
-	}
-	f := &why.Facts{DataService: ds}
-	if len(args) == 2 {
-		f.Component = args[1]
-		var names []string
-		for _, component := range ds.Status.Components {
-			names = append(names, component.Name)
-		}
-		if !slices.Contains(names, f.Component) {
-			return nil, fmt.Errorf("%s has no component %s; it has %s", ds.Name, f.Component, strings.Join(names, ", "))
-		}
 	}
 	if f.Events, err = c.events(ctx); err != nil {
 		return nil, err
 	}
-	blamed, _ := why.Blamed(ds, f.Component)
-	if blamed == nil {
-		return f, nil
-	}
-	kinds := slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" || gvk.Kind == "ConfigMap" })
-	if f.Objects, _, err = c.Objects(ctx, foresee.Selector(ds.Name, blamed.Name), kinds); err != nil {
-		return nil, err
-	}
-	if f.Pods, err = c.Pods(ctx, foresee.Selector(ds.Name, blamed.Name)); err != nil {
-		return nil, err
-	}
-	for _, o := range f.Objects {
-		if !object.IsResource(o) {
-			continue
+	f.Objects = objects
+	for _, o := range objects {
+		if object.IsResource(o) {
+			if err := c.inside(ctx, f, o); err != nil {
+				return nil, err
+			}
 		}
-		inside, err := c.Pods(ctx, foresee.SelectorOf(o))
-		if err != nil {
-			return nil, err
-		}
-		f.Pods = append(f.Pods, inside...)
 	}
 	if source := why.Source(f); source != nil {
 		f.Log, err = c.lastLines(ctx, source)
@@ -114,6 +93,81 @@ func (c *cluster) facts(ctx context.Context, args []string) (*why.Facts, error) 
 		}
 	}
 	return f, nil
+}
+
+// clusters are the kinds that can be asked about by themselves, by what people write before the slash.
+var clusters = map[string]schema.GroupVersionKind{
+	"redis": redisKind, "rediscluster": redisKind, "redisclusters": redisKind,
+	"etcd": etcdKind, "etcdcluster": etcdKind, "etcdclusters": etcdKind,
+}
+
+// subject reads what is asked about, with the objects and pods of the component of it that is to blame.
+func (c *cluster) subject(ctx context.Context, args []string) (*why.Facts, []*unstructured.Unstructured, error) {
+	kind, name, found := strings.Cut(args[0], "/")
+	if !found {
+		return c.component(ctx, args)
+	}
+	gvk, known := clusters[kind]
+	switch {
+	case !known:
+		return nil, nil, fmt.Errorf("%s: must be the name of a DataService, redis/NAME or etcd/NAME", args[0])
+	case len(args) > 1:
+		return nil, nil, fmt.Errorf("%s %s has no components: leave %s out", gvk.Kind, name, args[1])
+	}
+	live, err := c.resource(ctx, gvk, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := why.Alone(live)
+	return f, []*unstructured.Unstructured{live}, err
+}
+
+// component reads a DataService, with the objects and pods of the component that is to blame.
+func (c *cluster) component(ctx context.Context, args []string) (*why.Facts, []*unstructured.Unstructured, error) {
+	ds, err := c.get(ctx, args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &why.Facts{DataService: ds}
+	if len(args) == 2 {
+		f.Component = args[1]
+		var names []string
+		for _, component := range ds.Status.Components {
+			names = append(names, component.Name)
+		}
+		if !slices.Contains(names, f.Component) {
+			return nil, nil, fmt.Errorf("%s has no component %s; it has %s", ds.Name, f.Component, strings.Join(names, ", "))
+		}
+	}
+	blamed, _ := why.Blamed(ds, f.Component)
+	if blamed == nil {
+		return f, nil, nil
+	}
+	if f.Pods, err = c.Pods(ctx, foresee.Selector(ds.Name, blamed.Name)); err != nil {
+		return nil, nil, err
+	}
+	objects, _, err := c.Objects(ctx, foresee.Selector(ds.Name, blamed.Name), told)
+	return f, objects, err
+}
+
+// told are the kinds whose objects say how they are.
+var told = slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool {
+	return gvk.Kind == "Secret" || gvk.Kind == "ConfigMap"
+})
+
+// inside adds the objects and pods of a resource of the operator's own.
+func (c *cluster) inside(ctx context.Context, f *why.Facts, of *unstructured.Unstructured) error {
+	pods, err := c.Pods(ctx, foresee.SelectorOf(of))
+	if err != nil {
+		return err
+	}
+	objects, _, err := c.Objects(ctx, foresee.SelectorOf(of), told)
+	if err != nil {
+		return err
+	}
+	f.Pods = append(f.Pods, pods...)
+	f.Objects = append(objects, f.Objects...)
+	return nil
 }
 
 func (c *cluster) lastLines(ctx context.Context, from *why.Container) ([]string, error) {

@@ -6,16 +6,21 @@ package command
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/cli/foresee"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/harness"
 )
@@ -121,6 +126,57 @@ func TestWhyOfAComponent(t *testing.T) {
 	e.says(exitYes, []string{"nothing is wrong: mysql is ready"}, "why", name, "mysql")
 	e.says(exitError, []string{"has no component wep", "mysql, uuc"}, "why", name, "wep")
 	e.says(exitNo, []string{`"cause": "proxy: pod proxy-`, `"kind": "Pod"`}, "why", name, "-o", "json")
+}
+
+// A RedisCluster and an EtcdCluster are asked about by their kind and name, with what is inside of them.
+func TestWhyOfAClusterByItself(t *testing.T) {
+	t.Parallel()
+	waiting := func(gvk schema.GroupVersionKind, name string) map[string]any {
+		o := resourceOf(gvk, name)
+		o["metadata"].(map[string]any)["generation"] = 1
+		o["status"] = map[string]any{"observedGeneration": 1, "phase": "Creating", "conditions": []any{map[string]any{
+			"type": "Ready", "status": "False", "reason": "PodsNotReady", "message": "0 of 3 pods exist"}}}
+		return o
+	}
+	pod := podOf("cache-0-0", "redis", corev1.ConditionFalse)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "redis", State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "manifest unknown"}}}}
+	set := appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "a"}, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To(int32(3))}}
+	refused := corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "StatefulSet", Name: "e"}, Reason: "FailedCreate", Type: corev1.EventTypeWarning, Message: "exceeded quota: limit"}
+	const sets, events = "GET /apis/apps/v1/namespaces/a/statefulsets", "GET /api/v1/namespaces/a/events"
+	answers := func(more map[string]func(int) any) map[string]func(int) any {
+		all := map[string]func(int) any{events: always(corev1.EventList{Items: []corev1.Event{refused}}), podsPath: always(corev1.PodList{})}
+		for _, gvk := range told { // whatever else there might be inside
+			list := map[string]any{"kind": gvk.Kind + "List", "apiVersion": gvk.GroupVersion().String(), "items": []any{}}
+			prefix := "GET /apis/" + gvk.GroupVersion().String()
+			if gvk.Group == "" {
+				prefix = "GET /api/v1"
+			}
+			all[prefix+"/namespaces/a/"+foresee.ResourceOf(gvk).Resource] = always(list)
+		}
+		maps.Copy(all, more)
+		return all
+	}
+	setList := map[string]any{"kind": "StatefulSetList", "apiVersion": "apps/v1", "items": []any{set}}
+	etcd := answers(map[string]func(int) any{etcdOnes + "/e": always(waiting(etcdKind, "e")), sets: always(setList)})
+	cache := answers(map[string]func(int) any{redisOnes + "/cache": always(waiting(redisKind, "cache")), podsPath: always(corev1.PodList{Items: []corev1.Pod{pod}})})
+	for _, c := range []struct {
+		answers map[string]func(int) any
+		args    []string
+		code    int
+		says    []string
+	}{
+		{etcd, []string{"etcd/e"}, exitNo, []string{"e: StatefulSet e: FailedCreate: exceeded quota: limit", "look at StatefulSet e"}},
+		{etcd, []string{"etcdclusters/e"}, exitNo, []string{"look at StatefulSet e"}},
+		{cache, []string{"redis/cache"}, exitNo, []string{"cache: pod cache-0-0: ImagePullBackOff: manifest unknown", "look at Pod cache-0-0"}},
+		{cache, []string{"redis/cache", "redis"}, exitError, []string{"RedisCluster cache has no components: leave redis out"}},
+		{cache, []string{"pod/cache"}, exitError, []string{"must be the name of a DataService, redis/NAME or etcd/NAME"}},
+		{cache, []string{"redis/other"}, exitError, []string{"read RedisCluster other in namespace a"}},
+	} {
+		code, out, errOut := answering(t, c.answers).run(t, append([]string{"why"}, c.args...)...)
+		assert.Equal(t, code, c.code, out+errOut)
+		assert.NilError(t, harness.Mentions(out+errOut, c.says...))
+	}
 }
 
 // An operator that does not run is named once it had time enough to report.

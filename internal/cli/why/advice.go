@@ -59,9 +59,12 @@ var actions = map[string]string{
 	"Invalid":                    "correct the field that the message names",
 	"ThirdParty":                 "check that the url is right and can be reached from the cluster's pods; the check runs again every some seconds",
 	"NotServed":                  "install the CRD that the message names; the operator goes on by itself",
-	"UnsupportedVersion":         "set `version` of redis to 6.2 or newer; nothing was changed",
+	"UnsupportedVersion":         "set `version` to one that the message allows; nothing was changed",
 	"SlotsLost":                  "restore the volumes of the shard, or consent to the loss of its data: docs/redis.md says how",
 	"MajorityLost":               "bring the nodes back that the masters ran on; the operator goes on by itself",
+	"QuorumLost":                 "bring the missing members' nodes and volumes back; docs/etcd.md, When a quorum is lost, says what else there is",
+	"SplitBrain":                 "read the message, which names the members of both clusters; delete no claim of them yet",
+	"AgentMissing":               "give the operator the image as the message says",
 	"Inconsistent":               "read the message, which names the nodes that claim the same slots; docs/redis.md says what is safe",
 	"Waiting":                    "wait; `kubectl dataservice status -w` shows the progress",
 }

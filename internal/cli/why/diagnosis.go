@@ -16,9 +16,10 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/cli/screen"
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
 )
 
-// Diagnosis is why a DataService is not ready.
+// Diagnosis is why a DataService, or a resource by itself, is not ready.
 type Diagnosis struct {
 	Ready bool `json:"ready"`
 	// Cause is the root cause in one sentence: component, object, reason, message.
@@ -55,7 +56,7 @@ const (
 	lastLines  = 6
 )
 
-// Explain says why a DataService, or the component that is asked about, is not ready.
+// Explain says why a DataService, the component that is asked about, or a resource by itself is not ready.
 func Explain(f *Facts) *Diagnosis {
 	ds := f.DataService
 	switch {
@@ -82,8 +83,8 @@ func Explain(f *Facts) *Diagnosis {
 	}
 	d.Waiting = waiting(ds, blamed.Name)
 	if ds.Spec.Paused {
-		d.Cause += "; the DataService is paused, so the operator mends nothing"
-		d.Do = append(d.Do, "kubectl dataservice resume "+ds.Name+" lets the operator go on")
+		d.Cause += "; the " + f.kind() + " is paused, so the operator mends nothing"
+		d.Do = append(d.Do, f.resume())
 	}
 	return d
 }
@@ -96,7 +97,7 @@ func (f *Facts) deleting() *Diagnosis {
 	ds := f.DataService
 	d := &Diagnosis{
 		Cause:  fmt.Sprintf("%s is being deleted, for %s", ds.Name, screen.Age(ds.DeletionTimestamp, f.Now)),
-		Object: f.object(dsv1.Kind, ds.Name),
+		Object: f.self(),
 		Do:     []string{"nothing, as a rule: Kubernetes removes the objects; claims and Secrets that are retained stay"},
 	}
 	if len(ds.Finalizers) > 0 {
@@ -113,7 +114,7 @@ func (f *Facts) notSeen() *Diagnosis {
 	if when == nil {
 		when = &ds.CreationTimestamp
 	}
-	d := &Diagnosis{Object: f.object(dsv1.Kind, ds.Name)}
+	d := &Diagnosis{Object: f.self()}
 	if f.Now.Sub(when.Time) < reports {
 		d.Cause = fmt.Sprintf("generation %d was written %s ago; the operator has not reported on it yet", ds.Generation, screen.Age(when, f.Now))
 		d.Do = []string{"ask again in some seconds"}
@@ -164,14 +165,18 @@ func (f *Facts) well(c *dsv1.ComponentStatus) *Diagnosis {
 
 // paused: the operator does nothing, and no component is known to be broken.
 func (f *Facts) paused() *Diagnosis {
-	ds, since := f.DataService, ""
-	if who, when := changedBy(ds, "paused"); when != nil {
+	ds, since, parts := f.DataService, "", "components"
+	field := "paused"
+	if f.Resource != nil {
+		parts, field = "pods", object.PauseField(f.Resource)
+	}
+	if who, when := changedBy(ds, field); when != nil {
 		since = fmt.Sprintf(", since %s, by %s", screen.Age(when, f.Now), who)
 	}
 	return &Diagnosis{
-		Cause:  fmt.Sprintf("%s is paused%s: the operator creates, heals and updates nothing; components ready: %s", ds.Name, since, ds.Status.Ready),
-		Object: f.object(dsv1.Kind, ds.Name),
-		Do:     advice(dsv1.ReasonPaused),
+		Cause:  fmt.Sprintf("%s is paused%s: the operator creates, heals and updates nothing; %s ready: %s", ds.Name, since, parts, ds.Status.Ready),
+		Object: f.self(),
+		Do:     []string{f.resume()},
 	}
 }
 

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package why walks from what is not ready in a DataService to the root cause.
+// Package why walks from what is not ready in a DataService, a RedisCluster or an EtcdCluster to the root cause.
 // It is pure: it reads nothing, and says what else is to be read. It judges
 // objects and pods as the operator does, by internal/health, and has what the
 // operator does not read: events and logs.
@@ -24,9 +24,12 @@ import (
 // Facts are what is known of a DataService.
 type Facts struct {
 	DataService *dsv1.DataService
+	// Resource is what is asked about in place of a DataService (Alone), or nil.
+	Resource *unstructured.Unstructured
 	// Component that is asked about. Empty: whatever is not ready.
 	Component string
-	// Objects are the live objects of the component that Blamed returns, Secrets and ConfigMaps aside.
+	// Objects are the live objects of the component that Blamed returns, Secrets and ConfigMaps aside. Those of a resource that is
+	// one come before the resource itself, because the last object says what the state is where none is broken.
 	Objects []*unstructured.Unstructured
 	// Pods are the pods of that component, and those of a resource that is one.
 	Pods []*corev1.Pod

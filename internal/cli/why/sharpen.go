@@ -31,11 +31,15 @@ const stuck = 30 * time.Second
 func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.ComponentStatus) {
 	if pod := f.lostPod(); pod != nil && (culprit.Name == "" || culprit.Kind != "Pod" || vague(culprit)) {
 		*culprit = health.Culprit{Kind: "Pod", Name: pod.Name, Reason: "NodeLost"}
-		*text = fmt.Sprintf("pod %s: NodeLost: it was told to end %s ago and has not; node %s does not answer",
+		lost := fmt.Sprintf("pod %s: NodeLost: it was told to end %s ago and has not; node %s does not answer",
 			pod.Name, screen.Age(pod.DeletionTimestamp, f.Now), pod.Spec.NodeName)
+		if c.Kind == managed && *text != "" {
+			lost = *text + "; " + lost // what its loss means for the cluster
+		}
+		*text = lost
 		return
 	}
-	if c.Kind == "Managed" && culprit.Kind != "Pod" {
+	if c.Kind == managed && culprit.Kind != "Pod" {
 		f.lookInside(culprit, text)
 	}
 	if vague(culprit) {
@@ -78,6 +82,7 @@ func vague(c *health.Culprit) bool {
 	return slices.Contains([]string{
 		"", health.ReasonPodsMissing, "ContainersNotReady", "NotReady", "PodsNotReady", "LessReady", "LessReplicas", "LessAvailable", "LessUpdated",
 		"PartialReady", "PartialUpdated", "InProgress", "ProgressDeadlineExceeded", "Missing", "Pending", "PVCNotBound", "NotBound", "ContainerCreating",
+		"MembersNotWell", "NotRedundant",
 	}, c.Reason) || strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims")
 }
 

@@ -27,16 +27,18 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // scheduler or controller.
 type fault struct {
 	// Names are what the first two lines must name: the cause, and the object to look at.
-	Names     []string                    `json:"names"`
-	Component string                      `json:"component"`
-	Status    dsv1.DataServiceStatus      `json:"status"`
-	Spec      dsv1.DataServiceSpec        `json:"spec"`
-	Metadata  map[string]any              `json:"metadata"`
-	Objects   []unstructured.Unstructured `json:"objects"`
-	Pods      []corev1.Pod                `json:"pods"`
-	Events    []corev1.Event              `json:"events"`
-	Log       []string                    `json:"log"`
-	LogError  string                      `json:"logError"`
+	Names     []string `json:"names"`
+	Component string   `json:"component"`
+	// Resource is asked about by itself, in place of a DataService.
+	Resource *unstructured.Unstructured  `json:"resource"`
+	Status   dsv1.DataServiceStatus      `json:"status"`
+	Spec     dsv1.DataServiceSpec        `json:"spec"`
+	Metadata map[string]any              `json:"metadata"`
+	Objects  []unstructured.Unstructured `json:"objects"`
+	Pods     []corev1.Pod                `json:"pods"`
+	Events   []corev1.Event              `json:"events"`
+	Log      []string                    `json:"log"`
+	LogError string                      `json:"logError"`
 }
 
 func read(t *testing.T, file string) (*fault, *Facts) {
@@ -51,6 +53,13 @@ func read(t *testing.T, file string) (*fault, *Facts) {
 	assert.NilError(t, yaml.Unmarshal(metadata, ds))
 	ds.Name, ds.Namespace = "platform", "data-prod"
 	f := &Facts{DataService: ds, Component: c.Component, Events: c.Events, Log: c.Log, LogError: c.LogError, Now: now}
+	if c.Resource != nil {
+		c.Resource.SetNamespace("data-prod")
+		alone, err := Alone(c.Resource)
+		assert.NilError(t, err)
+		f.DataService, f.Resource, f.Component = alone.DataService, alone.Resource, alone.Component
+		c.Objects = append(c.Objects, *c.Resource)
+	}
 	for i := range c.Objects {
 		f.Objects = append(f.Objects, &c.Objects[i])
 	}

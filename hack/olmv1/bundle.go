@@ -1,0 +1,109 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// bundle is what the rights are derived from.
+type bundle struct {
+	csv    csv
+	others []manifest
+}
+
+// manifest is an object of a bundle. Rules are those of a role.
+type manifest struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Rules []rbacv1.PolicyRule `json:"rules"`
+}
+
+// csv is the part of a ClusterServiceVersion that says what is installed.
+type csv struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Install struct {
+			Spec struct {
+				ClusterPermissions []permission `json:"clusterPermissions"`
+				Permissions        []permission `json:"permissions"`
+				Deployments        []struct {
+					Name string `json:"name"`
+				} `json:"deployments"`
+			} `json:"spec"`
+		} `json:"install"`
+	} `json:"spec"`
+}
+
+// permission has the fields in the order that the names of roles are derived from.
+type permission struct {
+	ServiceAccountName string              `json:"serviceAccountName"`
+	Rules              []rbacv1.PolicyRule `json:"rules"`
+}
+
+func read(folder string) (*bundle, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "manifests", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("there are no manifests: %w", err)
+	}
+	b := &bundle{}
+	for _, file := range files {
+		text, err := os.ReadFile(file) //nolint:gosec // reading the bundle that the caller names is the purpose
+		if err != nil {
+			return nil, err
+		}
+		var m manifest
+		if err := yaml.Unmarshal(text, &m); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if m.Kind != "ClusterServiceVersion" {
+			b.others = append(b.others, m)
+			continue
+		}
+		if err := yaml.Unmarshal(text, &b.csv); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return b, nil
+}
+
+// permissions are those that OLM v1 makes a ClusterRole of, each: an installation for all namespaces makes the permissions of a
+// namespace rights of the cluster. Releases differ in whether they add the rule for namespaces then, and so in the role's name.
+func (b *bundle) permissions() []permission {
+	spec := b.csv.Spec.Install.Spec
+	all := slices.Concat(spec.ClusterPermissions, spec.Permissions)
+	for _, p := range spec.Permissions {
+		namespaces := rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}
+		all = append(all, permission{ServiceAccountName: p.ServiceAccountName, Rules: append(slices.Clone(p.Rules), namespaces)})
+	}
+	return all
+}
+
+// roleName is what OLM v1 calls the ClusterRole of a permission, and its binding: as much of the names of version and account as
+// leaves room for a digest of the permission.
+func (b *bundle) roleName(p permission) (string, error) {
+	const longest = 63
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "", fmt.Errorf("derive the name of the role of %s: %w", p.ServiceAccountName, err)
+	}
+	sum := sha256.Sum224(append(text, '\n'))
+	digest := new(big.Int).SetBytes(sum[:]).Text(36)
+	name := b.csv.Metadata.Name + "-" + p.ServiceAccountName
+	return name[:min(len(name), longest-len(digest)-1)] + "-" + digest, nil
+}
