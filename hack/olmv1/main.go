@@ -37,7 +37,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 {
-		return errors.New("usage: olmv1 FILE BUNDLE...")
+		return errors.New("usage: olmv1 FILE BUNDLE [BUNDLE]")
 	}
 	r := newRights()
 	for _, folder := range args[1:] {
