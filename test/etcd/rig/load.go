@@ -284,13 +284,14 @@ func (l *Load) Verify(t testing.TB) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c, err := l.dial(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	var c *clientv3.Client
+	must(t, Wait(ctx, 10*time.Second, func() (err error) {
+		c, err = l.dial(0)
+		return err
+	}))
+	defer c.Close()
 	found, err := c.Get(ctx, "once/", clientv3.WithPrefix())
 	if err != nil {
 		t.Fatalf("read the ledger's keys: %v", err)

@@ -98,9 +98,9 @@ func readLog(file string, sum uint32) (uint32, error) {
 // sizes returns how many bytes a record has, and how many fill it up.
 func sizes(length uint64) (size, padding int64) {
 	if length>>63 == 1 {
-		padding = int64(length >> 56 & 7) //nolint:gosec // three bits
+		padding = int64(length >> 56 & 7)
 	}
-	return int64(length & (1<<56 - 1)), padding //nolint:gosec // 56 bits
+	return int64(length & (1<<56 - 1)), padding
 }
 
 // followed reports whether there are two records, one after the other, in what seems to be one. Then it is the length that is
