@@ -178,7 +178,7 @@ func TestPaused(t *testing.T) {
 	s.create("{replicas: 3}")
 	s.ready(3)
 	cluster, before, load := s.get().Status.ClusterID, s.ids(), s.load()
-	while := 6 * time.Second
+	while := 3 * time.Second
 	if full {
 		while = 40 * time.Second // the liveness probe fails meanwhile
 	}

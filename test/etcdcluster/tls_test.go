@@ -111,6 +111,14 @@ func (s *scene) restarts() (n int32) {
 	return n
 }
 
+// several is how many members a test has that needs more than one.
+func several() int {
+	if full {
+		return 3
+	}
+	return 2
+}
+
 // encrypted fails the test if a member takes connections without encryption.
 func (s *scene) encrypted() {
 	s.Helper()
@@ -128,8 +136,9 @@ func (s *scene) encrypted() {
 func TestEncrypted(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
-	s.create("{replicas: 3, tls: {mode: Auto}}")
-	t.Logf("ready after %.1f s", s.ready(3).Seconds())
+	voters := several()
+	s.create(fmt.Sprintf("{replicas: %d, tls: {mode: Auto}}", voters))
+	t.Logf("%d voters are ready after %.1f s", voters, s.ready(voters).Seconds())
 	s.write()
 	s.encrypted()
 	op.Stop()
@@ -143,7 +152,7 @@ func TestEncrypted(t *testing.T) {
 	began := time.Now()
 	s.serve(aged)
 	t.Logf("aged certificates were replaced in all members after %.1f s", time.Since(began).Seconds())
-	s.ready(3)
+	s.ready(voters)
 	s.holds()
 	if now := s.restarts(); now != restarts || fmt.Sprint(s.uids()) != fmt.Sprint(uids) {
 		t.Errorf("members were restarted: %d times before and %d now, pods %v and %v", restarts, now, uids, s.uids())
@@ -161,14 +170,15 @@ func TestOwnCertificates(t *testing.T) {
 	own := secrets{"own-server", "own-peer", "own-client"}
 	s.issue(own, clients, members, time.Now())
 	s.start()
-	s.create("{replicas: 3, tls: {mode: Secrets, serverSecret: own-server, peerSecret: own-peer, clientSecret: own-client}}")
-	t.Logf("ready after %.1f s", s.ready(3).Seconds())
+	voters := several()
+	s.create(fmt.Sprintf("{replicas: %d, tls: {mode: Secrets, serverSecret: own-server, peerSecret: own-peer, clientSecret: own-client}}", voters))
+	t.Logf("%d voters are ready after %.1f s", voters, s.ready(voters).Seconds())
 	s.write()
 	s.encrypted()
 	first, uids := s.serve(nil), s.uids()
 	s.issue(own, clients, members, time.Now())
 	s.serve(first)
-	s.ready(3)
+	s.ready(voters)
 	s.holds()
 	if n := s.restarts(); n > 0 || fmt.Sprint(s.uids()) != fmt.Sprint(uids) {
 		t.Errorf("members were restarted %d times", n)
