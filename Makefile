@@ -205,8 +205,8 @@ backup: $(MARIADB)/mysqld $(MYSQL)/mysqld ## Break backups, archives and restore
 	MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' BACKUP_TESTS=full go test -C cmd/agent -count 1 -timeout 6h -v $(ARGS) ./test
 
 .PHONY: etcd
-etcd: $(ETCDS) $(SOURCE_LINK) ## Break real etcd clusters in every known way, upgrade them, and end the operator at each effect (ARGS='-run X').
-	ETCD='$(ETCD)' ETCD_TESTS=full go test -count 1 -timeout 1h -v $(ARGS) ./test/etcd
+etcd: cluster-tools $(ETCDS) $(SOURCE_LINK) ## Break real etcd clusters in every known way, upgrade them, and end the operator at each effect (ARGS='-run X').
+	$(ON_CLUSTER) ETCD_TESTS=full go test -p 1 -parallel 2 -count 1 -timeout 3h -v $(ARGS) ./test/etcd ./test/etcdcluster
 
 .PHONY: bad-input
 bad-input: cluster-tools ## Send invalid and hostile input; it must be refused or reported.

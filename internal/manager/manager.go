@@ -149,7 +149,7 @@ func registerBackups(ctx context.Context, op *Operator) error {
 
 // registerEtcd makes an operator carry out EtcdClusters, once their CRD is installed.
 func registerEtcd(ctx context.Context, op *Operator, images etcdcluster.Images) error {
-	return Register(ctx, op, etcdcluster.New(op.Renderer, images, etcdserver.New(etcdserver.Options{}), op.Parts.Client, op.GetAPIReader()))
+	return Register(ctx, op, etcdcluster.New(op.Renderer, images, etcdserver.New(op.options.Etcd), op.Parts.Client, op.GetAPIReader()))
 }
 
 // NewWithoutKinds returns an operator that carries out nothing until kinds are registered.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	etcdserver "d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/version"
 )
@@ -46,6 +47,8 @@ type Options struct {
 	RetryRefused time.Duration
 	// Redis says how the servers of RedisClusters are asked. The zero value is for production.
 	Redis server.Options
+	// Etcd says how the members of EtcdClusters are asked. The zero value is for production.
+	Etcd etcdserver.Options
 	// Version is the operator's own; objects carry that of the operator which wrote them.
 	Version string
 

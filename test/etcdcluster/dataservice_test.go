@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -104,6 +106,33 @@ func (s *scene) asService() *clientv3.Client {
 	return c
 }
 
+// patch patches the spec of the DataService (JSON merge patch in YAML), and returns its generation.
+func (s *scene) patch(spec string) int64 {
+	s.Helper()
+	fields := harness.Fields{}
+	s.Must(yaml.Unmarshal([]byte(spec), &fields))
+	return s.Change(platform, fields)
+}
+
+// become patches the spec of the DataService and waits until it is ready.
+func (s *scene) become(spec string) {
+	s.Helper()
+	generation := s.patch(spec)
+	s.Until("ready after the change", func() error { return s.IsReady(platform, generation) })
+}
+
+// component returns what the status of the DataService says of etcd.
+func (s *scene) component() dsv1.ComponentStatus {
+	if ds := s.DataService(platform); ds != nil {
+		for _, c := range ds.Status.Components {
+			if c.Name == "etcd" {
+				return c
+			}
+		}
+	}
+	return dsv1.ComponentStatus{}
+}
+
 // gone waits until the EtcdCluster and its pods are gone, and fails the test unless the data stays.
 func (s *scene) gone() {
 	s.Helper()
@@ -139,7 +168,7 @@ func (s *scene) waited() {
 // container. Nothing of the data is lost when etcd is taken out of the spec, or with the DataService.
 func TestInADataService(t *testing.T) {
 	s := newScene(t)
-	op := s.Start(withAgent)
+	op := s.start()
 	began := time.Now()
 	s.CreateReady(dataService(t, withService))
 	t.Logf("the DataService is ready after %s", time.Since(began))
@@ -178,21 +207,19 @@ func TestInADataService(t *testing.T) {
 		t.Errorf("at rest: %v", sent)
 	}
 
-	s.Change(platform, harness.Fields{"paused": true})
+	s.patch("{paused: true}")
 	s.Until("etcd is paused, too", func() error {
 		if !s.get().Spec.Paused {
 			return errors.New("it is not")
 		}
 		return nil
 	})
-	s.ChangeReady(platform, harness.Fields{"paused": false})
+	s.become("{paused: false}")
 	s.ready(1)
 
-	s.ChangeReady(platform, harness.Fields{"etcd": nil, "additionalServices": nil})
+	s.become("{etcd: null, additionalServices: null}")
 	s.gone()
-	fields := harness.Fields{}
-	s.Must(yaml.Unmarshal([]byte(withService), &fields))
-	s.ChangeReady(platform, fields)
+	s.become(withService)
 	s.ready(1)
 	s.holds()
 	s.Must(suite.API.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: platform}}))
@@ -202,5 +229,89 @@ func TestInADataService(t *testing.T) {
 	s.holds()
 	if now := s.get().Status.ClusterID; now != cluster {
 		t.Errorf("the cluster was %s and is %s", cluster, now)
+	}
+}
+
+// A member that does not answer makes the DataService not ready, and its status names etcd and says what etcd's own says. What
+// uses etcd goes on as it is.
+func TestEtcdIsNotReady(t *testing.T) {
+	s := newScene(t)
+	s.start()
+	s.CreateReady(dataService(t, withService))
+	s.ready(1)
+	if c := s.component(); c.Kind != "Managed" || c.Ready != 1 || c.Desired != 1 || c.Phase != dsv1.PhaseRunning {
+		t.Errorf("the status says %+v", c)
+	}
+	s.Must(s.Kill(s.pod(0).Name, syscall.SIGSTOP, "etcd"))
+	s.Until("it is told", func() error {
+		child := s.get().Status
+		if c := s.component(); c.Phase == dsv1.PhaseRunning || !strings.Contains(c.Message, "EtcdCluster "+name) || !strings.Contains(c.Message, child.Message) {
+			return fmt.Errorf("the DataService says %+v, etcd %s", c, child.Message)
+		}
+		return nil
+	})
+	if harness.Lookup[*appsv1.Deployment](s.Journal, "reports") == nil {
+		t.Error("the service is gone")
+	}
+	s.Must(s.Kill(s.pod(0).Name, syscall.SIGCONT, "etcd"))
+	s.Ready(platform)
+	s.ready(1)
+}
+
+// etcd moves elsewhere and back: what the operator ran stays until the other answers, and its data for good.
+func TestElsewhereAndBack(t *testing.T) {
+	s := newScene(t)
+	s.start()
+	s.CreateReady(dataService(t, withService))
+	s.ready(1)
+	s.write()
+	s.patch(`{etcd: {kind: ThirdParty, tls: null, replicas: null, thirdParty: {url: "http://192.0.2.1:2379,192.0.2.2:2379", checkCMD: "exit 1"}}}`)
+	s.Until("it is said that the other does not answer", func() error {
+		if c := s.component(); c.Kind != "ThirdParty" || c.Phase == dsv1.PhaseRunning {
+			return fmt.Errorf("%+v", c)
+		}
+		return nil
+	})
+	s.ready(1)
+	s.become(`{etcd: {thirdParty: {checkCMD: "exit 0"}}}`)
+	s.gone()
+	if env, _ := s.given(); env["ETCD_ENDPOINTS"] != "http://192.0.2.1:2379,http://192.0.2.2:2379" {
+		t.Errorf("the service is told of %s", env["ETCD_ENDPOINTS"])
+	}
+	s.become(`{etcd: {kind: Managed, thirdParty: null, replicas: 1, tls: {mode: Auto}}}`)
+	s.ready(1)
+	s.holds()
+	s.asService().Close()
+}
+
+// An EtcdCluster of that name which is somebody else's is left alone, and the status names it.
+func TestSomebodyElsesEtcdCluster(t *testing.T) {
+	s := newScene(t)
+	s.start()
+	s.create("{replicas: 1, paused: true, tls: {mode: Auto}}")
+	before := s.get()
+	s.Create(dataService(t, withService))
+	s.Until("the conflict is told", func() error {
+		ds := s.DataService(platform)
+		if ds == nil {
+			return errors.New("it is not there")
+		}
+		for _, c := range ds.Status.Conditions {
+			if c.Type == "Stalled" && c.Reason == "ObjectConflict" && strings.Contains(c.Message, "EtcdCluster "+name) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", ds.Status)
+	})
+	s.Must(suite.API.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: platform}}))
+	s.Until("the DataService is gone", func() error {
+		if s.DataService(platform) != nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	now := s.get()
+	if now.UID != before.UID || now.Generation != before.Generation || len(now.OwnerReferences) > 0 || now.DeletionTimestamp != nil {
+		t.Errorf("it was changed: %+v", now)
 	}
 }

@@ -27,6 +27,10 @@ import (
 // patience is how long anything may take that has no promise of its own; the machine may be busy.
 const patience = 150 * time.Second
 
+// full reports whether everything is tried: every step at which an operator can be killed, each way to lose a volume, every
+// version of etcd, ten minutes at rest, twenty samples.
+var full = os.Getenv("ETCD_TESTS") == "full"
+
 var (
 	suite = &stage.Suite{
 		Patience: func() time.Duration { return patience },

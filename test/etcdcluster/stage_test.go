@@ -10,9 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +27,7 @@ import (
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/manager"
-	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/etcd/rig"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
 	"d3os.com/d3os-operator/test/harness/stage"
@@ -38,25 +37,31 @@ import (
 type scene struct {
 	*stage.Stage
 	*emulator.Emulator
+
+	watchdog *watchdog
+	operator *stage.Operator // of tests in which it crashes
 }
 
-const name = "my-etcd-cluster"
+const (
+	name  = "my-etcd-cluster"
+	image = "gcr.io/etcd-development/etcd"
+)
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	t.Parallel()
 	s := &scene{Stage: suite.New(t)}
-	tools := os.Getenv("TOOLS")
-	if tools == "" {
-		tools = filepath.Join(cluster.Root(), "bin", "tools")
-	}
+	s.watchdog = &watchdog{scene: s}
 	var err error
 	s.Emulator, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{
 		Namespace: s.Namespace, Nodes: 3, Names: true,
 		Images: map[string]emulator.Image{
-			"gcr.io/etcd-development/etcd": {Executables: map[string]string{"etcd": filepath.Join(tools, "etcd")}},
-			"work":                         {}, // a service of the user's own
-			"example/agent":                {Executables: map[string]string{"/agent": agent}},
+			image:                       {Executables: map[string]string{"etcd": s.etcd(rig.V36)}}, // of every other version
+			image + ":v" + rig.V34:      {Executables: map[string]string{"etcd": s.etcd(rig.V34)}},
+			image + ":v" + rig.V35:      {Executables: map[string]string{"etcd": s.etcd(rig.V35)}},
+			"work":                      {}, // a service of the user's own
+			"docker.io/curlimages/curl": {}, // the probe of what runs elsewhere
+			"example/agent":             {Executables: map[string]string{"/agent": agent}},
 		},
 	})
 	s.Must(err)
@@ -69,9 +74,22 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// withAgent gives an operator the image of the agent.
-func withAgent(_ *rest.Config, o *manager.Options) {
-	o.Images = map[string]string{"agent": "example/agent:v1"}
+// etcd returns the path of etcd of a version.
+func (s *scene) etcd(version string) string {
+	s.Helper()
+	path, err := rig.Program(version)
+	s.Must(err)
+	return path
+}
+
+// start starts an operator that knows the image of the agent, and that the watchdog watches.
+func (s *scene) start(settings ...func(*rest.Config, *manager.Options)) *stage.Operator {
+	s.Helper()
+	return s.Start(append([]func(*rest.Config, *manager.Options){func(config *rest.Config, o *manager.Options) {
+		o.Images = map[string]string{"agent": "example/agent:v1"}
+		o.Etcd.Tap = s.watchdog
+		config.Wrap(s.watchdog.wrap)
+	}}, settings...)...)
 }
 
 // describe says how things are when a test has failed.
@@ -88,13 +106,13 @@ func (s *scene) describe() {
 		lines := strings.Split(strings.TrimSpace(text), "\n")
 		s.Logf("%s: %s %v\n%s", pod.Name, pod.Status.Phase, pod.Annotations, strings.Join(lines[max(0, len(lines)-12):], "\n"))
 	}
-	s.story()
+	s.story(0)
 }
 
-// story logs what the status said, in order.
-func (s *scene) story() {
+// story logs what the status said since a mark of the journal, in order.
+func (s *scene) story(from int) {
 	last, began := "", time.Time{}
-	for _, c := range s.Since(0) {
+	for _, c := range s.Since(from) {
 		ec, ok := c.Object.(*etcdv1.EtcdCluster)
 		if !ok {
 			continue
@@ -112,7 +130,8 @@ func (s *scene) story() {
 // pods are those of the cluster that stay.
 func (s *scene) pods() []*corev1.Pod {
 	return slices.DeleteFunc(harness.Every[*corev1.Pod](s.Journal), func(pod *corev1.Pod) bool {
-		return !strings.HasPrefix(pod.Name, name+"-") || pod.DeletionTimestamp != nil
+		_, err := strconv.Atoi(strings.TrimPrefix(pod.Name, name+"-"))
+		return err != nil || pod.DeletionTimestamp != nil
 	})
 }
 
@@ -190,8 +209,9 @@ func (s *scene) check(voters int) error {
 		return fmt.Errorf("%d pods", len(pods))
 	}
 	var contents []string
+	var revision int64 // that all are held to: clients may be writing
 	for _, pod := range pods {
-		content, err := s.checkMember(pod, voters)
+		content, err := s.checkMember(pod, voters, &revision)
 		if err != nil {
 			return fmt.Errorf("%s: %w", pod.Name, err)
 		}
@@ -203,7 +223,7 @@ func (s *scene) check(voters int) error {
 	return nil
 }
 
-func (s *scene) checkMember(pod *corev1.Pod, voters int) (content string, err error) {
+func (s *scene) checkMember(pod *corev1.Pod, voters int, revision *int64) (content string, err error) {
 	ctx, cancel := context.WithTimeout(s.Ctx, 5*time.Second)
 	defer cancel()
 	c, err := s.dial(pod)
@@ -230,11 +250,14 @@ func (s *scene) checkMember(pod *corev1.Pod, voters int) (content string, err er
 			return "", fmt.Errorf("member %x is %v", m.ID, m)
 		}
 	}
-	hash, err := c.HashKV(ctx, c.Endpoints()[0], 0)
+	if *revision == 0 {
+		*revision = status.Header.Revision
+	}
+	hash, err := c.HashKV(ctx, c.Endpoints()[0], *revision)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("cluster %x, revision %d: %x", status.Header.ClusterId, hash.Header.Revision, hash.Hash), nil
+	return fmt.Sprintf("cluster %x, revision %d: %x", status.Header.ClusterId, *revision, hash.Hash), nil
 }
 
 // dial connects to the etcd of one pod; of none, to all of them.
@@ -265,10 +288,14 @@ func (s *scene) dial(pods ...*corev1.Pod) (*clientv3.Client, error) {
 // credentials returns how clients connect.
 func (s *scene) credentials() (*tls.Config, string, error) {
 	ec := harness.Lookup[*etcdv1.EtcdCluster](s.Journal, name)
-	if ec == nil || ec.Spec.TLS.Mode != etcdv1.TLSAuto {
+	if ec == nil || ec.Spec.TLS.Mode == etcdv1.TLSOff || ec.Spec.TLS.Mode == "" {
 		return nil, "http://", nil
 	}
-	secret := harness.Lookup[*corev1.Secret](s.Journal, name+"-client-tls")
+	from := name + "-client-tls"
+	if ec.Spec.TLS.Mode == etcdv1.TLSSecrets {
+		from = ec.Spec.TLS.ClientSecret
+	}
+	secret := harness.Lookup[*corev1.Secret](s.Journal, from)
 	if secret == nil {
 		return nil, "", errors.New("there is no Secret with the client's certificate")
 	}

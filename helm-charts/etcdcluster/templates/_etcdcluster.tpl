@@ -58,12 +58,13 @@ annotation on the pod, allows it to start without. So an empty volume never vote
 {{- $_ := set . "command" $command }}
 {{- $_ := set . "mounts" $mounts }}
 {{- $_ := set . "volumes" $volumes }}
-{{- /* Versions before 3.4.29 and 3.5.11 have one path for health, which is no reason to restart. */}}
+{{- /* Versions before 3.4.29 and 3.5.11 have one path for health, /health. It must not be asked: 3.4 writes to its log for each
+       answer, in a form that 3.6 refuses, so that members would not start after an upgrade. */}}
 {{- $live := dict "httpGet" (dict "path" "/livez" "port" 2381) }}
 {{- $ready := dict "httpGet" (dict "path" "/readyz" "port" 2381) }}
 {{- if $v.legacyHealth }}
 {{- $live = dict "tcpSocket" (dict "port" 2381) }}
-{{- $ready = dict "httpGet" (dict "path" "/health" "port" 2381) }}
+{{- $ready = dict "tcpSocket" (dict "port" 2379) }}
 {{- end }}
 {{- $_ := set . "handlers" (dict "startup" $live "readiness" $ready "liveness" $live) }}
 {{- $_ := set . "initContainers" (list (dict "name" "d3os-agent" "image" (required "agentImage must be given" $v.agentImage) "imagePullPolicy" "IfNotPresent"

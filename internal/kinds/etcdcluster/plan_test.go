@@ -233,6 +233,9 @@ func TestCertificates(t *testing.T) {
 	still, err := plan(first, membership.Record{Cluster: 1})
 	assert.NilError(t, err)
 	assert.Assert(t, pair(still, suffixPeer).Equal(pair(renewed, suffixPeer)), "it is made once, until the cache shows it")
+	for _, suffix := range []string{suffixServer, suffixPeer, suffixClient} {
+		assert.Assert(t, !k.adopt(ec, first["Secret/store"+suffix]), "%s: what is to be renewed would be planned for ever", suffix)
+	}
 
 	// An operator that starts takes what is there; one that had not seen it learns of it.
 	k = newKeeper(func() time.Time { return today })

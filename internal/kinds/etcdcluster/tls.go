@@ -193,7 +193,7 @@ func (k *keeper) leaf(ec *etcdv1.EtcdCluster, l leaf, authority certs.Pair, live
 }
 
 // adopt remembers what is in a live Secret in place of what was made because that Secret had not been seen. It reports
-// whether that changes the plan.
+// whether that changes the plan. A certificate that is not good any more changes nothing: another one was planned in its place.
 func (k *keeper) adopt(ec *etcdv1.EtcdCluster, live *unstructured.Unstructured) bool {
 	key := live.GetNamespace() + "/" + live.GetName()
 	k.mu.Lock()
@@ -207,11 +207,17 @@ func (k *keeper) adopt(ec *etcdv1.EtcdCluster, live *unstructured.Unstructured) 
 		return true
 	}
 	found := pairIn(live, keyCert, keyKey)
-	if !found.Valid() || found.Equal(k.leaves[key]) {
-		return false
+	for _, l := range leaves(ec) {
+		if live.GetName() != ec.Name+l.suffix || found.Equal(k.leaves[key]) {
+			continue
+		}
+		authority := k.authorities[ec.Namespace+"/"+ec.Name+suffixCA].of(l)
+		if found.Check(l.Leaf, authority, k.now()) == nil {
+			k.leaves[key] = found
+			return true
+		}
 	}
-	k.leaves[key] = found
-	return true
+	return false
 }
 
 func (k *keeper) forget(namespace, cluster string) {

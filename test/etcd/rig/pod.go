@@ -4,6 +4,8 @@
 package rig
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -261,21 +263,33 @@ func (p *Pod) Wipe() {
 func (p *Pod) FlipWAL() {
 	p.fleet.t.Helper()
 	p.Hold()
-	logs, err := filepath.Glob(filepath.Join(p.volume, "etcd", "member", "wal", "*.wal"))
-	must(p.fleet.t, err)
+	must(p.fleet.t, FlipWAL(p.volume))
+	p.Release()
+}
+
+// FlipWAL inverts bytes in the middle of the log on a volume, on which no etcd runs.
+func FlipWAL(volume string) error {
+	logs, err := filepath.Glob(filepath.Join(volume, "etcd", "member", "wal", "*.wal"))
+	if err == nil && len(logs) == 0 {
+		err = errors.New("it has no log")
+	}
 	for _, path := range logs {
-		text, err := os.ReadFile(path)
-		must(p.fleet.t, err)
-		used := len(text)
-		for used > 0 && text[used-1] == 0 {
-			used--
+		var text []byte
+		if text, err = os.ReadFile(path); err != nil {
+			break
 		}
+		used := len(bytes.TrimRight(text, "\x00"))
 		for i := used / 2; i < min(used, used/2+64); i++ {
 			text[i] ^= 0xff
 		}
-		must(p.fleet.t, os.WriteFile(path, text, 0o600))
+		if err = os.WriteFile(path, text, 0o600); err != nil {
+			break
+		}
 	}
-	p.Release()
+	if err != nil {
+		return fmt.Errorf("flip bytes of the log in %s: %w", volume, err)
+	}
+	return nil
 }
 
 // Log returns the last lines that the programs of the pod's name wrote.

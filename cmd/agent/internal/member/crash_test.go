@@ -21,6 +21,8 @@ import (
 // fake is a server whose data is a file with its identity.
 type fake struct{ peers Peers }
 
+func (fake) Damage(string) string { return "" }
+
 func (fake) Data(folder string) Data {
 	text, err := os.ReadFile(filepath.Join(folder, "identity"))
 	if err != nil {

@@ -22,6 +22,8 @@ type Data struct {
 	Identity Identity
 	// Problem is why the data does not say whose it is; empty when it does.
 	Problem string
+	// Damage is what shows that the data is not what the server wrote; empty for nothing.
+	Damage string
 }
 
 // Listed is one member on the list of those that run.
@@ -92,6 +94,8 @@ const (
 	DataLost Reason = "DataLost"
 	// DataForeign: the data is not this pod's.
 	DataForeign Reason = "DataForeign"
+	// DataDamaged: the data is not what the server wrote.
+	DataDamaged Reason = "DataDamaged"
 	// Removed: the members that run have removed the member that the data is of.
 	Removed Reason = "Removed"
 )
@@ -187,6 +191,10 @@ func (d Decision) own(s Situation) Decision {
 	if s.Ticket.Text == "" || s.used() || s.Ticket.Verb == Seed || s.Ticket.Verb == Join && s.Ticket.Argument == id.Member {
 		if removed {
 			return d.wait(Removed, "the data is of member %s, which is no member any more: waiting for the operator's leave to join as another one", id.Member)
+		}
+		if s.Data.Damage != "" {
+			return d.wait(DataDamaged, "the data of member %s is damaged (%s): it does not start on a part of it. The operator replaces the member while the others are a quorum; "+
+				"else restore the volume and delete the pod, or go on without it: delete the claim and the pod", id.Member, s.Data.Damage)
 		}
 		return d
 	}

@@ -30,6 +30,8 @@
 //	a mark whose data is gone            wait for join with another id
 //	data of somebody else, or without    wait; a person has to decide
 //	a mark
+//	the same, damaged                    wait: the server would refuse to start, or start
+//	                                     without what it had acknowledged
 //	a mark of this pod, unreadable data  start as it is: the server says what is wrong
 //
 // # Tickets

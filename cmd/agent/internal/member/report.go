@@ -24,6 +24,8 @@ type Report struct {
 	// which may outlive its data.
 	Cluster string `json:"cluster,omitempty"`
 	Member  string `json:"member,omitempty"`
+	// Damage is what shows that the data is not what the server wrote; empty for nothing.
+	Damage string `json:"damage,omitempty"`
 	// Used is the last ticket that was used in this pod.
 	Used string `json:"used,omitempty"`
 	// Token is that of the last ticket force on this volume.
@@ -41,7 +43,7 @@ type Report struct {
 func reportOf(s Situation, d Decision) Report {
 	r := Report{
 		Volume: map[Volume]string{Empty: "Empty", Lost: "Empty", Own: "Data", Foreign: "Foreign"}[d.Volume],
-		Reason: d.Reason, Waiting: d.Message, Ticket: s.Ticket.Text, PeerURL: s.PeerURL,
+		Reason: d.Reason, Waiting: d.Message, Ticket: s.Ticket.Text, PeerURL: s.PeerURL, Damage: s.Data.Damage,
 	}
 	id := s.identity()
 	r.Cluster, r.Member = id.Cluster, id.Member

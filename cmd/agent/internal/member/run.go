@@ -19,6 +19,9 @@ import (
 type Server interface {
 	// Data reads the server's own files in a folder, which may not exist.
 	Data(folder string) Data
+	// Damage returns what shows that data is not what the server wrote; empty for nothing. It reads all that the server reads
+	// when it starts.
+	Damage(folder string) string
 	// Peers asks the other members who belongs to the cluster. Who does not answer in time is left out.
 	Peers(ctx context.Context) Peers
 	// PeerURL is the address at which other members find this one.
@@ -43,6 +46,8 @@ type Agent struct {
 	Log          io.Writer
 	// Watcher returns the command of a process that calls Watch, given the server's process; nil for none.
 	Watcher func(server int) *exec.Cmd
+
+	damage *string // once the data was looked through
 
 	exec func(program string, argv, env []string) error
 }
@@ -107,6 +112,13 @@ func (a *Agent) ticket() (Ticket, error) {
 // look finds out everything that a decision depends on.
 func (a *Agent) look(ctx context.Context) (Situation, error) {
 	s := Situation{Pod: a.Pod, PodUID: a.PodUID, PeerURL: a.Server.PeerURL(), Data: a.Server.Data(filepath.Join(a.Volume, a.Data))}
+	if s.Data.Exists {
+		if a.damage == nil {
+			found := a.Server.Damage(filepath.Join(a.Volume, a.Data))
+			a.damage = &found
+		}
+		s.Data.Damage = *a.damage
+	}
 	var err error
 	if s.Mark, err = ReadMark(a.Volume); err != nil {
 		s.MarkProblem = err.Error()

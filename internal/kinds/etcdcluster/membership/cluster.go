@@ -3,10 +3,7 @@
 
 package membership
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // cluster is a view put together: who is a member, who of them is well, and which pod is whose.
 type cluster struct {
@@ -272,34 +269,4 @@ func (p *Pod) trouble() string {
 	default:
 		return "it does not answer"
 	}
-}
-
-func (c *cluster) note(format string, args ...any) {
-	c.notes = append(c.notes, fmt.Sprintf(format, args...))
-}
-
-// blocked notes what keeps back a change that was asked for. What comes later in the order may go on.
-func (c *cluster) blocked(format string, args ...any) []Step {
-	if text := fmt.Sprintf(format, args...); !slices.Contains(c.waits, text) {
-		c.waits = append(c.waits, text)
-	}
-	return nil
-}
-
-func (c *cluster) wait(phase, format string, args ...any) []Step {
-	c.phase = phase
-	return []Step{{Action: ActionWait, Message: fmt.Sprintf(format, args...)}}
-}
-
-func (c *cluster) do(phase string, step Step, format string, args ...any) []Step {
-	c.phase = phase
-	step.Message = fmt.Sprintf(format, args...)
-	return []Step{step}
-}
-
-// record returns the step that changes the record.
-func (c *cluster) record(phase string, change func(*Record), format string, args ...any) []Step {
-	record := c.Record
-	change(&record)
-	return c.do(phase, Step{Action: ActionRecord, Record: &record, Was: c.Record}, format, args...)
 }

@@ -71,6 +71,15 @@ func (s *scene) empty(pods ...int) {
 	}
 }
 
+// damaged lets agents say that the data of their members is damaged.
+func (s *scene) damaged(pods ...int) {
+	s.down(pods...)
+	for _, i := range pods {
+		s.view.Pods[i].Problem = ""
+		s.view.Pods[i].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: ID(i + 1), Damage: "a checksum", Waiting: "the data is damaged"}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -88,17 +97,22 @@ func TestDecide(t *testing.T) {
 		"the first pod cannot be asked": {fresh(nil), Fresh, ActionWait, "p-0: it does not answer"},
 		"two clusters": {func(s *scene) { s.view.Pods[2].Answer.Cluster = 0xc2 }, SplitBrain, ActionWait,
 			"data of 2 clusters (c1, c2)"},
-		"a claim of another cluster":     {func(s *scene) { s.view.Claims[1].Cluster = 0xc2 }, SplitBrain, ActionWait, "nothing is changed"},
-		"a member is down":               {func(s *scene) { s.down(1) }, Degraded, ActionWait, "p-1: no answer within 2s"},
-		"a member crashes for a while":   {func(s *scene) { s.down(1); s.crashing(1, time.Minute) }, Degraded, ActionWait, "p-1"},
-		"a member crashes for too long":  {func(s *scene) { s.down(1); s.crashing(1, 5*time.Minute) }, Degraded, ActionRemove, "remove p-1 from the cluster: it has not started for 5m0s"},
-		"it may crash for ever":          {func(s *scene) { s.want.ReplaceAfter = 0; s.down(1); s.crashing(1, time.Hour) }, Degraded, ActionWait, "p-1"},
-		"a volume is lost":               {func(s *scene) { s.empty(1) }, Degraded, ActionRemove, "remove p-1 from the cluster: its volume is empty"},
-		"two volumes are lost":           {func(s *scene) { s.empty(1, 2) }, QuorumLost, ActionWait, "set spec.recovery.from to p-0 (or Best)"},
-		"two are down, none is lost":     {func(s *scene) { s.down(1, 2) }, QuorumLost, ActionWait, "1 of 3 voters answer, a quorum is 2"},
-		"one is lost, another is paused": {func(s *scene) { s.empty(1); s.down(1, 2) }, QuorumLost, ActionWait, "1 of 3 voters answer"},
-		"all volumes are lost":           {func(s *scene) { s.empty(0, 1, 2) }, QuorumLost, ActionWait, "set spec.recovery.from to Empty"},
-		"consent":                        {func(s *scene) { s.empty(1, 2); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-0"},
+		"a claim of another cluster":      {func(s *scene) { s.view.Claims[1].Cluster = 0xc2 }, SplitBrain, ActionWait, "nothing is changed"},
+		"a member is down":                {func(s *scene) { s.down(1) }, Degraded, ActionWait, "p-1: no answer within 2s"},
+		"a member crashes for a while":    {func(s *scene) { s.down(1); s.crashing(1, time.Minute) }, Degraded, ActionWait, "p-1"},
+		"a member crashes for too long":   {func(s *scene) { s.down(1); s.crashing(1, 5*time.Minute) }, Degraded, ActionRemove, "remove p-1 from the cluster: it has not started for 5m0s"},
+		"it may crash for ever":           {func(s *scene) { s.want.ReplaceAfter = 0; s.down(1); s.crashing(1, time.Hour) }, Degraded, ActionWait, "p-1"},
+		"data is damaged":                 {func(s *scene) { s.damaged(1) }, Degraded, ActionRemove, "remove p-1 from the cluster: its data is damaged: a checksum"},
+		"damaged data may stay for ever":  {func(s *scene) { s.want.ReplaceAfter = 0; s.damaged(1) }, Degraded, ActionWait, "p-1: the data is damaged"},
+		"the data of two is damaged":      {func(s *scene) { s.damaged(1, 2) }, QuorumLost, ActionWait, "1 of 3 voters answer"},
+		"one is damaged, another is down": {func(s *scene) { s.down(2); s.damaged(1); s.down(1, 2) }, QuorumLost, ActionWait, "1 of 3 voters answer"},
+		"damaged, of another member":      {func(s *scene) { s.damaged(1); s.view.Pods[1].Report.Member = 3 }, Degraded, ActionWait, "p-1 is left alone"},
+		"a volume is lost":                {func(s *scene) { s.empty(1) }, Degraded, ActionRemove, "remove p-1 from the cluster: its volume is empty"},
+		"two volumes are lost":            {func(s *scene) { s.empty(1, 2) }, QuorumLost, ActionWait, "set spec.recovery.from to p-0 (or Best)"},
+		"two are down, none is lost":      {func(s *scene) { s.down(1, 2) }, QuorumLost, ActionWait, "1 of 3 voters answer, a quorum is 2"},
+		"one is lost, another is paused":  {func(s *scene) { s.empty(1); s.down(1, 2) }, QuorumLost, ActionWait, "1 of 3 voters answer"},
+		"all volumes are lost":            {func(s *scene) { s.empty(0, 1, 2) }, QuorumLost, ActionWait, "set spec.recovery.from to Empty"},
+		"consent":                         {func(s *scene) { s.empty(1, 2); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-0"},
 		"consent, and a member may come back": {func(s *scene) { s.empty(1); s.down(1, 2); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionWait,
 			"the recovery waits: nobody knows whether p-2 has data"},
 		"consent that was used": {func(s *scene) { s.empty(1, 2); s.want.Recovery = Recovery{RecoverBest, "t"}; s.view.Record.Token = "t" }, QuorumLost, ActionWait, "recovery"},

@@ -14,6 +14,8 @@ func (c *cluster) broken(s *seat) string {
 		return why
 	case is == alive || s.pod == nil || s.pod.Terminating:
 		return ""
+	case is == unknown && s.pod.Report != nil && s.pod.Report.Damage != "" && c.want.ReplaceAfter > 0:
+		return "its data is damaged: " + s.pod.Report.Damage // to wait would add nothing
 	}
 	if after := c.want.ReplaceAfter; after > 0 && s.pod.Crashing && s.pod.NotReadyFor >= after {
 		return "it has not started for " + after.String() + ": " + s.pod.trouble()
@@ -103,8 +105,10 @@ func (c *cluster) startLearner(phase string, s *seat) []Step {
 	case p.Report.Volume == VolumeForeign:
 		c.stuck = true
 		return c.wait(PhaseFailed, "%s cannot join: its volume has data that is not this operator's. Empty it, or delete its claim and the pod", p.Name)
+	case p.Report.Damage != "" && c.want.ReplaceAfter > 0:
+		return c.do(phase, c.remove(s, nil), "remove the learner %s: its data is damaged: %s", p.Name, p.Report.Damage)
 	case p.Report.Volume == VolumeData && (p.Report.Member == s.ID || p.Report.Member == 0):
-		return c.wait(phase, "%s starts", p.Name)
+		return c.wait(phase, "%s starts: %s", p.Name, p.trouble())
 	case s.Name != "" || p.Report.Used == JoinTicket(s.ID):
 		return c.do(phase, c.remove(s, nil), "remove the learner %s: it was started, and its volume does not have its data any more", p.Name)
 	case p.Report.Volume == VolumeData:

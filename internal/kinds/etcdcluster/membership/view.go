@@ -172,6 +172,8 @@ type Report struct {
 	Used string `json:"used,omitempty"`
 	// Token is that of the last recovery of this volume.
 	Token string `json:"token,omitempty"`
+	// Damage is what shows that the data is not what etcd wrote, so that it does not start on it. Empty for nothing.
+	Damage string `json:"damage,omitempty"`
 	// Waiting says what it waits for.
 	Waiting string `json:"waiting,omitempty"`
 }

@@ -60,8 +60,9 @@ func (w *world) agent(p *mPod, v *mVolume, place int8) error {
 	fresh := p.ticket != p.used
 	if v.data != 0 {
 		switch {
-		case v.bad:
+		case v.bad && place%2 == 0:
 			p.phase = crashing
+		case v.bad: // the agent says so
 		case p.ticket == ForceTicket("t") && fresh && !v.forced:
 			return w.force(p, v)
 		case w.member(v.data) == nil && w.quorate():

@@ -192,6 +192,9 @@ func (w *world) view() View {
 			report := &Report{Volume: VolumeEmpty, Used: p.used}
 			if v.data != 0 {
 				report.Volume, report.Member, report.Cluster = VolumeData, ID(v.data), 1
+				if v.bad {
+					report.Damage = "bad"
+				}
 			} else if v.mark != 0 {
 				report.Member, report.Cluster = ID(v.mark), 1
 			}

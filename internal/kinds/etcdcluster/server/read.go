@@ -109,8 +109,10 @@ func (s *Servers) state(ctx context.Context, ip, peerURL string) *membership.Rep
 	if said.PeerURL != peerURL || !slices.Contains([]membership.Volume{membership.VolumeEmpty, membership.VolumeData, membership.VolumeForeign}, said.Volume) {
 		return nil
 	}
-	if len(said.Waiting) > longestText {
-		said.Waiting = said.Waiting[:longestText]
+	for _, text := range []*string{&said.Waiting, &said.Damage} {
+		if len(*text) > longestText {
+			*text = (*text)[:longestText]
+		}
 	}
 	return &said.Report
 }

@@ -4,7 +4,10 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -160,6 +163,14 @@ func TestDataOfARealServer(t *testing.T) {
 	if want := (member.Identity{Cluster: answer.Cluster, Member: answer.Members[0].ID}); !data.Exists || data.Identity != want {
 		t.Errorf("the data says %+v, and etcd %+v", data, want)
 	}
+	for range 20 { // so that the log has something
+		body := strings.NewReader(`{"key": "YQ==", "value": "` + strings.Repeat("YWJj", 20) + `"}`)
+		response, err := client.Post("http://127.83.61.2:2379/v3/kv/put", "application/json", body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatal(response, err)
+		}
+		_ = response.Body.Close() // it was read as far as it matters
+	}
 	if err := process.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +179,7 @@ func TestDataOfARealServer(t *testing.T) {
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("%v %v", logs, err)
 	}
+	damage(t, s, folder, logs[0])
 	for _, size := range []int64{0, 7, 20, 40} {
 		if err := os.Truncate(logs[0], size); err != nil {
 			t.Fatal(err)
@@ -181,6 +193,60 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 	if data := s.Data(folder); data.Exists || !data.Leftovers {
 		t.Errorf("without a log there is %+v", data)
+	}
+}
+
+// damage finds every inverted byte of a real log but those that nobody reads, and takes a log that breaks off for whole.
+func damage(t *testing.T, s *Server, folder, log string) {
+	t.Helper()
+	whole, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := len(bytes.TrimRight(whole, "\x00"))
+	try := func(change func(text []byte) []byte) string {
+		// This much is enough of what is not used yet.
+		text := change(append(slices.Clone(whole[:used]), make([]byte, 1<<17)...))
+		if err := os.WriteFile(log, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return s.Damage(folder)
+	}
+	if found := try(func(text []byte) []byte { return text }); found != "" {
+		t.Errorf("of a whole log: %s", found)
+	}
+	filling, last := map[int]bool{}, 0
+	for at := 0; at < used; {
+		last = at
+		size, padding := sizes(binary.LittleEndian.Uint64(whole[at:]))
+		for i := range padding {
+			filling[at+8+int(size+i)] = true
+		}
+		at += int(8 + size + padding)
+	}
+	missed := 0
+	for at := range used {
+		// Where there are not two records behind a damaged length, nothing shows that it is one.
+		if found := try(func(text []byte) []byte { text[at] ^= 0xff; return text }); found == "" && !filling[at] && at < last-256 {
+			missed++
+		}
+	}
+	if missed > 0 {
+		t.Errorf("%d of %d inverted bytes are not found", missed, used)
+	}
+	t.Logf("%d bytes of a log were inverted, one after the other", used)
+	for at := 0; at < used; at += 5 {
+		if found := try(func(text []byte) []byte { return text[:at] }); found != "" {
+			t.Errorf("of %d bytes: %s", at, found)
+		}
+	}
+	for at := 0; at < used; at += sector {
+		if found := try(func(text []byte) []byte { clear(text[at:]); return text }); found != "" {
+			t.Errorf("written up to %d: %s", at, found)
+		}
+	}
+	if err := os.WriteFile(log, whole, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

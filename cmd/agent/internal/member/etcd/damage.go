@@ -1,0 +1,178 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+const (
+	recordCRC = 2 // a field number
+	typeCRC   = 4
+	lastType  = 5
+	// longestRecord is more than etcd writes into one record, and less than what a damaged length amounts to.
+	longestRecord = 1 << 30
+	// sector is the least that a disk writes as a whole.
+	sector = 512
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errEnd says that what follows was not written to its end: etcd cuts it off, and nobody was told that it is safe.
+var errEnd = errors.New("the end of the log")
+
+// Damage returns what shows that a part of the write-ahead log is not what etcd wrote; empty for nothing.
+//
+// Each record carries a checksum of all before it. Where one does not fit, etcd does not start. But where the length of a
+// record is damaged, etcd takes that for the end, as after a loss of power, cuts off all that follows, and votes without
+// what it had acknowledged. What a loss of power leaves is told apart: places that were not written are zero.
+func (*Server) Damage(folder string) string {
+	logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
+	if err != nil {
+		return "" // there is no such pattern
+	}
+	sum := uint32(0)
+	for _, file := range logs {
+		if sum, err = readLog(file, sum); errors.Is(err, errEnd) {
+			return ""
+		} else if err != nil {
+			return fmt.Sprintf("%s: %v", filepath.Base(file), err)
+		}
+	}
+	return ""
+}
+
+// readLog reads a file of the log to its end, given the checksum of those before it, and returns that of all. A file that
+// cannot be read is etcd's to complain about.
+func readLog(file string, sum uint32) (uint32, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return sum, errEnd
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return sum, errEnd
+	}
+	r, at := bufio.NewReaderSize(f, 1<<20), int64(0)
+	for {
+		var length uint64
+		if err := binary.Read(r, binary.LittleEndian, &length); err != nil || length == 0 {
+			return sum, nil
+		}
+		size, padding := sizes(length)
+		if size > longestRecord {
+			return sum, fmt.Errorf("the record at %d has an impossible length of %d bytes", at, size)
+		}
+		left := info.Size() - at - 8
+		frame := make([]byte, min(size+padding, left))
+		if _, err := io.ReadFull(r, frame); err != nil {
+			return sum, errEnd
+		}
+		cut := size+padding > left
+		if !cut {
+			sum, err = verify(frame[:size], sum)
+		}
+		switch {
+		case (cut || err != nil && torn(frame, at+8)) && !followed(frame):
+			return sum, errEnd
+		case cut:
+			return sum, fmt.Errorf("the record at %d seems to have %d bytes, and other records are among them", at, size)
+		case err != nil:
+			return sum, fmt.Errorf("the record at %d %w", at, err)
+		}
+		if at += 8 + size + padding; at%8 != 0 {
+			return sum, fmt.Errorf("the record before %d is not filled up to eight bytes", at)
+		}
+	}
+}
+
+// sizes returns how many bytes a record has, and how many fill it up.
+func sizes(length uint64) (size, padding int64) {
+	if length>>63 == 1 {
+		padding = int64(length >> 56 & 7)
+	}
+	return int64(length & (1<<56 - 1)), padding
+}
+
+// followed reports whether there are two records, one after the other, in what seems to be one. Then it is the length that is
+// damaged.
+func followed(frame []byte) bool {
+	const far = 16 << 20 // more than a record has as a rule
+	for at := 0; at < min(len(frame), far); at += 8 {
+		first, rest, ok := cutRecord(frame[at:])
+		if !ok {
+			continue
+		}
+		if second, _, ok := cutRecord(rest); ok && crc32.Update(sumOf(first), castagnoli, second.texts[recordData]) == sumOf(second) {
+			return true
+		}
+	}
+	return false
+}
+
+// cutRecord returns the record with which some bytes begin, and what follows it.
+func cutRecord(data []byte) (found fields, rest []byte, ok bool) {
+	if len(data) < 8 {
+		return found, nil, false
+	}
+	size, padding := sizes(binary.LittleEndian.Uint64(data))
+	if size == 0 || size+padding > int64(len(data))-8 {
+		return found, nil, false
+	}
+	found, err := decode(data[8 : 8+size])
+	if kind := found.numbers[recordType]; err != nil || kind < 1 || kind > lastType {
+		return found, nil, false
+	}
+	return found, data[8+size+padding:], true
+}
+
+func sumOf(record fields) uint32 {
+	return uint32(record.numbers[recordCRC]) //nolint:gosec // etcd writes 32 bits
+}
+
+// verify checks a record, given the checksum of all before it, and returns that of all up to it.
+func verify(record []byte, sum uint32) (uint32, error) {
+	found, err := decode(record)
+	if err != nil {
+		return sum, fmt.Errorf("is %w", err)
+	}
+	if kind := found.numbers[recordType]; kind < 1 || kind > lastType {
+		return sum, fmt.Errorf("has the type %d, which there is not", kind)
+	}
+	carries := sumOf(found)
+	if found.numbers[recordType] == typeCRC {
+		if sum != 0 && carries != sum {
+			return sum, errors.New("has another checksum than what comes before it")
+		}
+		return carries, nil
+	}
+	if sum = crc32.Update(sum, castagnoli, found.texts[recordData]); sum != carries {
+		return sum, errors.New("does not have its checksum")
+	}
+	return sum, nil
+}
+
+// torn reports whether a sector of a frame that begins at an offset of its file was not written.
+func torn(frame []byte, offset int64) bool {
+	for len(frame) > 0 {
+		n := min(int64(len(frame)), sector-offset%sector)
+		zero := true
+		for _, b := range frame[:n] {
+			zero = zero && b == 0
+		}
+		if zero {
+			return true
+		}
+		frame, offset = frame[n:], offset+n
+	}
+	return false
+}
