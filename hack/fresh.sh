@@ -19,7 +19,7 @@ targets=(
 	verify-generated catalog-validate catalog-verify catalog bundle-validate images images-verify lint security
 	cluster-tools cluster-up install uninstall deploy undeploy cluster-down demo tour demo-down
 	test redis etcd backup model alerts transitions bad-input chaos ha bench load
-	tools node-tools node-up node-images node-down node-clean olm-tools scorecard e2e clean clean-tools
+	tools node-tools node-up node-images node-down node-clean olm-tools olm-v1-tools scorecard e2e clean clean-tools
 )
 declare -A arguments=([fuzz]=FUZZTIME=1s [load]=LOAD_SIZES=10 [plugin-verify]=PLUGIN_PLATFORMS=linux/amd64 [clean-tools]=TOOLS=/tmp/tools)
 # Targets that go on with what another one leaves behind; it runs before them, on their machine.
