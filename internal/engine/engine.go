@@ -232,13 +232,13 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 	return err
 }
 
-// applyRecord applies a record, but in the place of the one that it was planned from only.
+// applyRecord applies a record, but only over what it was planned from.
 func (p *pass) applyRecord(ctx context.Context, record Record) error {
 	live, err := p.applier.Get(ctx, record.Object)
 	if err != nil {
 		return err
 	}
-	if record.MadeFrom != "" && (live == nil || live.GetUID() != record.MadeFrom) {
+	if record.MadeFrom != "" && (live == nil || live.GetResourceVersion() != record.MadeFrom) {
 		return ErrPlanAgain
 	}
 	_, err = p.applier.Apply(ctx, p.owner, record.Object, live)

@@ -172,18 +172,19 @@ func TestOwnerThatIsGone(t *testing.T) {
 
 var errSent = errors.New("the object was sent")
 
-// Somebody who deletes a record gives the data up: a plan that was made before does not bring the record back.
-func TestRecordThatIsGone(t *testing.T) {
+// Somebody who deletes a record gives the data up, and what somebody writes to it is consent, too: a plan that was made before does
+// not bring back what was there.
+func TestRecordThatSomebodyChanges(t *testing.T) {
 	t.Parallel()
 	owner := object.Owner{Namespace: "ns", Name: "book", UID: "uid"}
 	for name, test := range map[string]struct {
-		madeFrom, live types.UID
+		madeFrom, live string // resourceVersion
 		want           error
 	}{
-		"it is the first":          {"", "", errSent},
-		"it is there":              {"a", "a", errSent},
-		"it is gone":               {"a", "", ErrPlanAgain},
-		"there is another, by now": {"a", "b", ErrPlanAgain},
+		"it is the first":        {"", "", errSent},
+		"it is there":            {"7", "7", errSent},
+		"it is gone":             {"7", "", ErrPlanAgain},
+		"it has changed, by now": {"7", "8", ErrPlanAgain},
 	} {
 		record := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}, data: {id: a}}")
 		_, err := object.Finish(record, owner)
@@ -191,7 +192,8 @@ func TestRecordThatIsGone(t *testing.T) {
 		b := fake.NewClientBuilder()
 		if test.live != "" {
 			live := record.DeepCopy()
-			live.SetUID(test.live)
+			live.SetUID("a")
+			live.SetResourceVersion(test.live)
 			live.SetAnnotations(map[string]string{object.AnnotationDigest: "of another content"})
 			b = b.WithObjects(live)
 		}

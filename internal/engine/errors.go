@@ -11,7 +11,7 @@ import (
 )
 
 // ErrPlanAgain says that the plan was made from what is no longer so, and has to be made again: a Secret was found whose values
-// are adopted now, or a record has gone.
+// are adopted now, or a record was changed or deleted.
 var ErrPlanAgain = errors.New("a Secret or a record is another one than when the plan was made: plan again")
 
 // SecretError is an error with one of a plan's Secrets.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
@@ -80,9 +79,9 @@ func (p *Part) Finish(owner object.Owner) error {
 // Record is an object that says what is known of data.
 type Record struct {
 	Object *unstructured.Unstructured
-	// MadeFrom is the UID of the live record that this one was planned from, or empty for the first one. Where that record is
-	// gone, a person may have deleted it to give the data up: the plan is made again, without it.
-	MadeFrom types.UID
+	// MadeFrom is the resourceVersion of the live record that this one was planned from, or empty for the first one. A person
+	// may have written to that record since, or deleted it to give the data up: then the plan is made again.
+	MadeFrom string
 }
 
 // Plan is what an owner stands for.

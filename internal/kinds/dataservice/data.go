@@ -135,7 +135,7 @@ func (d *data) record(ds *dsv1.DataService, database *guard.Database, retention 
 	}
 	planned := engine.Record{Object: record}
 	if database.Record != nil {
-		planned.MadeFrom = database.Record.GetUID()
+		planned.MadeFrom = database.Record.GetResourceVersion()
 	}
 	d.records = []engine.Record{planned}
 	_, err := object.Finish(record, owner)
