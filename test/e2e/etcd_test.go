@@ -45,9 +45,9 @@ func etcdReady(t *testing.T, went *corev1.Pod) {
 			return nil
 		})
 	}
-	shell(t, fmt.Sprintf(`for path in ready=3/3 phase=Running 'conditions[?(@.type=="Ready")].status=True'; do
-  kubectl wait --namespace %s etcd/%s --for "jsonpath={.status.${path%%%%=*}}=${path##*=}" --timeout 8m
-done`, etcdNamespace, etcdName))
+	for _, wanted := range []string{"jsonpath={.status.ready}=3/3", "jsonpath={.status.phase}=Running", "condition=Ready"} {
+		shell(t, fmt.Sprintf("kubectl wait --namespace %s etcd/%s --for '%s' --timeout 8m", etcdNamespace, etcdName, wanted))
+	}
 }
 
 // members returns the ids of the members by the status, by pod.
