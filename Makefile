@@ -147,11 +147,13 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LI
 	@hack/govulncheck.sh
 
 .PHONY: test
+# Long tests (test/harness/long.go) are left to `make verify`, which sets SHORT to nothing.
+SHORT := -short
 # The agent's tests wait more than they compute.
-test: export beside = MARIADB='$(MARIADB)' go test -C cmd/agent $(LINK) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./...
-test: cluster-tools $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(PROMETHEUS)/promtool $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests; they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
-	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' $(if $(ARGS),,hack/beside.sh "$$beside" --) go test $(LINK) -p 2 -timeout 20m $(or $(ARGS),./...)
-	$(if $(ARGS),,$(ON_CLUSTER) go test -C cmd/kubectl-dataservice $(LINK) -timeout 20m ./...)
+test: export beside = MARIADB='$(MARIADB)' go test -C cmd/agent $(LINK) $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./...
+test: cluster-tools $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(PROMETHEUS)/promtool $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests but the long ones (SHORT=: these, too); they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
+	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' $(if $(ARGS),,hack/beside.sh "$$beside" --) go test $(LINK) -p 2 -timeout 20m $(or $(ARGS),$(SHORT) ./...)
+	$(if $(ARGS),,$(ON_CLUSTER) go test -C cmd/kubectl-dataservice $(LINK) $(SHORT) -timeout 20m ./...)
 
 $(SOURCE_LINK):
 	@mkdir -p $(@D) && ln -sfn '$(CURDIR)' $@
@@ -198,11 +200,15 @@ transitions: cluster-tools ## Change every property on running DataServices and 
 
 .PHONY: redis
 redis: cluster-tools $(REDIS)/redis-server $(SOURCE_LINK) ## Break real Redis clusters in every known way and crash the operator between all commands (ARGS='-run X').
-	$(ON_CLUSTER) REDIS_TESTS=full go test -p 1 -count 1 -timeout 2h -v $(ARGS) ./test/redis ./test/rediscluster
+	$(ON_CLUSTER) REDIS_TESTS=full go test -p 1 -parallel 2 -count 1 -timeout 2h -v $(ARGS) ./test/redis ./test/rediscluster
 
 .PHONY: backup
 backup: $(MARIADB)/mysqld $(MYSQL)/mysqld ## Break backups, archives and restores of real databases in every way, and measure them (some hours; ARGS='-run X', BACKUP_SEEDS=N).
 	MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' BACKUP_TESTS=full go test -C cmd/agent -count 1 -timeout 6h -v $(ARGS) ./test
+
+.PHONY: guard
+guard: cluster-tools $(SOURCE_LINK) ## Crash the operator at every write of a switch from one database to another and back (ARGS='-run X').
+	$(ON_CLUSTER) GUARD_TESTS=full go test -count 1 -timeout 2h -v $(ARGS) ./test/guard
 
 .PHONY: etcd
 etcd: cluster-tools $(ETCDS) $(SOURCE_LINK) ## Break real etcd clusters in every known way, upgrade them, and end the operator at each effect (ARGS='-run X').
@@ -218,9 +224,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s).
 
 MODEL_RUNS ?= 300
 .PHONY: model
-model: ## Decide for simulated clusters: Redis under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one), etcd under all.
+model: $(ETCDS) ## Decide for simulated clusters: Redis under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one), etcd under all; and hold etcd's model against etcd.
 	REDIS_MODEL_RUNS=$(MODEL_RUNS) go test -count 1 -timeout 2h -run TestModel $(ARGS) ./internal/kinds/rediscluster/topology
-	ETCD_MODEL=full go test -count 1 -timeout 2h -v -run TestExplore $(ARGS) ./internal/kinds/etcdcluster/membership
+	ETCD='$(ETCD)' ETCD_MODEL=full go test -count 1 -timeout 2h -v -run 'TestExplore|TestTheModelIsAsEtcd' $(ARGS) ./internal/kinds/etcdcluster/membership
 
 ##@ Build
 

@@ -94,6 +94,17 @@ node() {
 	YAML
 }
 
+# The controller manager ends for good when the API server is not healthy within ten seconds, as on a busy machine, and
+# kwokctl waits for the API server alone. The first service account shows that it works.
+complete() {
+	local end=$((SECONDS + 120))
+	until kubectl get serviceaccount default --namespace default --request-timeout 5s; do
+		((SECONDS < end)) || { echo "the controller manager has made no service account within two minutes"; return 1; }
+		kwokctl start cluster # what has ended; the rest runs on
+		sleep 0.5
+	done
+}
+
 populate() {
 	kubectl apply -f "$root/hack/cluster/storageclass.yaml"
 	for ((i = 1; i <= nodes; i++)); do node "$i"; done | kubectl apply -f -
@@ -117,6 +128,7 @@ up() {
 		down_quietly
 		create >>"$log" 2>&1 9>&- || fail
 	fi
+	complete >>"$log" 2>&1 9>&- || fail
 	populate >>"$log" 2>&1 9>&- || fail
 	echo "cluster $name is up: $nodes nodes, pods: $pods, KUBECONFIG=$KUBECONFIG"
 }

@@ -18,7 +18,7 @@ targets=(
 	help fmt images-list render build plugin plugin-archives plugin-verify vet helm-lint generate manifests docs build-installer crd-safety release fuzz bundle
 	verify-generated catalog-validate catalog-verify catalog bundle-validate images images-verify lint security
 	cluster-tools cluster-up install uninstall deploy undeploy cluster-down demo tour demo-down
-	test redis etcd backup model alerts transitions bad-input chaos ha bench load
+	test redis etcd guard backup model alerts transitions bad-input chaos ha bench load
 	tools node-tools node-up node-images node-down node-clean olm-tools olm-v1-tools scorecard e2e clean clean-tools
 )
 declare -A arguments=([fuzz]=FUZZTIME=1s [load]=LOAD_SIZES=10 [plugin-verify]=PLUGIN_PLATFORMS=linux/amd64 [clean-tools]=TOOLS=/tmp/tools)

@@ -37,7 +37,8 @@ declare -A full=(
 	[bundle-validate]="$make bundle-validate"
 	[images-verify]="$make images-verify"
 	[plugin-verify]="$make plugin-verify"
-	[test-oldest]="$make test KUBERNETES=oldest"
+	[test]="$make test SHORT="
+	[test-oldest]="$make test SHORT= KUBERNETES=oldest"
 	[chaos]="$make chaos CHAOS=full"
 	[transitions]="$make transitions TRANSITIONS=full"
 	[fuzz]="$make fuzz FUZZTIME=5m"
@@ -45,6 +46,7 @@ declare -A full=(
 	[backup]="$make backup"
 	[alerts]="$make alerts ALERTS=full"
 	[etcd]="$make etcd"
+	[guard]="$make guard"
 	[ha]="$make ha"
 	[e2e]="$root$make e2e E2E=full"
 	[bench]="$make bench"
@@ -57,7 +59,7 @@ first=(build tools lint verify-generated security catalog-verify)
 left=(chaos)
 right=(transitions bad-input)
 everything=(build tools oldest-tools lint verify-generated security catalog-verify bundle-validate images-verify plugin-verify
-	test test-oldest redis etcd backup model alerts bad-input fuzz ha e2e chaos transitions bench load)
+	test test-oldest redis etcd guard backup model alerts bad-input fuzz ha e2e chaos transitions bench load)
 
 work=$(mktemp -d)
 touch "$work/seconds" "$work/failed"

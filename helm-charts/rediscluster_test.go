@@ -33,6 +33,7 @@ func newRedisPod(t *testing.T) *redisPod {
 		for _, folder := range []string{"/data", "/shared", "/scripts/", "/credentials", "/settings/", "/config/", "/run/redis"} {
 			text = strings.ReplaceAll(text, " "+folder, " "+p.root+folder)
 			text = strings.ReplaceAll(text, "="+folder, "="+p.root+folder)
+			text = strings.ReplaceAll(text, "<"+folder, "<"+p.root+folder)
 			text = strings.ReplaceAll(text, "'"+folder, "'"+p.root+folder)
 		}
 		p.write("scripts/"+filepath.Base(file), text)
@@ -225,5 +226,17 @@ func TestRedisProbes(t *testing.T) {
 				assert.Equal(t, err == nil, want, "%s: %s", script, out)
 			}
 		})
+	}
+}
+
+// A server that hangs costs a probe one wait: what cannot be answered is not asked.
+func TestRedisProbesAskASilentServerOnce(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{"alive.sh", "started.sh", "ready.sh"} {
+		p := newRedisPod(t)
+		p.write("bin/redis-cli", "#!/bin/sh\necho asked >>"+p.root+"/asked\n")
+		_, err := p.run(script)
+		assert.Assert(t, err != nil, script)
+		assert.Equal(t, p.read("asked"), "asked\n", script)
 	}
 }

@@ -92,11 +92,18 @@ type ThirdParty struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replica) || self.replica <= 1",fieldPath=".replica",message="mysql runs as one pod: several would be separate databases behind one address"
 // +kubebuilder:validation:XValidation:rule="!has(self.thirdParty) || self.thirdParty.url.matches('^mysql://[^/]+/?$')",fieldPath=".thirdParty.url",message="the url of mysql must be mysql://host:port, without the name of a schema"
-// +kubebuilder:validation:XValidation:rule="(has(self.kind) && (self.kind == 3 || self.kind == 'ThirdParty')) || (has(oldSelf.kind) && (oldSelf.kind == 3 || oldSelf.kind == 'ThirdParty')) || (has(self.name) ? self.name : 'mysql-dataservice') == (has(oldSelf.name) ? oldSelf.name : 'mysql-dataservice')",fieldPath=".name",message="may not be changed while mysql runs in the cluster: under another name mysql starts with an empty database. Set the name back, or remove spec.mysql first to start anew"
 // +kubebuilder:validation:XValidation:rule="!has(self.backup) || !(has(self.kind) && (self.kind == 2 || self.kind == 3 || self.kind == 'DaemonSet' || self.kind == 'ThirdParty'))",fieldPath=".backup",message="needs a mysql with a volume in the cluster: kind StatefulSet or Deployment"
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !(has(self.kind) && (self.kind == 2 || self.kind == 3 || self.kind == 'DaemonSet' || self.kind == 'ThirdParty'))",fieldPath=".restoreFrom",message="needs a mysql with a volume in the cluster: only kind StatefulSet or Deployment has one"
 type MySQL struct {
 	Middleware `json:",inline"`
+
+	// acceptLoss repeats what is lost by a switch to the database that name names, as status.loses.accept of the DataRestore
+	// or the condition DatabaseSwitch says. Without it the database in use runs on. Default: nothing may be lost.
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
+	// +optional
+	// +nullable
+	AcceptLoss string `json:"acceptLoss,omitempty"`
 
 	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The settings of
 	// the server suit it, and an image of another series is refused before it starts. Data of another

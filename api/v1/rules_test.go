@@ -87,16 +87,6 @@ func violations() map[string][]violation {
 		"size must be a quantity above zero, such as 10Gi": {
 			{value: "0"}, {value: "'0'"}, {value: "-1Gi"},
 		},
-		"may not be changed while mysql runs in the cluster: under another name mysql starts with an empty database. Set the name back, or remove spec.mysql first to start anew": {
-			{field: ".name", before: "{name: a}", value: "{name: b}"},
-			{field: ".name", before: "{}", value: "{name: b}"},
-			{field: ".name", before: "{name: a}", value: "{}"},
-			{field: ".name", before: "{name: a}", value: "{name: null}"},
-			{field: ".name", before: "{name: a}", value: "{name: mysql-dataservice}"},
-			{field: ".name", before: "{kind: StatefulSet, name: a}", value: "{kind: Deployment, name: b}"},
-			{field: ".name", before: "{kind: 1, name: a}", value: "{kind: 2, name: b}"},
-			{field: ".name", before: "{kind: null, name: a}", value: "{kind: 0, name: b}"},
-		},
 		"storageClassName may not be changed: a volume stays in its class": {
 			{field: ".storageClassName", before: "{storageClassName: a}", value: "{storageClassName: b}"},
 			{field: ".storageClassName", before: "{storageClassName: a}", value: "{}"},

@@ -57,6 +57,10 @@ const (
 	ConditionStalled = "Stalled"
 )
 
+// ConditionDatabaseSwitch tells of a switch to the database that spec.mysql.name names while another one is in use: True
+// while it is made, False while a person has to act. Only present meanwhile.
+const ConditionDatabaseSwitch = "DatabaseSwitch"
+
 // The reasons that conditions carry.
 const (
 	ReasonAllReady           = "AllReady"
@@ -120,6 +124,18 @@ const (
 	ReasonArchived = "Archived"
 	// ReasonArchiveStopped: the database is stopped, and the archive with it.
 	ReasonArchiveStopped = "ArchiveStopped"
+	// ReasonNotPrepared: no DataRestore has prepared the database that the spec names. The one before runs on.
+	ReasonNotPrepared = "NotPrepared"
+	// ReasonNotRetained: a switch to another database needs volumes that outlive the DataService.
+	ReasonNotRetained = "NotRetained"
+	// ReasonLossNotAccepted: spec.mysql.acceptLoss does not repeat what a switch to another database loses.
+	ReasonLossNotAccepted = "LossNotAccepted"
+	// ReasonStopping: what uses the database is being stopped, to switch to another one.
+	ReasonStopping = "Stopping"
+	// ReasonSwitching: the database before ends, and the other one takes its place.
+	ReasonSwitching = "Switching"
+	// ReasonStarting: the database that was switched to starts, and then what uses it.
+	ReasonStarting = "Starting"
 	// ReasonArchiveNotReady: the archive starts, or does not follow the server.
 	ReasonArchiveNotReady = "ArchiveNotReady"
 )
@@ -165,7 +181,7 @@ type DataServiceStatus struct {
 	Message string `json:"message,omitempty"`
 
 	// conditions are Ready, Progressing, Degraded and Paused, and while true Reconciling and Stalled; BackupHealthy and
-	// Recoverable where mysql.backup and its pointInTime are declared.
+	// Recoverable where mysql.backup and its pointInTime are declared; DatabaseSwitch while mysql.name is not the database in use.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllReady}]`
 	// +listType=map
 	// +listMapKey=type

@@ -66,7 +66,7 @@ func fleet(b *dashboard.DashboardBuilder) {
 	b.WithPanel(count("DataServices by phase", `count by (phase) (max by (namespace, dataservice, phase) (dataservice_phase))`, "{{phase}}", half))
 	b.WithPanel(count("Components that are not ready",
 		`sum(max by (namespace, dataservice, component) (1 - dataservice_component_ready))`, "components", quarter))
-	b.WithPanel(count("Alerts firing", `count(ALERTS{alertname=~"(DataService|RedisCluster|D3OSOperator).*", alertstate="firing"}) or vector(0)`, "alerts", quarter))
+	b.WithPanel(count("Alerts firing", `count(ALERTS{alertname=~"(DataService|RedisCluster|EtcdCluster|D3OSOperator).*", alertstate="firing"}) or vector(0)`, "alerts", quarter))
 	b.WithPanel(table.NewPanelBuilder().Title("Not ready, and why").Datasource(source).Span(full).Height(high).
 		NoValue("All are ready.").
 		WithTarget(prometheus.NewDataqueryBuilder().Instant().Format(prometheus.PromQueryFormatTable).
@@ -101,6 +101,11 @@ func etcd(b *dashboard.DashboardBuilder) {
 	b.WithPanel(states("Phase", `max by (namespace, etcdcluster, phase) (etcdcluster_phase{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{phase}}"))
 	b.WithPanel(lines("Members: those that vote and answer, and all", "short", half,
 		query{`max by (namespace, etcdcluster, state) (etcdcluster_component_pods{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{state}}"}))
+	b.WithPanel(lines("Members by state", "short", half,
+		query{`max by (namespace, etcdcluster, state) (etcdcluster_members{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{state}}"}))
+	b.WithPanel(states("Step", `max by (namespace, etcdcluster, step) (etcdcluster_step{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{step}}"))
+	b.WithPanel(states("A quorum answers, and certificates are valid",
+		`max by (namespace, etcdcluster, condition) (etcdcluster_condition{condition=~"Available|CertificatesValid", namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{condition}}"))
 }
 
 func redis(b *dashboard.DashboardBuilder) {

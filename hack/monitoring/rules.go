@@ -19,15 +19,17 @@ type alert struct {
 
 // kind is a kind of resources, and what differs in its alerts.
 type kind struct {
-	name string
+	name  string
+	short string // what kubectl dataservice why calls it; empty for a DataService
 	// dataReasons are the reasons of the condition Degraded that say that data is lost or about to be.
 	dataReasons []string
 	hasDegraded bool // it has the phase Degraded; others say Failed
 }
 
 var kinds = []kind{
-	{"DataService", []string{"DataLost", "VolumeBeingDeleted", "ServerVersionRefused", "VolumeReplaced", "VolumeUnreadable"}, true},
-	{"RedisCluster", []string{"SlotsLost", "MajorityLost", "Inconsistent"}, false},
+	{"DataService", "", []string{"DataLost", "VolumeBeingDeleted", "ServerVersionRefused", "VolumeReplaced", "VolumeUnreadable"}, true},
+	{"RedisCluster", "redis", []string{"SlotsLost", "MajorityLost", "Inconsistent"}, false},
+	{"EtcdCluster", "etcd", []string{"MembersLost", "SplitBrain"}, true},
 }
 
 // leader is true while one of the operator's replicas leads.
@@ -57,8 +59,8 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 	}
 	stuck := scaled(45 * time.Minute)
 	look := "kubectl dataservice why says what stands in the way."
-	if k.name != "DataService" {
-		look = "Its status.message says what stands in the way."
+	if k.short != "" {
+		look = "kubectl dataservice why " + k.short + "/NAME says what stands in the way."
 	}
 	found := []alert{
 		{
@@ -101,19 +103,42 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 			summary: "Something of " + k.name + " " + named + " is not well.", description: look,
 		})
 	}
-	if k.name == "DataService" {
+	switch k.name {
+	case "DataService":
 		found = append(found, backups(scaled, by, recent, named)...)
+	case "EtcdCluster":
+		found = append(found, quorum(scaled, by, recent, named, look)...)
 	}
 	return found
+}
+
+// quorum are the alerts about the quorum of an etcd cluster, and its certificates.
+func quorum(scaled func(time.Duration) time.Duration, by, recent, named, look string) []alert {
+	return []alert{
+		{
+			name: "EtcdClusterQuorumLost", wait: scaled(2 * time.Minute), severity: "critical",
+			expr:    fmt.Sprintf(`%s (max_over_time(etcdcluster_phase{phase="QuorumLost"}%s)) == 1`, by, recent),
+			summary: "No quorum of EtcdCluster " + named + " answers: reads and writes fail.", description: look,
+		},
+		{
+			name: "EtcdClusterCertificateExpiring", wait: scaled(15 * time.Minute), severity: "warning",
+			expr:        isNot("etcdcluster", by, "CertificatesValid", `!=""`, scaled, recent),
+			summary:     "A certificate of EtcdCluster " + named + " ends soon, has ended or cannot be read.",
+			description: "Its condition CertificatesValid names the Secret. " + look,
+		},
+	}
+}
+
+// isNot is an expression: a condition is False now, or was a moment ago, for one of these reasons.
+func isNot(label, by, condition, reasons string, scaled func(time.Duration) time.Duration, recent string) string {
+	return fmt.Sprintf(`%s (max_over_time((%s_condition{condition="%s", reason%s} == bool 0)%s)) == 1`, by, label, condition, reasons,
+		"["+strings.Trim(recent, "[]")+":"+text(max(scaled(30*time.Second), time.Second))+"]")
 }
 
 // backups are the alerts about those of a database.
 func backups(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
 	const label, read = "dataservice", "kubectl get dataservice -o yaml shows the conditions BackupHealthy and Recoverable."
-	is := func(condition, reasons string) string {
-		return fmt.Sprintf(`%s (max_over_time((dataservice_condition{condition="%s", reason%s} == bool 0)%s)) == 1`, by, condition, reasons,
-			"["+strings.Trim(recent, "[]")+":"+text(max(scaled(30*time.Second), time.Second))+"]")
-	}
+	is := func(condition, reasons string) string { return isNot(label, by, condition, reasons, scaled, recent) }
 	// Without a schedule there is no period, and nothing is late.
 	late := func(what string, times float64, grace time.Duration) string {
 		return fmt.Sprintf("time() - %s (dataservice_backup_last_timestamp_seconds{what=%q}) > on (namespace, %s)\n%s (dataservice_backup_period_seconds{what=%q}) * %g + %d",
@@ -161,7 +186,7 @@ func operator(scaled func(time.Duration) time.Duration) []alert {
 			name: "D3OSOperatorReconcileErrors", wait: scaled(15 * time.Minute), severity: "warning",
 			expr:        `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job=~"d3os-operator.*"}` + rate(5*time.Minute) + `)) > 0.1`,
 			summary:     "Reconciling fails again and again ({{ $labels.controller }}).",
-			description: "{{ $value | humanize }} errors a second. kubectl get dataservices,redisclusters -A shows which and why.",
+			description: "{{ $value | humanize }} errors a second. kubectl get dataservices,redisclusters,etcdclusters -A shows which and why.",
 		},
 		{
 			name: "D3OSOperatorQueueGrows", wait: scaled(15 * time.Minute), severity: "warning",

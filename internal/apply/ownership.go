@@ -96,6 +96,19 @@ func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructure
 	return owned, a.checkWriter(all...)
 }
 
+// PodsLive asks the API server for the pods of a part of an owner.
+func (a *Applier) PodsLive(ctx context.Context, owner object.Owner, part string) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := a.live.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingLabels(owner.Labels(part))); err != nil {
+		return nil, fmt.Errorf("ask for the pods of %s: %w", part, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}
+
 func sameSelector(planned, live *unstructured.Unstructured) bool {
 	a, _, _ := unstructured.NestedMap(planned.Object, "spec", "selector")
 	b, _, _ := unstructured.NestedMap(live.Object, "spec", "selector")

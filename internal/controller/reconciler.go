@@ -219,6 +219,7 @@ func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W],
 	if errors.Is(err, engine.ErrPlanAgain) {
 		return r.pass(ctx, resource) // with what there is now
 	}
+	seen.Found = plan.Found
 	if !engine.IsNamespaceEnding(err) {
 		r.keep(ctx, resource, &seen)
 	}
@@ -245,6 +246,8 @@ func (r *Reconciler[T, W]) inputs(ctx context.Context, owner object.Owner) kinds
 		LookupLive: func(kind, name string) (*unstructured.Unstructured, error) {
 			return r.engine.LookupLive(ctx, owner, kind, name)
 		},
-		Pods: func(part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) },
+		List:     func(kind string) ([]*unstructured.Unstructured, error) { return r.engine.List(ctx, owner, kind) },
+		Pods:     func(part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) },
+		PodsLive: func(part string) ([]*corev1.Pod, error) { return r.engine.PodsLive(ctx, owner, part) },
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/apply"
@@ -241,39 +240,11 @@ func (p *pass) applyRecord(ctx context.Context, record Record) error {
 	if record.MadeFrom != "" && (live == nil || live.GetResourceVersion() != record.MadeFrom) {
 		return ErrPlanAgain
 	}
-	_, err = p.applier.Apply(ctx, p.owner, record.Object, live)
+	planned := record.Object
+	if record.MadeFrom != "" { // the cache that it was judged by may lag
+		planned = planned.DeepCopy()
+		planned.SetResourceVersion(record.MadeFrom)
+	}
+	_, err = p.applier.Apply(ctx, p.owner, planned, live)
 	return err
-}
-
-// Lookup returns the owner's object of that name, of one of object.Kinds, from the cache, retained ones included, or nil.
-func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
-	wanted, err := named(owner, kind, name)
-	if err != nil {
-		return nil, err
-	}
-	live, err := e.applier.Get(ctx, wanted)
-	if live == nil || err != nil || !owner.Names(live) {
-		return nil, err
-	}
-	return live, nil
-}
-
-// LookupLive asks the API server for the object of that name, whoever's it is, or nil.
-func (e *Engine) LookupLive(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
-	wanted, err := named(owner, kind, name)
-	if err != nil {
-		return nil, err
-	}
-	return e.applier.GetLive(ctx, wanted)
-}
-
-func named(owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
-	i := slices.IndexFunc(object.Kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
-	if i < 0 {
-		return nil, fmt.Errorf("look up %s %s: objects of that kind are not among those of the operator", kind, name)
-	}
-	wanted := object.Empty(object.Kinds[i])
-	wanted.SetName(name)
-	wanted.SetNamespace(owner.Namespace)
-	return wanted, nil
 }

@@ -252,3 +252,8 @@ func (e *Engine) Pods(ctx context.Context, owner object.Owner, part string) ([]*
 	}
 	return pods, nil
 }
+
+// PodsLive asks the API server for the pods of a part.
+func (e *Engine) PodsLive(ctx context.Context, owner object.Owner, part string) ([]*corev1.Pod, error) {
+	return e.applier.PodsLive(ctx, owner, part)
+}

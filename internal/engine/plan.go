@@ -99,6 +99,8 @@ type Plan struct {
 	// Adopt is told of a live Secret whose planned values were generated before it was seen. It
 	// reports whether the plan has to be made again, with the values in use.
 	Adopt func(live *unstructured.Unstructured) bool
+	// Found is what the kind found out while it planned, for its Observe. The engine does not look at it.
+	Found any
 }
 
 // PartSeen is what was seen of one part.
@@ -122,6 +124,7 @@ type PartSeen struct {
 // Seen is what was seen of an owner in one pass.
 type Seen struct {
 	Parts []PartSeen // in the order of the plan; nil when there is no plan
+	Found any        // see Plan
 }
 
 func (s *Seen) part(name string) *PartSeen {

@@ -107,8 +107,12 @@ type Inputs struct {
 	// LookupLive asks the API server for the object of that name, whoever's it is: nil means that there is
 	// none, while Lookup does not see what lost its labels. It costs a request.
 	LookupLive func(kind, name string) (*unstructured.Unstructured, error)
+	// List lists the resource's objects of one of object.Kinds, retained ones included.
+	List func(kind string) ([]*unstructured.Unstructured, error)
 	// Pods lists the pods of a part.
 	Pods func(part string) ([]*corev1.Pod, error)
+	// PodsLive asks the API server for them. It costs a request.
+	PodsLive func(part string) ([]*corev1.Pod, error)
 }
 
 // Pods are the pods of a resource, as the cache shows them: without their annotations, but for
@@ -166,6 +170,8 @@ type Summary struct {
 	Conditions []metav1.Condition
 	// Parts are the parts of the status.
 	Parts []metrics.Part
+	// Members is how many servers are in each state; nil where the status does not tell.
+	Members map[string]int
 	// Backups is what the status says of backups; nil where none are declared.
 	Backups *metrics.Backups
 }

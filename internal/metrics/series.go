@@ -23,7 +23,8 @@ type Resource struct {
 	Step            string // what is being done to the running system; empty while nothing is
 	Conditions      []metav1.Condition
 	Parts           []Part
-	Backups         *Backups // nil where none are declared
+	Members         map[string]int // how many servers are in each state; nil where that is not told
+	Backups         *Backups       // nil where none are declared
 }
 
 // Backups is what the metrics tell of the backups of a resource.
@@ -53,7 +54,7 @@ type Series struct {
 	TimeToReady prometheus.Histogram
 
 	phase, generation, observed, paused, step, condition, conditionSince *prometheus.Desc
-	ready, since, pods, waits                                            *prometheus.Desc
+	ready, since, pods, waits, members                                   *prometheus.Desc
 	backup, backupEvery                                                  *prometheus.Desc
 
 	mu      sync.Mutex
@@ -90,6 +91,7 @@ func SeriesOf(kind string) *Series {
 		ready:          desc("component_ready", "Whether a component of a "+kind+" is ready (1) or not (0).", "component"),
 		since:          desc("component_since_seconds", "When the phase of a component changed last, as Unix time.", "component"),
 		pods:           desc("component_pods", "The pods of a component: those that are ready, and those that should be.", "component", "state"),
+		members:        desc("members", "The servers of a "+kind+" by state.", "state"),
 		backup:         desc("backup_last_timestamp_seconds", "When a backup of a "+kind+" was made or verified last, or since when that is waited for, as Unix time.", "what"),
 		backupEvery:    desc("backup_period_seconds", "The longest time between two backups of a "+kind+", or verifications, by their schedules.", "what"),
 		waits:          desc("component_waiting", "1 for a component whose new revision waits for others.", "component"),
@@ -122,7 +124,7 @@ func (s *Series) Show(resources func() []Resource) (stop func()) {
 // Describe names the metrics.
 func (s *Series) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.phase, s.generation, s.observed, s.paused, s.step, s.condition, s.conditionSince, s.ready, s.since, s.pods, s.waits, s.backup, s.backupEvery,
+		s.phase, s.generation, s.observed, s.paused, s.step, s.condition, s.conditionSince, s.ready, s.since, s.pods, s.waits, s.members, s.backup, s.backupEvery,
 	} {
 		to <- d
 	}
@@ -182,6 +184,9 @@ func (s *Series) tell(to chan<- prometheus.Metric, r *Resource) {
 			}
 		}
 	}
+	for state, n := range r.Members {
+		gauge(s.members, float64(n), word(state))
+	}
 	for _, p := range r.Parts {
 		gauge(s.ready, number(p.Ready), p.Name)
 		gauge(s.pods, float64(p.Pods), p.Name, "ready")
@@ -198,7 +203,7 @@ func (s *Series) tell(to chan<- prometheus.Metric, r *Resource) {
 // isKnown are the conditions that are told of: there is no more than one series for each, whoever writes a status.
 var isKnown = map[string]bool{
 	"Ready": true, "Progressing": true, "Degraded": true, "Paused": true, "Stalled": true, "OperatorChange": true, "SpecIgnored": true,
-	"BackupHealthy": true, "Recoverable": true,
+	"BackupHealthy": true, "Recoverable": true, "Available": true, "CertificatesValid": true,
 }
 
 // wordLimit is longer than any phase, step or reason of the operator's.

@@ -43,11 +43,20 @@ const (
 	// AnnotationTicket on a pod is the operator's leave for that very pod to start a member of a database without
 	// data, or alone. The agent in the pod reads it.
 	AnnotationTicket = "d3os-product.com.d3os/ticket"
+	// AnnotationRestoredTo on a claim is the moment to which a DataRestore has restored a database to it, in whole. It is
+	// prepared then: a DataService can switch to it.
+	AnnotationRestoredTo = "d3os-product.com.d3os/restored-to"
+	// AnnotationCredentials on a claim names the Secret whose passwords open the database on it, where that is not the one that
+	// its name implies.
+	AnnotationCredentials = "d3os-product.com.d3os/credentials" //nolint:gosec // a name
 	// AnnotationPolicy is Helm's: an object with the value keep outlives its release.
 	AnnotationPolicy = "helm.sh/resource-policy"
 	// PolicyKeep is the value of AnnotationPolicy that keeps.
 	PolicyKeep = "keep"
 )
+
+// LossSince is the loss of everything after a moment, in the words that a consent has to repeat.
+func LossSince(moment string) string { return "everything since " + moment }
 
 // OutlivesOwner reports whether an object outlives its owner.
 func OutlivesOwner(o *unstructured.Unstructured) bool {
@@ -78,6 +87,17 @@ func Finish(o *unstructured.Unstructured, owner Owner) (revision string, err err
 		o.SetOwnerReferences([]metav1.OwnerReference{owner.Reference()})
 	}
 	return revision, nil
+}
+
+// Unfinished returns a copy of a planned object as it was before Finish.
+func Unfinished(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o = o.DeepCopy()
+	o.SetOwnerReferences(nil)
+	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", AnnotationDigest)
+	if len(o.GetAnnotations()) == 0 {
+		unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
+	}
+	return o
 }
 
 // FinishAll finishes the objects of one part of an owner, and returns the part's revision: the digest

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,7 +90,7 @@ func (w *world) keepChanging(version, kind, namespace, name string, change func(
 	w.Cleanup(func() { cancel(); <-done })
 }
 
-// resourceFaults make the alerts about resources fire.
+// resourceFaults make the alerts about resources fire; those of EtcdClusters are etcdFaults.
 var resourceFaults = map[string]func(w *world, namespace string){
 	"DataServiceFailed": func(w *world, namespace string) { // it contradicts itself
 		w.service(namespace, service("registry.example/app:v1", fields{"dependsOn": []any{"nobody"}}))
@@ -133,7 +134,11 @@ var resourceFaults = map[string]func(w *world, namespace string){
 		w.ended(namespace, "mysql-verify", time.Now().Add(-30*24*time.Hour), 0, `{"ok":true,"id":"a"}`)
 		w.service(namespace, backedUp(fields{"verify": fields{"schedule": "@weekly"}}))
 	},
-	"DataServiceNotRecoverable": func(w *world, namespace string) { // nothing archives
+	"DataServiceNotRecoverable": func(w *world, namespace string) { // nothing archives: a quota takes no pod
+		w.must(suite.API.Create(w.Context(), &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"},
+			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+		}))
 		w.service(namespace, backedUp(fields{"pointInTime": fields{}}))
 	},
 	"RedisClusterFailed": func(w *world, namespace string) {
@@ -211,10 +216,10 @@ func refuseStatus(w *world) {
   spec:
     matchConstraints:
       resourceRules:
-      - apiGroups: [d3os-product.com.d3os, redis.middleware.hc.cn]
+      - apiGroups: [d3os-product.com.d3os, redis.middleware.hc.cn, etcd.database.coreos.com]
         apiVersions: ["*"]
         operations: [UPDATE]
-        resources: [dataservices/status, redisclusters/status]
+        resources: [dataservices/status, redisclusters/status, etcdclusters/status]
     validations: [{expression: "false", message: nobody writes a status here}]
 - apiVersion: admissionregistration.k8s.io/v1
   kind: ValidatingAdmissionPolicyBinding

@@ -38,7 +38,7 @@ var (
 		Patience: func() time.Duration { return patience },
 		Lists:    []client.ObjectList{&dsv1.DataServiceList{}, &corev1.PodList{}},
 	}
-	programs struct{ prometheus, older, newer string }
+	programs struct{ prometheus, older, newer, agent string }
 	token    string // of a service account that may read metrics
 	guard    *process.Guard
 	network  *process.Network
@@ -83,6 +83,12 @@ func prepare(ctx context.Context, dir string) error {
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build the operator: %w\n%s", err, out)
 		}
+	}
+	programs.agent = filepath.Join(dir, "agent")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", programs.agent, ".")
+	build.Dir = filepath.Join(cluster.Root(), "cmd", "agent")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the agent: %w\n%s", err, out)
 	}
 	return allow(ctx)
 }

@@ -113,7 +113,7 @@ func (w *world) start(program string, args []string, env ...string) *replica {
 		args = []string{"--leader-elect", "--leader-elect-namespace=" + corev1.NamespaceDefault}
 	}
 	argv := append([]string{program, "--metrics-bind-address=" + r.address, "--health-probe-bind-address=0"}, args...)
-	r.Process = w.run(w.dir, argv, r.name, append([]string{"KUBECONFIG=" + suite.Kubeconfig, "TMPDIR=" + w.dir}, env...)...)
+	r.Process = w.run(w.dir, argv, r.name, append([]string{"KUBECONFIG=" + suite.Kubeconfig, "TMPDIR=" + w.dir, "RELATED_IMAGE_AGENT=example/agent:v1"}, env...)...)
 	w.replicas = append(w.replicas, r)
 	w.targets()
 	w.until(r.name+" is scraped", func() error { return w.has(`up{pod="` + r.name + `"} == 1`) })

@@ -31,7 +31,7 @@ import (
 const patience = 3 * time.Minute
 
 var suite = &stage.Suite{
-	Patience: func() time.Duration { return patience },
+	Patience: func() time.Duration { return patience }, Parallel: 2,
 	Lists: []client.ObjectList{
 		&dsv1.DataServiceList{}, &backupv1.DataBackupList{}, &backupv1.DataRestoreList{}, &batchv1.JobList{}, &batchv1.CronJobList{}, &appsv1.StatefulSetList{},
 		&corev1.PersistentVolumeClaimList{}, &corev1.PodList{},

@@ -64,6 +64,7 @@ func (s *scene) left(claim string) string {
 
 // A rehearsal restores to a claim of its own, says what came of it, and goes with its volume.
 func TestARehearsal(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	s.restore(rehearsal, func(spec *backupv1.DataRestoreSpec) { spec.ToTime = "2026-01-02T15:30:00Z" })
@@ -98,6 +99,7 @@ func TestARehearsal(t *testing.T) {
 
 // What keeps a restore from being made is said, and nothing that is there is touched. A failure ends it.
 func TestARestoreThatCannotBe(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	s.declare()
@@ -133,6 +135,7 @@ func TestARestoreThatCannotBe(t *testing.T) {
 // The operator crashes at every write of a restore: before it is sent, after it took effect, and with its answer lost. There
 // is one claim, one Job, one run and the same status in the end.
 func TestARestoreThroughCrashes(t *testing.T) {
+	harness.Long(t)
 	base := newScene(t)
 	op := base.start()
 	base.declare()

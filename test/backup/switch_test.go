@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,12 +61,12 @@ func TestARestoreBesideAndTheSwitch(t *testing.T) {
 		t.Error("the running database was touched")
 	}
 
-	s.switches("db", "db-back", fields{"name": "db-back", "credentialsSecret": "db-credentials"})
+	s.switches("db", "db-back", r.Status.Loses.Accept)
 	if got := s.sql("db-back", counted); got != wanted {
 		t.Errorf("after the switch there is %q, not %q", got, wanted)
 	}
 	s.sql("db-back", "INSERT INTO app.t (v) VALUES ('written after the switch')")
-	s.switches("db-back", "db", fields{"name": "db"})
+	s.switches("db-back", "db", "")
 	if got := s.sql("db", counted); got != all {
 		t.Errorf("rolled back, there is %q, not %q", got, all)
 	}
@@ -152,24 +154,29 @@ func (s *realScene) hold(name string, finalizers ...string) {
 	s.Must(suite.API.Patch(s.Ctx, pod, client.MergeFrom(before)))
 }
 
-// switches deletes the DataService and creates it with another database, at once. While the pod of the one before does not go,
-// the new one has none.
-func (s *realScene) switches(from, to string, database fields) {
+// switches names another database and accepts the loss; "" for what the DataService says. Nothing is switched before. While the pod
+// of the one before does not go, the new one has none.
+func (s *realScene) switches(from, to, accept string) {
 	s.Helper()
 	mark := s.Mark()
-	old := harness.Lookup[*dsv1.DataService](s.Journal, platform)
+	uid, _ := s.pod(from)
+	s.Change(platform, fields{"mysql": fields{"name": to}})
+	told := s.condition(dsv1.ConditionDatabaseSwitch, dsv1.ReasonLossNotAccepted)
+	message := meta.FindStatusCondition(told.Status.Conditions, dsv1.ConditionDatabaseSwitch).Message
+	if accept == "" {
+		_, accept, _ = strings.Cut(message, `acceptLoss: "`)
+		accept, _, _ = strings.Cut(accept, `"`)
+	}
+	if !strings.Contains(message, `"`+accept+`"`) {
+		s.Errorf("the DataService says %q, not %q", message, accept)
+	}
+	if now, _ := s.pod(from); now != uid {
+		s.Error("the running database was touched before the consent")
+	}
 	s.hold(from+"-0", "d3os-product.com.d3os/test")
-	s.Must(suite.API.Delete(s.Ctx, old))
-	s.Until("the DataService is gone", func() error {
-		if harness.Lookup[*dsv1.DataService](s.Journal, platform) != nil {
-			return errors.New("it is there")
-		}
-		return nil
-	})
-	s.Create(archived(to, database))
+	generation := s.Change(platform, fields{"mysql": fields{"acceptLoss": accept}})
 	s.Until("the new database waits", func() error {
-		ds, set := harness.Lookup[*dsv1.DataService](s.Journal, platform), harness.Lookup[*appsv1.StatefulSet](s.Journal, to)
-		if set == nil || ds == nil || ds.Status.ObservedGeneration != ds.Generation {
+		if harness.Lookup[*appsv1.StatefulSet](s.Journal, to) == nil {
 			return errors.New("it is not there")
 		}
 		return nil
@@ -178,7 +185,7 @@ func (s *realScene) switches(from, to string, database fields) {
 		s.Errorf("%s is to have %d pods while that of %s is there", to, *set.Spec.Replicas, from)
 	}
 	s.hold(from + "-0")
-	s.Ready(platform)
+	s.Until("the switch is made", func() error { return s.IsReady(platform, generation) })
 	gone := false
 	for _, c := range s.Since(mark) {
 		switch {

@@ -6,7 +6,6 @@ package behaviour_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -198,8 +197,6 @@ func (e *env) liveThroughEverything() {
 	e.remove(name)
 }
 
-const managedBy = "app.kubernetes.io/managed-by"
-
 // edit changes what a DataService owns, and waits until nothing of that is left.
 func (e *env) edit(name string, change, has func(client.Object) bool) {
 	e.Helper()
@@ -251,30 +248,6 @@ func addMore(object client.Object) bool {
 	}
 	pods.Containers[0].Env = append(pods.Containers[0].Env, corev1.EnvVar{Name: "more", Value: "more"})
 	return true
-}
-
-// right is one verb on one resource.
-type right struct{ group, resource, verb string }
-
-func texts(rights map[right]bool) []string {
-	var found []string
-	for r := range maps.Keys(rights) {
-		found = append(found, fmt.Sprintf("%s %s.%s", r.verb, r.resource, r.group))
-	}
-	slices.Sort(found)
-	return found
-}
-
-func rightsOf(rule rbacv1.PolicyRule) []right {
-	var found []right
-	for _, group := range rule.APIGroups {
-		for _, resource := range rule.Resources {
-			for _, verb := range rule.Verbs {
-				found = append(found, right{group, resource, verb})
-			}
-		}
-	}
-	return found
 }
 
 // Where the API server checks who may set an owner that blocks deletion, as on OpenShift, one right

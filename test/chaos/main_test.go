@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
@@ -44,7 +45,7 @@ func run(m *testing.M) int {
 	})
 	fmt.Print(results)
 	fmt.Printf("seed %d, %s\n", seed, time.Since(start).Round(time.Second))
-	if n := results.crashes(); code == 0 && !stage.Given("test.run") && !stage.Given("test.skip") && n < leastCrashes {
+	if n := results.crashes(); code == 0 && !harness.Given("test.run") && !harness.Given("test.skip") && n < leastCrashes {
 		fmt.Printf("only %d crashes; %d were to be seen\n", n, leastCrashes)
 		return 1
 	}

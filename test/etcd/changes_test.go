@@ -15,6 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
 	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // longestPause is how long nothing may be written while something planned goes on: an election, and the patience of a client.
@@ -53,6 +54,7 @@ func TestScales(t *testing.T) {
 
 // Every pod is replaced, followers first, and the leader once another one leads.
 func TestRolls(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	f, d, load := three(t, rig.Options{})
 	before := f.Pods()
@@ -78,6 +80,7 @@ func TestRolls(t *testing.T) {
 
 // Debian's etcd 3.4 becomes 3.6, by way of 3.5, under load.
 func TestUpgrades(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	_, d, load := three(t, rig.Options{Version: rig.V34})
 	d.Want.Version = rig.V36
@@ -149,6 +152,7 @@ func (l *life) After(action membership.Action) error {
 
 // An operator that ends after each of its effects, each life with one effect only, brings everything about.
 func TestOperatorEndsAtEachEffect(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	m := &mortal{ends: map[string]int{}, ending: true, at: 1}
 	f := rig.NewFleet(t, rig.Options{})

@@ -15,6 +15,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // three returns a settled cluster of three with clients at work.
@@ -74,6 +75,7 @@ func TestFaults(t *testing.T) {
 
 // Members that only pause, or cannot reach each other, are left alone.
 func TestPaused(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	f, d, load := three(t, rig.Options{})
 	removed := d.Effects[membership.ActionRemove]
@@ -162,6 +164,7 @@ func TestQuorumLost(t *testing.T) {
 
 // The space is used up, by history: it is dropped, the files are rewritten, the leader's last, and writes go on.
 func TestNoSpace(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	f := rig.NewFleet(t, rig.Options{Flags: []string{"--quota-backend-bytes=8388608"}})
 	d := rig.NewDriver(f, 3)
@@ -197,6 +200,7 @@ func TestNoSpace(t *testing.T) {
 
 // At rest nothing is done, whatever a pass may find.
 func TestAtRest(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	_, d, load := three(t, rig.Options{})
 	effects := copyOf(d.Effects)

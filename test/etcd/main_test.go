@@ -5,27 +5,22 @@
 package etcd_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // full reports whether everything is tried: every crash point, every version, and faults that take minutes.
 var full = os.Getenv("ETCD_TESTS") == "full"
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.parallel") }) {
-		_ = flag.Set("test.parallel", "4") // tests mostly wait
-	}
+	harness.AtOnce(4) // tests mostly wait
 	os.Exit(run(m))
 }
 

@@ -13,6 +13,7 @@ import (
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // longestPause is how long nothing may be written while something planned goes on: an election, and the patience of a client.
@@ -44,6 +45,7 @@ func (s *scene) isParked() error {
 // The number of members follows the spec under load, through 0 and back, and all pods are replaced: nothing that was acknowledged
 // is lost, and clients hardly notice.
 func TestChanges(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	s.create("{replicas: 1}")
@@ -81,6 +83,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("the cluster was %s and is %s", cluster, now)
 	}
 	s.harmless()
+	s.provenHarmless()
 }
 
 // uids returns those of the pods.
@@ -147,4 +150,5 @@ func TestUpgrades(t *testing.T) {
 		t.Errorf("the cluster was %s and is %s", cluster, now)
 	}
 	s.harmless()
+	s.provenHarmless()
 }

@@ -94,7 +94,7 @@ func (l *life) After(action membership.Action) error {
 // onEtcd are the effects that are none on objects.
 var onEtcd = map[membership.Action]bool{
 	membership.ActionAddLearner: true, membership.ActionPromote: true, membership.ActionRemove: true, membership.ActionMoveLeader: true,
-	membership.ActionCompact: true, membership.ActionDefrag: true, membership.ActionDisarm: true,
+	membership.ActionCompact: true, membership.ActionDefrag: true, membership.ActionDisarm: true, membership.ActionAppend: true,
 }
 
 func (l *life) dead() bool {
@@ -198,6 +198,7 @@ func upgrades(s *scene) func() error {
 
 // An operator that is killed at every step forms a cluster, brings every planned change about and mends every fault, under load.
 func TestKilledAtEveryStep(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	changes := []change{
 		{"1 to 3 members", wants("{replicas: 3}", 3)}, {"3 to 5", wants("{replicas: 5}", 5)}, {"5 to 3", wants("{replicas: 3}", 3)},

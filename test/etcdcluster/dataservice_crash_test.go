@@ -11,11 +11,13 @@ import (
 
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/chaos/fault"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // The operator crashes as it creates the EtcdCluster of a DataService, as it pauses it, and as it removes it: before the request
 // is sent, after it took effect, and with its answer lost (the short form). The next one goes on, and no data is lost.
 func TestCrashesWithADataService(t *testing.T) {
+	harness.Long(t)
 	crashes := map[string]fault.Action{"lost": fault.CrashLost}
 	if full {
 		crashes["before"], crashes["after"] = fault.CrashBefore, fault.CrashAfter

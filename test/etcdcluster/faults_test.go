@@ -113,6 +113,7 @@ func (s *scene) neverVotedEmpty(ordinal int, before map[int32]string) {
 // replaced by a new member, which gets the data from the others and never votes without. The full form, beside which nothing else
 // runs, holds that to the times that are promised.
 func TestFaults(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	s.create("{replicas: 3}")
@@ -173,6 +174,7 @@ func (s *scene) during(what string, while time.Duration) {
 
 // Members that only pause, stutter as with a slow disk, or cannot reach each other, are left alone.
 func TestPaused(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	s.create("{replicas: 3}")

@@ -21,6 +21,7 @@ import (
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness/slowdisk"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
@@ -33,7 +34,7 @@ var full = os.Getenv("ETCD_TESTS") == "full"
 
 var (
 	suite = &stage.Suite{
-		Patience: func() time.Duration { return patience },
+		Patience: func() time.Duration { return patience }, Parallel: 4,
 		Lists: []client.ObjectList{
 			&dsv1.DataServiceList{}, &appsv1.DeploymentList{}, &etcdv1.EtcdClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
 			&appsv1.StatefulSetList{}, &corev1.PodList{},
@@ -43,13 +44,14 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	slowdisk.Main()
 	dir, err := os.MkdirTemp("", "d3os-agent-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	agent = filepath.Join(dir, "agent")
-	code := suite.Main(m, cluster.Options{Name: "etcdcluster"}, func(ctx context.Context) error {
+	code := suite.Main(m, cluster.Options{Name: "etcdcluster", Audit: filepath.Join(cluster.Root(), "test", "etcdcluster", "audit.yaml")}, func(ctx context.Context) error {
 		build := exec.CommandContext(ctx, "go", "build", "-o", agent, ".")
 		build.Dir = filepath.Join(cluster.Root(), "cmd", "agent")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -77,6 +77,7 @@ func (s *scene) quiet(op *stage.Operator) {
 // At rest the API server is asked for nothing and told nothing, and each member is asked every 30 seconds, and told nothing; by
 // an operator that has just started, too.
 func TestAtRest(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	op := s.start()
 	s.create("{replicas: 3, tls: {mode: Auto}}")

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/certs"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // serial is that of the certificate with which a pod's etcd answers on a port.
@@ -134,6 +135,7 @@ func (s *scene) encrypted() {
 // Connections are encrypted. Certificates that are at two thirds of their life are renewed, and members serve the new ones
 // without a restart.
 func TestEncrypted(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	op := s.start()
 	voters := several()
@@ -162,6 +164,7 @@ func TestEncrypted(t *testing.T) {
 
 // With Secrets of the user's own, their certificates are used, and those that the user puts in their place.
 func TestOwnCertificates(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	clients, err := certs.NewAuthority("clients", time.Now())
 	s.Must(err)

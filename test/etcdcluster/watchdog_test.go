@@ -22,6 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	etcdserver "d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
 	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/test/etcdcluster/history"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -182,6 +183,32 @@ func (s *scene) harmless() {
 		s.Error(harm)
 	}
 	s.Logf("the operator had %d effects; at %d of them that take a pod or a member away, the voters that stayed were a quorum", len(w.effects), w.checks)
+}
+
+// provenHarmless fails the test if the operator took a quorum away, by the word of the API server's audit log and of the members'
+// own logs. The test itself must have taken nothing away.
+func (s *scene) provenHarmless() {
+	s.Helper()
+	h := &history.History{}
+	logs, err := s.Logs("etcd")
+	s.Must(err)
+	for _, log := range logs {
+		s.Must(h.Add(history.Log(log)))
+	}
+	s.Must(h.Audited(suite.AuditLog, s.Namespace))
+	harm, moments := h.Harm()
+	for _, text := range harm {
+		s.Error(text)
+	}
+	by := map[string]int{}
+	for _, d := range h.Deletions {
+		by[d.By]++
+	}
+	s.Logf("by the audit log, pods were deleted by %v; by the logs of %d pods, %d members had a vote; at each of the %d moments when one of them went, those that served were a quorum",
+		by, len(logs), h.Members(), moments)
+	if moments == 0 {
+		s.Error("no moment was found at which a pod or a member went")
+	}
 }
 
 // load starts clients that write and read, by the members that are ready.

@@ -36,17 +36,18 @@ type fields = harness.Fields
 type env struct {
 	*stage.Stage
 
-	pods *emulator.Emulator
+	pods    *emulator.Emulator
+	servers string // folder in which servers leave a file when there are two
 }
 
 func start(t *testing.T) *env {
 	t.Parallel()
-	e := &env{Stage: suite.New(t)}
+	e := &env{Stage: suite.New(t), servers: t.TempDir()}
 	self, err := os.Executable()
 	e.Must(err)
 	server := func(version string) emulator.Image {
 		return emulator.Image{Entrypoint: []string{"/usr/sbin/mysqld"}, Cmd: []string{"/var/lib/mysql"},
-			Env: map[string]string{"SERVER_VERSION": version}, Executables: map[string]string{"/usr/sbin/mysqld": self}}
+			Env: map[string]string{"SERVER_VERSION": version, "SERVERS": e.servers}, Executables: map[string]string{"/usr/sbin/mysqld": self}}
 	}
 	guard := emulator.Image{Executables: map[string]string{"/agent": agent}}
 	e.pods, err = emulator.Start(e.Ctx, suite.Config, emulator.Options{Namespace: e.Namespace, Images: map[string]emulator.Image{

@@ -9,6 +9,7 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -40,6 +41,8 @@ var (
 		},
 	}
 	agent string // path of the agent's program
+
+	full = os.Getenv("GUARD_TESTS") == "full"
 )
 
 func TestMain(m *testing.M) {
@@ -85,6 +88,9 @@ func mysqld(args []string) error {
 		fmt.Printf("/usr/sbin/mysqld  Ver %s for Linux on x86_64 (MySQL Community Server (GPL))\n", version)
 		return nil
 	}
+	if err := alone(os.Getenv("SERVERS")); err != nil {
+		return err
+	}
 	system := filepath.Join(args[0], "mysql")
 	if _, err := os.Stat(system); os.IsNotExist(err) {
 		if err := os.MkdirAll(system, 0o755); err != nil {
@@ -106,6 +112,19 @@ func mysqld(args []string) error {
 		return err
 	}
 	return serve(os.Getenv("POD_IP") + ":3306")
+}
+
+// alone leaves a file in the folder when another server runs already. The lock ends with the process, however that ends.
+func alone(folder string) error {
+	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return os.WriteFile(filepath.Join(folder, "two"), nil, 0o600)
+	}
+	return err // the lock is held until the process ends
 }
 
 // serve accepts connections until it is told to end.

@@ -171,7 +171,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	close(described)
 	for d := range described {
 		name := regexp.MustCompile(`fqName: "([a-z_0-9]+)"`).FindStringSubmatch(d.String())[1]
-		name = strings.TrimPrefix(name, "dataservice_")
+		name = strings.TrimPrefix(name, "dataservice_") // or that of another kind
 		assert.Assert(t, strings.Contains(docs, name+"`") || strings.Contains(docs, name+"{"), "docs/operations.md does not tell of %s", name)
 	}
 }

@@ -12,12 +12,14 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
 // An operator that is ended between any two commands of a move leaves what the next one finishes, and nobody who
 // writes or reads meanwhile notices.
 func TestMoveBrokenOffAtEveryCommand(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	f := rig.NewFleet(t, rig.Options{Shards: []int{1, 1, 1}, NodeTimeout: 5 * time.Second})
 	d := rig.NewDriver(f)

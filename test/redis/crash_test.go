@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
@@ -61,6 +62,7 @@ func (m *mortal) note() {
 // An operator that is ended again and again, after each of its effects, brings every planned change about, and nobody
 // who writes or reads meanwhile notices.
 func TestOperatorEndsAfterEachEffect(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	m := &mortal{ends: map[string]int{}}
 	lives := 5 * len(moves) // of each change

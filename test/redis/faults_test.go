@@ -122,7 +122,33 @@ func (s *scenario) halfMoved(from, to int) topology.SlotSet {
 	s.d.Tap = nil
 	s.d.Restart()
 	s.inStep()
+	s.heardOf(s.master(to))
 	return slots
+}
+
+// heardOf waits until all nodes have had an answer of a master that it gave after this call.
+//
+// A node that has just got a slot tells all others at once, and its last message before that may arrive after it. A
+// replica that gets the two in this order, is elected before the next message, and then meets its former master,
+// gives the slot back to it and deletes its keys. The former master becomes a replica and drops it, too: nobody owns
+// the slot, and no operator can bring its keys back. Redis 7.0 does so, 7.2 does not (redis/redis#12564).
+func (s *scenario) heardOf(master *rig.Pod) {
+	s.Helper()
+	place, err := master.Place(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	since := time.Now().Add(100 * time.Millisecond) // what is on its way arrives before
+	rig.Until(s, 20*time.Second, "all have heard of "+master.Name, func() error {
+		for _, n := range s.d.Observe(s.Context()) {
+			for _, e := range n.View {
+				if e.ID == place.ID && !e.Myself && e.PongReceived.Before(since) {
+					return fmt.Errorf("%s has not", n.Pod)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // written waits until all that was acknowledged is in files. With appendfsync everysec that may take two seconds, and a

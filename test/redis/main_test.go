@@ -5,20 +5,16 @@
 package redis_test
 
 import (
-	"flag"
 	"os"
-	"slices"
-	"strings"
 	"testing"
+
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // full reports whether everything is tried: every crash point, and faults that take minutes.
 var full = os.Getenv("REDIS_TESTS") == "full"
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.parallel") }) {
-		_ = flag.Set("test.parallel", "8") // tests mostly wait
-	}
+	harness.AtOnce(8) // tests mostly wait
 	os.Exit(m.Run())
 }

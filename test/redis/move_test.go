@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
 // The operator moves slots at least about as fast as redis-cli does, with the same data in the same run.
 func TestMovesSlotsAsFastAsRedisCLI(t *testing.T) {
+	harness.Long(t)
 	const bound, keys = 1.25, 100_000
 	f := rig.NewFleet(t, rig.Options{Shards: []int{1, 1, 1, 1}, NodeTimeout: 5 * time.Second})
 	d := rig.NewDriver(f)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
@@ -66,6 +67,7 @@ func TestForms(t *testing.T) {
 
 // Planned changes lose no acknowledged write, and nobody reads nil: more shards, many more, fewer, all pods replaced.
 func TestPlannedChangesLoseNothing(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	f, d, _ := formed(t, 2, 2, 2)
 	before := fill(t, f, 5000)

@@ -49,7 +49,7 @@ type life struct {
 func (m *mortal) next() *life {
 	l := &life{Process: fault.New(), skip: m.skip, moves: moves[m.lives%len(moves)], half: m.lives%2 == 1}
 	m.lives++
-	l.Rule(&fault.Rule{When: l.ends, Do: fault.CrashLost})
+	l.Rule(&fault.Rule{When: l.ends, Do: fault.CrashOnEffect})
 	return l
 }
 
@@ -162,15 +162,22 @@ func (m *mortal) live(s *scene, within time.Duration, holds func() error) {
 	s.Fatalf("not within %s and %d lives; they ended at %v", within, m.lives, m.ends)
 }
 
-// An operator that is killed at every step brings every planned change about, and nobody who writes or reads meanwhile
-// notices.
-func TestKilledAtEveryStep(t *testing.T) {
-	s := newScene(t)
+// standing leaves a cluster of six pods with data, and no operator.
+func (s *scene) standing(spec string) {
+	s.Helper()
 	op := s.Start()
-	s.create("{replicas: 6, repository: redis}")
+	s.create(spec)
 	s.ready(6)
 	s.write()
 	op.Stop()
+}
+
+// An operator that is killed at every step brings every planned change about, and nobody who writes or reads meanwhile
+// notices.
+func TestKilledAtEveryStep(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.standing("{replicas: 6, repository: redis}")
 	changes := []struct {
 		name, spec string
 		pods       int
@@ -214,52 +221,4 @@ func TestKilledAtEveryStep(t *testing.T) {
 			t.Errorf("no life ended at %s; they ended at %s", effect, where)
 		}
 	}
-}
-
-// Every field that can change is changed while the operator is killed at every step: those that change together take the
-// same steps.
-func TestKilledAsFieldsChange(t *testing.T) {
-	s := newScene(t)
-	op := s.Start()
-	s.create("{replicas: 6, repository: redis}")
-	s.ready(6)
-	s.write()
-	op.Stop()
-	spec, pods := map[string]any{}, 6
-	kinds, skip, within := []effect{lives, rolls, grows}, 0, 30*time.Minute
-	if !full {
-		kinds, skip, within = kinds[:1], 2, patience
-	}
-	for _, kind := range kinds {
-		for _, c := range fieldChanges {
-			switch c.field {
-			case "pause", "pod.updateStrategy.type": // with which nothing would be done
-			case "storage.size": // refused here, where no class can expand volumes: each life would end at it
-			default:
-				if c.effect == kind {
-					set(t, spec, c.field, c.value)
-				}
-			}
-		}
-		if kind == grows {
-			pods++
-		}
-		before, m := s.uids(), &mortal{skip: skip, ends: map[string]int{}}
-		ledger := s.keep("ledger-" + strings.ReplaceAll(string(kind), " ", "-"))
-		s.Must(s.merge(spec))
-		began := time.Now()
-		m.live(s, within, func() error {
-			if left := s.remain(before); kind == rolls && left > 0 {
-				return fmt.Errorf("%d pods are not replaced", left)
-			}
-			return s.isReady(pods)
-		})
-		s.Until("the nodes agree", func() error { return s.check(pods) })
-		ledger.Close().Nothing(t, string(kind))
-		if left := s.remain(before); kind != rolls && left != len(before) {
-			t.Errorf("%s: %d of %d pods are left", kind, left, len(before))
-		}
-		t.Logf("%s: %s, %d lives, which ended at %v", kind, time.Since(began).Round(10*time.Millisecond), m.lives, m.ends)
-	}
-	s.holds()
 }

@@ -76,6 +76,7 @@ func TestInADataService(t *testing.T) {
 // The whole spec of the RedisCluster is the DataService's; it is paused with the DataService, and a paused DataService
 // changes nothing else of it.
 func TestChildIsTheDataServices(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.Start()
 	s.CreateReady(dataService(t, "{redis: {name: cache, image: redis, config: {maxmemory-policy: allkeys-lru}}}"))
@@ -116,6 +117,7 @@ func TestChildIsTheDataServices(t *testing.T) {
 
 // Redis moves elsewhere and back: what the operator ran stays until the other answers, and its data for good.
 func TestElsewhereAndBack(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.Start()
 	s.CreateReady(dataService(t, withService))
@@ -146,6 +148,7 @@ func TestElsewhereAndBack(t *testing.T) {
 
 // A RedisCluster of that name which is somebody else's is left alone, and so is what carries its name by chance.
 func TestSomebodyElsesRedisCluster(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.Start()
 	s.create("{replicas: 6, repository: redis, pause: true}")
@@ -182,6 +185,7 @@ func TestSomebodyElsesRedisCluster(t *testing.T) {
 
 // A spec that the API server refuses for the RedisCluster changes nothing, and the status names the field.
 func TestRefusedByTheChild(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.Start()
 	s.CreateReady(dataService(t, "{redis: {name: cache, image: redis}}"))

@@ -145,6 +145,7 @@ func (s *scene) merge(spec map[string]any) error {
 // Every field that can change is changed while clients write and read: in the full form one after the other, else all at once
 // that have the same effect. No acknowledged write is lost, nobody reads nil, and only those pods are replaced that have to be.
 func TestEachFieldChanges(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.Start()
 	s.create("{replicas: 6, repository: redis}")

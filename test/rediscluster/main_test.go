@@ -28,7 +28,7 @@ const patience = 150 * time.Second
 var full = os.Getenv("REDIS_TESTS") == "full"
 
 var suite = &stage.Suite{
-	Patience: func() time.Duration { return patience },
+	Patience: func() time.Duration { return patience }, Parallel: 2,
 	Lists: []client.ObjectList{
 		&dsv1.DataServiceList{}, &redisv1.RedisClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
 		&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.PodList{},

@@ -50,6 +50,7 @@ func (s *scene) says(words ...string) {
 
 // What a spec asks for that cannot be is named and changes nothing that runs, and what runs is healed.
 func TestMistakesLeaveWhatRuns(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.Start()
 	// All pods on one node, which the soft anti-affinity allows.
@@ -148,6 +149,7 @@ func (s *scene) setPassword(secret, password string) {
 
 // A password that somebody changes where the servers do not have it locks nobody out.
 func TestPasswordIsChanged(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	op, set := s.Start(), s.setPassword
 	s.create("{replicas: 6, repository: redis}")
@@ -190,6 +192,7 @@ func TestPasswordIsChanged(t *testing.T) {
 
 // A password is changed by hand as docs/redis.md says: nobody is locked out, and pods that start later join.
 func TestPasswordIsChangedByHand(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.Start()
 	s.create("{replicas: 6, repository: redis}")
@@ -228,6 +231,7 @@ func TestPasswordIsChangedByHand(t *testing.T) {
 // A Secret of the user's that is changed under a cluster that runs: the servers go on with the password that they have, and so does
 // the operator. A replica that restarts cannot join; that is named, and it comes back when the Secret is corrected.
 func TestPasswordOfTheUserIsChanged(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.Start()
 	s.secret = "mine"

@@ -70,6 +70,7 @@ func (s *scene) asksNothing(op *stage.Operator, while time.Duration) {
 // At rest the API server is asked for nothing and told nothing, and each server is asked what it sees every 30 seconds, and told
 // nothing; by an operator that has just started, too.
 func TestAtRest(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	op := s.Start()
 	s.create("{replicas: 6, repository: redis, config: {maxmemory-policy: allkeys-lru}, pod: [{configmap: nowhere}]}")
@@ -113,6 +114,7 @@ func TestAtRest(t *testing.T) {
 
 // A cluster whose servers all hang delays no other, though one worker does everything.
 func TestUnreachableDelaysNoOther(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.Start(func(_ *rest.Config, o *manager.Options) { o.MaxConcurrentReconciles = 1 })
 	s.create("{replicas: 6, repository: redis}")

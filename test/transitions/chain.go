@@ -81,6 +81,12 @@ func (s *suite) someOf(p *property) []any {
 	if p.leaf() == "nodePort" {
 		values = []any{s.nodePort(), s.nodePort()}
 	}
+	if len(p.path) == 2 && p.leaf() == "name" && !strings.HasSuffix(p.path[0], "[]") { // two components of a batch cannot have the same name
+		values = slices.Clone(values)
+		for i := range values {
+			values[i] = fmt.Sprintf("%v-%s", values[i], p.component())
+		}
+	}
 	if !s.full && !p.entry.All {
 		tried := min(len(values), few(p))
 		s.report.leave("values of properties that are varied", len(values)-tried)

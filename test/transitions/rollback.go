@@ -48,14 +48,19 @@ func (w *walker) now(ctx context.Context) (*dsv1.DataService, error) {
 func (w *walker) goBack(ctx context.Context, to *moment) (map[string]any, error) {
 	var spec map[string]any
 	var kept []string
+	isRefused := false
 	err := w.within(settles, func() (err error) { // the revision is written after the spec is accepted
 		spec, kept, err = w.earlier(ctx, to.generation)
+		if errors.Is(err, errDropped) || errors.Is(err, past.ErrNoPassword) {
+			isRefused = true
+			return nil
+		}
 		return err
 	})
-	if errors.Is(err, errDropped) {
+	switch {
+	case isRefused:
 		return nil, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("rollback to generation %d: %w", to.generation, err)
 	}
 	generation, err := w.change(ctx, spec)
@@ -71,11 +76,18 @@ func (w *walker) goBack(ctx context.Context, to *moment) (map[string]any, error)
 		if err != nil {
 			return err
 		}
-		if err := to.was.Same(objects, func(id string) bool { return !live.IsRecord(id) && !keeps(kept, to.was, objects, id) }); err != nil {
+		if err := to.was.Same(objects, func(id string) bool {
+			return !live.IsRecord(id) && !isUsersSecret(id) && !keeps(kept, to.was, objects, id)
+		}); err != nil {
 			return fmt.Errorf("rolled back to generation %d (kept: %s), but not as it was: %w", to.generation, strings.Join(kept, ", "), err)
 		}
 		return nil
 	})
+}
+
+// isUsersSecret reports whether an object is the Secret with the passwords of MySQL's users. One that had gone comes back with another password.
+func isUsersSecret(id string) bool {
+	return strings.HasPrefix(id, "Secret/") && strings.HasSuffix(id, "-users")
 }
 
 // errDropped: the history is full, and does not have that revision any more.

@@ -42,6 +42,8 @@ const (
 	ConditionReady = "Ready"
 	// ConditionAvailable is True when a quorum has just answered a read.
 	ConditionAvailable = "Available"
+	// ConditionCertificatesValid is True while all certificates are valid for long enough. Present with TLS alone.
+	ConditionCertificatesValid = "CertificatesValid"
 	// ConditionProgressing is True while the operator brings the cluster to what the spec asks for.
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is True while something that should be well is not.
@@ -66,6 +68,16 @@ const (
 	ReasonForming         = "Forming"
 	ReasonMembersNotWell  = "MembersNotWell"
 	ReasonWorking         = "Working"
+	// ReasonMembersLost: the data of so many members is gone that the others cannot be a quorum.
+	ReasonMembersLost = "MembersLost"
+	// ReasonCertificatesValid: no certificate ends soon.
+	ReasonCertificatesValid = "Valid"
+	// ReasonCertificateExpires: a certificate should have been renewed, and is still taken.
+	ReasonCertificateExpires = "CertificateExpires"
+	// ReasonCertificateExpired: a certificate is not valid any more.
+	ReasonCertificateExpired = "CertificateExpired"
+	// ReasonCertificateUnreadable: a Secret, or the certificate in it, is missing or damaged.
+	ReasonCertificateUnreadable = "CertificateUnreadable"
 	// ReasonUnsupportedVersion: spec.version is older than the operator can run, or than what runs.
 	ReasonUnsupportedVersion = "UnsupportedVersion"
 	// ReasonAgentMissing: the operator does not know the image of its agent, without which no member starts.

@@ -56,6 +56,16 @@ func (p *plugin) cluster() (*cluster, error) {
 	return c, nil
 }
 
+// dataService connects to the cluster and reads a DataService.
+func (p *plugin) dataService(ctx context.Context, name string) (*cluster, *dsv1.DataService, error) {
+	c, err := p.cluster()
+	if err != nil {
+		return nil, nil, err
+	}
+	ds, err := c.get(ctx, name)
+	return c, ds, err
+}
+
 // get reads a DataService.
 func (c *cluster) get(ctx context.Context, name string) (*dsv1.DataService, error) {
 	live, err := c.Dynamic.Resource(resource).Namespace(c.Namespace).Get(ctx, name, metav1.GetOptions{})

@@ -35,11 +35,7 @@ func (p *plugin) mysqlCommand() *cobra.Command {
 		Example: "  kubectl dataservice mysql platform\n  kubectl dataservice mysql platform -- --execute 'show databases'",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := p.cluster()
-			if err != nil {
-				return err
-			}
-			ds, err := c.get(cmd.Context(), args[0])
+			c, ds, err := p.dataService(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

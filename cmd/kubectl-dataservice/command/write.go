@@ -34,11 +34,7 @@ func (p *plugin) pauseCommand(pause bool) *cobra.Command {
 		done = "resumed: the operator carries out the spec of %s again"
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := p.cluster()
-		if err != nil {
-			return err
-		}
-		ds, err := c.get(cmd.Context(), args[0])
+		c, ds, err := p.dataService(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
@@ -62,11 +58,7 @@ func (p *plugin) restartCommand() *cobra.Command {
 			"other change, one pod after the other.",
 		Args: cobra.ExactArgs(2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := p.cluster()
-			if err != nil {
-				return err
-			}
-			ds, err := c.get(cmd.Context(), args[0])
+			c, ds, err := p.dataService(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -9,27 +9,44 @@ run=/run/redis
 
 # The password is neither an argument, which other processes see, nor a variable of the container.
 password=
-[ ! -r /credentials/password ] || password=$(cat /credentials/password)
+[ ! -r /credentials/password ] || IFS= read -r password </credentials/password || :
 
-# ask PASSWORD HOST PORT COMMAND...: asks one server, for five seconds at most.
+# What follows starts two processes for a question and none to read an answer: probes ask every few seconds, in each pod.
+
+# ask PASSWORD HOST PORT COMMAND...: asks one server, for five seconds at most, and sets $answer.
 ask() {
 	secret=$1 server=$2 port=$3
 	shift 3
-	REDISCLI_AUTH=$secret timeout 5 redis-cli -h "$server" -p "$port" --no-auth-warning "$@" 2>&1 | tr -d '\r'
+	answer=$(REDISCLI_AUTH=$secret timeout 5 redis-cli -h "$server" -p "$port" --no-auth-warning "$@" 2>&1) || :
 }
 
-# redis HOST PORT COMMAND...: asks one server. Where the Secret was changed, servers take the password of before, with
-# which this one was started.
+# redis HOST PORT COMMAND...: asks one server, and sets $answer. Where the Secret was changed, servers take the password
+# of before, with which this one was started.
 redis() {
-	answer=$(ask "$password" "$@")
+	ask "$password" "$@"
 	case $answer in # INFO has these words in its counts of errors, too
-	*"AUTH failed"* | WRONGPASS* | NOAUTH*) [ ! -r "$run/password" ] || answer=$(ask "$(cat "$run/password")" "$@") ;;
+	*"AUTH failed"* | WRONGPASS* | NOAUTH*) ;;
+	*) return 0 ;;
 	esac
-	printf '%s\n' "$answer"
+	[ -r "$run/password" ] || return 0
+	before=
+	IFS= read -r before <"$run/password" || :
+	ask "$before" "$@"
 }
 
-# own COMMAND...: asks the server of this pod.
+# own COMMAND...: asks the server of this pod, and sets $answer.
 own() { redis "$POD_IP" 6379 "$@"; }
 
-# field NAME: its value in an answer of INFO, from stdin.
-field() { sed -n "s/^$1://p"; }
+# field NAME ANSWER: sets $value to one word of an answer of INFO or CLUSTER INFO, empty if it is not there.
+field() {
+	value=
+	lines="
+$2"
+	case $lines in *"
+$1:"*)
+		value=${lines#*"
+$1:"}
+		value=${value%%[!A-Za-z0-9_-]*} # lines end with CR and LF
+		;;
+	esac
+}

@@ -2,7 +2,7 @@
 # Startup: over when the server has read its data.
 # shellcheck source=common.sh
 . /scripts/common.sh
-answer=$(own PING)
+own PING
 case $answer in
 *PONG* | *BUSY* | *MASTERDOWN* | *NOAUTH* | *WRONGPASS* | *MISCONF* | *NOPERM*)
 	# It outlives the container, and goes with the pod: start.sh looks for it.

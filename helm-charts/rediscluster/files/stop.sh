@@ -6,23 +6,40 @@
 
 pause() { sleep 0.2 2>/dev/null || sleep 1; }
 
-role() { own ROLE | head -n 1; }
+# role: sets $role, empty if the server does not answer.
+role() {
+	own ROLE
+	case $answer in master* | slave*) role=${answer%%[!a-z]*} ;; *) role= ;; esac
+}
 
 # A slot that is being moved would lose its marks with its master: the operator is given time to close it.
-moving() { own CLUSTER NODES | grep -q 'myself.* \['; }
+moving() {
+	own CLUSTER NODES
+	case $answer in *myself*) ;; *) return 1 ;; esac
+	mine=${answer#*myself}
+	mine=${mine%%"
+"*}
+	case $mine in *' ['*) return 0 ;; esac
+	return 1
+}
 
 # The replica that is linked and has read most.
 best() {
-	own CLUSTER REPLICAS "$(own CLUSTER MYID)" | while read -r _ address flags _; do
+	own CLUSTER MYID
+	own CLUSTER REPLICAS "$answer"
+	printf '%s\n' "$answer" | while read -r _ address flags _; do
 		case $flags in *fail* | *noaddr* | *handshake*) continue ;; esac
 		address=${address%%@*}
-		info=$(redis "${address%:*}" "${address##*:}" INFO replication)
-		[ "$(printf '%s\n' "$info" | field master_link_status)" = up ] || continue
-		echo "$(printf '%s\n' "$info" | field slave_repl_offset) ${address%:*} ${address##*:}"
+		redis "${address%:*}" "${address##*:}" INFO replication
+		field master_link_status "$answer"
+		[ "$value" = up ] || continue
+		field slave_repl_offset "$answer"
+		echo "$value ${address%:*} ${address##*:}"
 	done | sort -n | tail -n 1
 }
 
-[ "$(role)" = master ] || exit 0
+role
+[ "$role" = master ] || exit 0
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 	moving || break
 	pause
@@ -32,8 +49,10 @@ replica=$(best)
 address=${replica#* }
 echo "handing over to $address"
 redis "${address% *}" "${address#* }" CLUSTER FAILOVER
+echo "$answer"
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
-	[ "$(role)" = master ] || break
+	role
+	[ "$role" = master ] || break
 	pause
 done
 exit 0

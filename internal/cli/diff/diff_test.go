@@ -38,9 +38,11 @@ func planOf(t *testing.T, spec string) (*dsv1.DataService, *engine.Plan) {
 	dsv1.SetDefaults(ds)
 	renderer, err := render.New("v1.36.0")
 	assert.NilError(t, err)
-	kind := dataservice.New(plan.NewPlanner(renderer, nil), credentials.NewPreview(), nil)
+	kind := dataservice.New(plan.NewPlanner(renderer, nil), credentials.NewPreview(), nil, nil, nil)
 	nothing := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
-	planned, err := kind.Plan(ds, kinds.Inputs{Lookup: nothing, LookupLive: nothing, Pods: func(string) ([]*corev1.Pod, error) { return nil, nil }})
+	planned, err := kind.Plan(ds, kinds.Inputs{Lookup: nothing, LookupLive: nothing,
+		List: func(string) ([]*unstructured.Unstructured, error) { return nil, nil },
+		Pods: func(string) ([]*corev1.Pod, error) { return nil, nil }, PodsLive: func(string) ([]*corev1.Pod, error) { return nil, nil }})
 	assert.NilError(t, err)
 	return ds, planned
 }

@@ -8,6 +8,7 @@ package past
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -230,10 +231,13 @@ func password(spec map[string]any, component string) any {
 	return thirdParty["password"]
 }
 
-// noPassword refuses a spec that needs a password that nobody has.
+// ErrNoPassword refuses a spec that needs a password that neither the history nor the present spec has.
+var ErrNoPassword = errors.New("the history does not keep the password")
+
+// noPassword returns ErrNoPassword for a component whose password is masked.
 func noPassword(component any, name string) error {
 	if password(map[string]any{name: component}, name) == history.Masked {
-		return fmt.Errorf("the history does not keep the password of %s (thirdParty.password): write the spec by hand, or use thirdParty.secretRef", name)
+		return fmt.Errorf("%w of %s (thirdParty.password): write the spec by hand, or use thirdParty.secretRef", ErrNoPassword, name)
 	}
 	return nil
 }

@@ -117,22 +117,11 @@ func fill(s *backupv1.DataBackupStatus, j *agentjob.Job) {
 }
 
 func conditions(s *backupv1.DataBackupStatus, stalled bool, now metav1.Time) {
-	set := func(name string, is bool) {
-		status := metav1.ConditionFalse
-		if is {
-			status = metav1.ConditionTrue
-		} else if name != backupv1.ConditionReady {
-			meta.RemoveStatusCondition(&s.Conditions, name)
-			return
-		}
-		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-			Type: name, Status: status, Reason: s.Reason, Message: s.Message, ObservedGeneration: s.ObservedGeneration, LastTransitionTime: now,
-		})
-	}
 	ready := s.Phase == backupv1.PhaseSucceeded
-	set(backupv1.ConditionReady, ready)
-	set(backupv1.ConditionReconciling, !ready && !stalled)
-	set(backupv1.ConditionStalled, !ready && stalled)
+	c := kinds.Conditions{List: &s.Conditions, Generation: s.ObservedGeneration, Now: now}
+	c.Set(backupv1.ConditionReady, ready, s.Reason, s.Message, s.Reason, s.Message)
+	c.While(backupv1.ConditionReconciling, !ready && !stalled, s.Reason, s.Message)
+	c.While(backupv1.ConditionStalled, !ready && stalled, s.Reason, s.Message)
 }
 
 // Summary says what a DataBackup's status amounts to.

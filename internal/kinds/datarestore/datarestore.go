@@ -44,6 +44,8 @@ const (
 	StepCreateClaim = "CreateClaim"
 	// StepCreateJob makes the Job that restores to it.
 	StepCreateJob = "CreateJob"
+	// StepMarkClaim writes on the claim that the database on it is whole: the claim outlives the DataRestore.
+	StepMarkClaim = "MarkClaim"
 )
 
 // Kind is the kind DataRestore.
@@ -102,6 +104,11 @@ func (k *Kind) Decide(r *backupv1.DataRestore, _ engine.Seen, w World) kinds.Dec
 	switch {
 	case isFinal(verdict.Phase):
 		return kinds.Decision{}
+	case isMarkDue(r, w):
+		return kinds.Decision{LookAgain: time.Second, Steps: []day2.Step{{
+			Name: StepMarkClaim, Message: "write on claim " + w.Claim.Name + " that its database is whole",
+			Do: func(ctx context.Context) error { return k.mark(ctx, w) },
+		}}}
 	case w.Job != nil:
 		return kinds.Decision{LookAgain: whileRunning}
 	case verdict.Reason != "":
@@ -119,7 +126,7 @@ func (k *Kind) Decide(r *backupv1.DataRestore, _ engine.Seen, w World) kinds.Dec
 	return kinds.Decision{LookAgain: whileRunning, Steps: []day2.Step{{
 		Name: StepCreateClaim, Message: "make claim " + claimName(r),
 		Do: func(ctx context.Context) error {
-			return k.create(ctx, claimOf(r, kinds.OwnerOf(k, r), w.Model))
+			return k.create(ctx, claimOf(r, kinds.OwnerOf(k, r), w.Model, w.Source))
 		},
 	}, job}}
 }
@@ -133,6 +140,20 @@ func (k *Kind) create(ctx context.Context, o client.Object) error {
 		return fmt.Errorf("%w: %s is there already", day2.ErrAgain, what)
 	case err != nil:
 		return fmt.Errorf("make %s: %w", what, err)
+	}
+	return nil
+}
+
+// mark writes on the claim of a restore to which moment it has the database. The claim is the one that was observed.
+func (k *Kind) mark(ctx context.Context, w World) error {
+	claim := w.Claim.DeepCopy()
+	claim.Annotations[object.AnnotationRestoredTo] = orUnknown(restoredTo(w.Job.Result))
+	err := k.client.Patch(ctx, claim, client.MergeFromWithOptions(w.Claim, client.MergeFromWithOptimisticLock{}), client.FieldOwner(apply.FieldManager))
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return fmt.Errorf("%w: claim %s has changed", day2.ErrAgain, claim.Name)
+	case err != nil:
+		return fmt.Errorf("mark claim %s: %w", claim.Name, err)
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func TestClaim(t *testing.T) {
 	}}
 	r := restoreOf(nil)
 	owner := kinds.OwnerOf(&Kind{}, r)
-	rehearsed := claimOf(r, owner, modelOf(r, own))
+	rehearsed := claimOf(r, owner, modelOf(r, own), template())
 	assert.Equal(t, rehearsed.OwnerReferences[0].UID, r.UID)
 	assert.Assert(t, metav1.GetControllerOf(rehearsed) == nil)
 	assert.DeepEqual(t, rehearsed.Spec, own.Spec)
@@ -163,7 +163,7 @@ func TestClaim(t *testing.T) {
 		size := resource.MustParse("5Gi")
 		r.Spec.DatabaseName, r.Spec.Storage = "other", &backupv1.RestoreStorage{Size: &size, StorageClassName: "slow"}
 	})
-	kept := claimOf(r, owner, modelOf(r, own))
+	kept := claimOf(r, owner, modelOf(r, own), template())
 	assert.Equal(t, len(kept.OwnerReferences), 0)
 	assert.Equal(t, kept.Name+" "+*kept.Spec.StorageClassName+" "+kept.Spec.Resources.Requests.Storage().String(), "data-other-0 slow 5Gi")
 	assert.Equal(t, kept.Labels[object.LabelInstance]+" "+kept.Labels[object.LabelComponent]+kept.Labels[object.LabelKind], "platform mysql")

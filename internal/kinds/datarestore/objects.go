@@ -24,11 +24,12 @@ const annotationRestore = "d3os-product.com.d3os/restore"
 
 // What the template of a restore has, by the names that the chart gives.
 const (
-	volumeData     = "data"
-	volumeIdentity = "identity"
-	folderIdentity = "/d3os-backup/identity"
-	folderStages   = "/tmp"
-	envIdentities  = "AGENT_IDENTITIES_FILE"
+	volumeData      = "data"
+	volumePasswords = "root"
+	volumeIdentity  = "identity"
+	folderIdentity  = "/d3os-backup/identity"
+	folderStages    = "/tmp"
+	envIdentities   = "AGENT_IDENTITIES_FILE"
 )
 
 // The files that the agent makes when it comes to a stage (package contract of cmd/agent).
@@ -49,7 +50,7 @@ func claimName(r *backupv1.DataRestore) string {
 
 // claimOf returns the claim of a restore. That of a rehearsal goes with it. Every other one has the labels of the database's
 // claims, by which the DataService knows it after the switch, and nobody deletes it but a person.
-func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model) *corev1.PersistentVolumeClaim {
+func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model, source *agentjob.Source) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: object.ClaimKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
@@ -72,7 +73,20 @@ func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model) *corev1.
 	claim.Labels = maps.Clone(of.Labels(r.Spec.Of.Component))
 	claim.Labels[object.LabelPartOf] = "dataservice"
 	claim.Annotations[object.AnnotationPolicy] = object.PolicyKeep
+	if secret := passwords(&source.Template); secret != "" {
+		claim.Annotations[object.AnnotationCredentials] = secret
+	}
 	return claim
+}
+
+// passwords is the name of the Secret whose passwords the restored database gets, "" for none.
+func passwords(template *batchv1.JobTemplateSpec) string {
+	for _, v := range template.Spec.Template.Spec.Volumes {
+		if v.Name == volumePasswords && v.Secret != nil {
+			return v.Secret.SecretName
+		}
+	}
+	return ""
 }
 
 // Model is what a restore's volume is like.

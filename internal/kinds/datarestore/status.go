@@ -14,6 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // verdict is where a restore stands. Without a reason nothing is known that keeps the next step from being taken.
@@ -36,6 +37,10 @@ func judge(r *backupv1.DataRestore, w World) verdict {
 		return pending(backupv1.ReasonJobConflict, "Job %s is there and belongs to %s: delete it, or create a DataRestore of another name", jobName(r), w.Conflict)
 	case r.Status.ClaimUID != "" && (!w.Owned || string(w.Claim.UID) != r.Status.ClaimUID || w.Claim.DeletionTimestamp != nil):
 		return failed(backupv1.ReasonVolumeDeleted, "claim %s was deleted before the restore was seen to end: create another DataRestore", claim)
+	case w.Job != nil && hasSucceeded(w.Job) && r.Spec.DatabaseName != "" && !w.Owned:
+		return failed(backupv1.ReasonVolumeDeleted, "claim %s was deleted before the restore was seen to end: create another DataRestore", claim)
+	case isMarkDue(r, w):
+		return verdict{backupv1.PhaseChecking, backupv1.ReasonRunning, "the database is whole; claim " + claim + " is marked. The running database is not touched"}
 	case w.Job != nil:
 		return judgeJob(r, w.Job)
 	case r.Status.Job != "":
@@ -53,13 +58,23 @@ func judge(r *backupv1.DataRestore, w World) verdict {
 	return verdict{Phase: backupv1.PhasePending}
 }
 
+// hasSucceeded reports whether the Job has restored the database, and its pod said so.
+func hasSucceeded(j *agentjob.Job) bool {
+	return j.Done && j.Succeeded && j.Result != nil && j.Result.OK
+}
+
+// isMarkDue reports whether the claim does not say yet that the database on it is whole: before that, nothing is switched to it.
+func isMarkDue(r *backupv1.DataRestore, w World) bool {
+	return r.Spec.DatabaseName != "" && w.Job != nil && hasSucceeded(w.Job) && w.Owned && w.Claim.Annotations[object.AnnotationRestoredTo] == ""
+}
+
 func judgeJob(r *backupv1.DataRestore, j *agentjob.Job) verdict {
 	name := jobName(r)
 	at := func(phase backupv1.Phase, doing string) verdict {
 		return verdict{phase, backupv1.ReasonRunning, doing + ": `kubectl logs job/" + name + "` shows how far. The running database is not touched"}
 	}
 	switch {
-	case j.Done && j.Succeeded && j.Result != nil && j.Result.OK:
+	case hasSucceeded(j):
 		return verdict{backupv1.PhasePrepared, backupv1.ReasonPrepared, prepared(r, j.Result)}
 	case j.Done && j.Succeeded:
 		return verdict{backupv1.PhaseFailed, backupv1.ReasonResultLost, fmt.Sprintf(
@@ -92,19 +107,20 @@ func prepared(r *backupv1.DataRestore, result *agentjob.Result) string {
 	if r.Spec.DatabaseName == "" {
 		return text + "This was a rehearsal: its volume goes with this DataRestore"
 	}
-	return text + fmt.Sprintf("A switch to it would lose %s. Nothing switches by itself: a person gives DataService %s the database %s, as docs/backup.md says",
-		lossOf(result).Summary, r.Spec.Of.Name, r.Spec.DatabaseName)
+	loss := lossOf(result)
+	return text + fmt.Sprintf("A switch to it would lose %s. Nothing switches by itself: to do it, write spec.%s.name: %s and spec.%s.acceptLoss: %q into %s %s",
+		loss.Summary, r.Spec.Of.Component, r.Spec.DatabaseName, r.Spec.Of.Component, loss.Accept, r.Spec.Of.Kind, r.Spec.Of.Name)
 }
 
 // lossOf says what the running database has beyond what was restored.
 func lossOf(result *agentjob.Result) *backupv1.Loss {
-	to := restoredTo(result)
+	accept := object.LossSince(orUnknown(restoredTo(result)))
 	later := result.Later
 	if later == nil {
-		return &backupv1.Loss{Summary: fmt.Sprintf("everything since %s", orUnknown(to))}
+		return &backupv1.Loss{Summary: accept, Accept: accept}
 	}
 	counted := metav1.NewTime(later.Reached.Truncate(time.Second))
-	loss := &backupv1.Loss{Transactions: &later.Transactions, CountedTo: &counted}
+	loss := &backupv1.Loss{Accept: accept, Transactions: &later.Transactions, CountedTo: &counted}
 	if later.First == nil {
 		loss.Summary = fmt.Sprintf("what was committed since %s", format(later.Reached))
 		return loss
@@ -205,22 +221,11 @@ func fill(r *backupv1.DataRestore, w World) {
 }
 
 func conditions(s *backupv1.DataRestoreStatus, stalled bool, now metav1.Time) {
-	set := func(name string, is bool) {
-		status := metav1.ConditionFalse
-		if is {
-			status = metav1.ConditionTrue
-		} else if name != backupv1.ConditionReady {
-			meta.RemoveStatusCondition(&s.Conditions, name)
-			return
-		}
-		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-			Type: name, Status: status, Reason: s.Reason, Message: s.Message, ObservedGeneration: s.ObservedGeneration, LastTransitionTime: now,
-		})
-	}
 	ready := s.Phase == backupv1.PhasePrepared
-	set(backupv1.ConditionReady, ready)
-	set(backupv1.ConditionReconciling, !ready && !stalled)
-	set(backupv1.ConditionStalled, !ready && stalled)
+	c := kinds.Conditions{List: &s.Conditions, Generation: s.ObservedGeneration, Now: now}
+	c.Set(backupv1.ConditionReady, ready, s.Reason, s.Message, s.Reason, s.Message)
+	c.While(backupv1.ConditionReconciling, !ready && !stalled, s.Reason, s.Message)
+	c.While(backupv1.ConditionStalled, !ready && stalled, s.Reason, s.Message)
 }
 
 // Summary says what a DataRestore's status amounts to.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/engine"
@@ -45,6 +46,8 @@ import (
 type Kind struct {
 	planner   *plan.Planner
 	keeper    *credentials.Keeper
+	client    client.Client
+	live      client.Reader
 	originals cache.Cache // the metadata of what the original operator made; nil for none
 }
 
@@ -53,9 +56,10 @@ var (
 	_ kinds.Parent                         = &Kind{}
 )
 
-// New returns the kind. originals is the metadata of what the original operator made.
-func New(planner *plan.Planner, keeper *credentials.Keeper, originals cache.Cache) *Kind {
-	return &Kind{planner: planner, keeper: keeper, originals: originals}
+// New returns the kind. The client writes what switches databases, and live reads from the API server; who only plans gives nil
+// for both. originals is the metadata of what the original operator made.
+func New(planner *plan.Planner, keeper *credentials.Keeper, c client.Client, live client.Reader, originals cache.Cache) *Kind {
+	return &Kind{planner: planner, keeper: keeper, client: c, live: live, originals: originals}
 }
 
 // GVK is DataService of the API's version.
@@ -77,10 +81,20 @@ func (k *Kind) Forget(namespace, name string) {
 }
 
 // Plan returns the parts of a platform: its components.
-func (k *Kind) Plan(ds *dsv1.DataService, in kinds.Inputs) (*engine.Plan, error) {
-	graph, err := k.planner.Graph(ds)
+func (k *Kind) Plan(declared *dsv1.DataService, in kinds.Inputs) (*engine.Plan, error) {
+	graph, err := k.planner.Graph(declared)
 	if err != nil {
 		return nil, mistake(err)
+	}
+	databases, err := k.databases(declared, graph.Get(component.MySQL), in)
+	if err != nil {
+		return nil, err
+	}
+	ds := k.inUse(declared, databases)
+	if ds != declared {
+		if graph, err = k.planner.Graph(ds); err != nil {
+			return nil, mistake(err)
+		}
 	}
 	secrets, err := k.keeper.Plan(ds, graph, in.Lookup)
 	if err != nil {
@@ -90,7 +104,7 @@ func (k *Kind) Plan(ds *dsv1.DataService, in kinds.Inputs) (*engine.Plan, error)
 	if err != nil {
 		return nil, mistake(err)
 	}
-	data, err := k.data(ds, graph, planned, in)
+	data, err := k.data(ds, graph, planned, databases, in)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +122,11 @@ func (k *Kind) Plan(ds *dsv1.DataService, in kinds.Inputs) (*engine.Plan, error)
 			data.guard(&result.Parts[i])
 		}
 	}
-	return result, nil
+	if databases != nil {
+		result.Found = databases
+		err = databases.halts(ds, planned, result.Parts, data.serves, in)
+	}
+	return result, err
 }
 
 // mistake: the spec has to change before anything helps.
@@ -155,17 +173,18 @@ func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
 // show as ready yet: the pod's own event is none that brings a pass.
 const podsShown = time.Second
 
-// Decide decides to look again while the database's workload is ready and its pod is not seen so, without which its data
-// cannot be recorded, and while the latest moments cannot be restored. There is nothing else to decide.
-func (*Kind) Decide(_ *dsv1.DataService, seen engine.Seen, w World) kinds.Decision {
+// Decide decides on the next write of a switch between databases, and to look again while one goes on; while the database's
+// workload is ready and its pod is not seen so, without which its data cannot be recorded; and while the latest moments
+// cannot be restored. There is nothing else to decide.
+func (k *Kind) Decide(ds *dsv1.DataService, seen engine.Seen, w World) kinds.Decision {
+	if d := w.Databases; d != nil && d.isAtWork() {
+		return kinds.Decision{Steps: k.switches(ds, seen, d), LookAgain: podsShown}
+	}
 	for _, part := range seen.Parts {
 		h := part.Health
 		if part.Name == string(component.MySQL) && !h.Settled && h.Problem == "" && h.Desired > 0 && h.Ready >= h.Desired {
 			return kinds.Decision{LookAgain: podsShown}
 		}
-	}
-	if w.IsOtherRunning { // that its pod ends is no event of this resource
-		return kinds.Decision{LookAgain: podsShown}
 	}
 	if _, _, recoverable := backups.Judge(nil, w.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
 		return kinds.Decision{LookAgain: backupsSeen}
@@ -184,6 +203,7 @@ func (k *Kind) Status(ds *dsv1.DataService, seen kinds.Seen[World], now metav1.T
 	}
 	if seen.Observed != nil {
 		observation.Backups = &seen.Observed.Backups
+		observation.Switch = seen.Observed.Databases.told()
 	}
 	ds.Status = status.Compute(ds.Status, observation, now)
 }

@@ -26,6 +26,9 @@ func (*Kind) IsChangedByOperator(ds *dsv1.DataService, plan *engine.Plan) bool {
 		return phase == dsv1.PhaseRunning || phase == dsv1.PhaseScaling || phase == dsv1.PhaseDegraded
 	}
 	isBusy := func(c dsv1.ComponentStatus) bool { return !rests(c.Phase) }
+	if d, _ := plan.Found.(*Databases); d != nil && d.isAtWork() { // a person asked for that
+		return false
+	}
 	if s.ObservedGeneration != ds.Generation || !rests(s.Phase) || slices.ContainsFunc(s.Components, isBusy) {
 		return false
 	}

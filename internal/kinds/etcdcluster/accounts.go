@@ -35,41 +35,51 @@ type accounts struct {
 	known map[string]account // by namespace/name of the cluster
 }
 
+// account is how the members of a cluster are reached, and what is known of their certificates.
 type account struct {
-	secret string
-	access server.Access
-	at     time.Time
+	access       server.Access
+	certificates []certificate
+	secret       string
+	at           time.Time
 }
 
 func newAccounts(c client.Client, live client.Reader) *accounts {
 	return &accounts{client: c, live: live, now: time.Now, known: map[string]account{}}
 }
 
-// access returns how the members of a cluster are reached. While a Secret of the operator's does not exist yet, nobody
-// answers.
-func (a *accounts) access(ctx context.Context, ec *etcdv1.EtcdCluster) (server.Access, error) {
+// of returns the account of a cluster. While a Secret of the operator's does not exist yet, nobody answers.
+func (a *accounts) of(ctx context.Context, ec *etcdv1.EtcdCluster) (account, error) {
 	name := clientSecret(ec)
 	if name == "" {
-		return server.Access{}, nil
+		return account{}, nil
 	}
 	if ec.Spec.TLS.Mode == etcdv1.TLSAuto {
-		return readAccess(ctx, a.client, ec, name, true)
+		return readAccount(ctx, a.client, ec, true)
 	}
 	key := ec.Namespace + "/" + ec.Name
 	a.mu.Lock()
 	known, ok := a.known[key]
 	a.mu.Unlock()
 	if ok && known.secret == name && a.now().Sub(known.at) < readAgain {
-		return known.access, nil
+		return known, nil
 	}
-	access, err := readAccess(ctx, a.live, ec, name, false)
+	read, err := readAccount(ctx, a.live, ec, false)
 	if err != nil {
-		return access, err
+		return read, err
 	}
+	read.secret, read.at = name, a.now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known[key] = account{name, access, a.now()}
-	return access, nil
+	a.known[key] = read
+	return read, nil
+}
+
+func readAccount(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCluster, optional bool) (found account, err error) {
+	if found.access, err = readAccess(ctx, from, ec, clientSecret(ec), optional); err != nil {
+		return found, err
+	}
+	found.certificates, err = readCertificates(ctx, from, ec, optional)
+	return found, err
 }
 
 func (a *accounts) forget(namespace, name string) {

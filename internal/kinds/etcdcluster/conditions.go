@@ -20,13 +20,14 @@ import (
 func (v *view) conditions(s *etcdv1.EtcdClusterStatus, now metav1.Time) {
 	ready, stalled := v.settled() && !v.seen.Deleting, v.hopeless() && !v.seen.Deleting
 	progressing := !ready && !stalled && (!v.seen.Paused || v.seen.Deleting)
-	c := stateful.Conditions{List: &s.Conditions, Generation: v.seen.Generation, Now: now}
+	c := kinds.Conditions{List: &s.Conditions, Generation: v.seen.Generation, Now: now}
 	why := etcdv1.ReasonAllVoting
 	if v.parked() {
 		why = etcdv1.ReasonParked
 	}
 	c.Set(etcdv1.ConditionReady, ready, why, s.Message, s.Reason, s.Message)
 	v.available(c)
+	v.certificates(c)
 	idle := etcdv1.ReasonSettled
 	if v.seen.Paused {
 		idle = etcdv1.ReasonPaused
@@ -45,7 +46,7 @@ func (v *view) conditions(s *etcdv1.EtcdClusterStatus, now metav1.Time) {
 }
 
 // available says whether a quorum has answered. While nothing was observed, what was said before stays.
-func (v *view) available(c stateful.Conditions) {
+func (v *view) available(c kinds.Conditions) {
 	switch {
 	case v.seen.Observed == nil && meta.FindStatusCondition(v.ec.Status.Conditions, etcdv1.ConditionAvailable) != nil:
 		return
@@ -75,10 +76,22 @@ func (*Kind) Summary(ec *etcdv1.EtcdCluster) kinds.Summary {
 	ready := meta.IsStatusConditionTrue(s.Conditions, etcdv1.ConditionReady)
 	summary := kinds.Summary{
 		Phase: string(s.Phase), Generation: s.ObservedGeneration, Ready: ready, ReadyText: fmt.Sprintf("%s (members: %s)", s.Message, s.Ready),
-		New:    s.Phase == "" || s.Phase == etcdv1.PhasePaused || s.Phase == etcdv1.PhasePending || s.Phase == etcdv1.PhaseCreating,
-		Urgent: s.Step != "" || s.Phase == etcdv1.PhaseFailed || s.Phase == etcdv1.PhaseQuorumLost || s.Phase == etcdv1.PhaseRunning,
-		Parts:  []metrics.Part{{Name: part, Ready: ready, Pods: s.ReadyReplicas, Desired: s.Replicas}},
+		New:     s.Phase == "" || s.Phase == etcdv1.PhasePaused || s.Phase == etcdv1.PhasePending || s.Phase == etcdv1.PhaseCreating,
+		Urgent:  s.Step != "" || s.Phase == etcdv1.PhaseFailed || s.Phase == etcdv1.PhaseQuorumLost || s.Phase == etcdv1.PhaseRunning,
+		Parts:   []metrics.Part{{Name: part, Ready: ready, Pods: s.ReadyReplicas, Desired: s.Replicas}},
+		Members: inStates(s.Members),
 	}
 	stateful.Summarize(&summary, s.Conditions, etcdv1.ConditionDegraded, s.Step, s.Message)
 	return summary
+}
+
+// inStates counts members by state. A state that no member is in is told of, too: its series does not end.
+func inStates(members []etcdv1.MemberStatus) map[string]int {
+	found := map[string]int{
+		membership.StateVoter: 0, membership.StateLearner: 0, membership.StateStarting: 0, membership.StateDown: 0, membership.StateLost: 0, membership.StateUnknown: 0,
+	}
+	for i := range members {
+		found[members[i].State]++
+	}
+	return found
 }

@@ -83,10 +83,11 @@ func (k *Kind) Observe(ctx context.Context, ec *etcdv1.EtcdCluster, _ engine.See
 	if err := k.see(ctx, ec, pods, &w); err != nil {
 		return w, err
 	}
-	var err error
-	if w.access, err = k.accounts.access(ctx, ec); err != nil {
+	account, err := k.accounts.of(ctx, ec)
+	if err != nil {
 		return w, fmt.Errorf("read the certificates of %s: %w", ec.Name, err)
 	}
+	w.access, w.certificates = account.access, account.certificates
 	k.servers.Read(ctx, w.access, w.View.Pods, wanted(ec).PeerURLs)
 	return w, nil
 }

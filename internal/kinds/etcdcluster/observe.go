@@ -38,8 +38,9 @@ type World struct {
 	// Problems are by pod: why it does not come up, in Kubernetes' words.
 	Problems map[string]string
 
-	access   server.Access
-	recordAt stateful.Version
+	access       server.Access
+	certificates []certificate
+	recordAt     stateful.Version
 }
 
 // see reads from the cache what Kubernetes knows of a cluster.

@@ -176,6 +176,9 @@ func (v *view) waiting() string {
 		}
 		return etcdv1.ReasonForming
 	case membership.QuorumLost, membership.SplitBrain:
+		if v.model.DataLost {
+			return etcdv1.ReasonMembersLost
+		}
 		return string(v.model.Verdict)
 	case membership.Degraded:
 		return etcdv1.ReasonMembersNotWell

@@ -21,7 +21,7 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, now metav1.Time) {
 	ready, stalled := v.settled() && !v.seen.Deleting, v.hopeless() && !v.seen.Deleting
 	progressing := !ready && !stalled && (!v.seen.Paused || v.seen.Deleting)
 	degraded := !v.seen.Deleting && (v.seen.Failure != nil || s.Phase == redisv1.PhaseFailed)
-	c := stateful.Conditions{List: &s.Conditions, Generation: v.seen.Generation, Now: now}
+	c := kinds.Conditions{List: &s.Conditions, Generation: v.seen.Generation, Now: now}
 	c.Set(redisv1.ConditionReady, ready, redisv1.ReasonAllServed, s.Message, s.Reason, s.Message)
 	idle := redisv1.ReasonSettled
 	if v.seen.Paused {

@@ -45,33 +45,6 @@ func Join(texts ...string) string {
 	return strings.Join(given, "; ")
 }
 
-// Conditions sets the conditions of a status.
-type Conditions struct {
-	List       *[]metav1.Condition
-	Generation int64
-	Now        metav1.Time
-}
-
-// Set says whether a condition is true, and why it is or is not.
-func (c Conditions) Set(name string, is bool, reason, message, elseReason, elseMessage string) {
-	made := metav1.Condition{
-		Type: name, Status: metav1.ConditionFalse, Reason: elseReason, Message: elseMessage, ObservedGeneration: c.Generation, LastTransitionTime: c.Now,
-	}
-	if is {
-		made.Status, made.Reason, made.Message = metav1.ConditionTrue, reason, message
-	}
-	meta.SetStatusCondition(c.List, made)
-}
-
-// While gives the status a condition for as long as it is true.
-func (c Conditions) While(name string, is bool, reason, message string) {
-	if !is {
-		meta.RemoveStatusCondition(c.List, name)
-		return
-	}
-	c.Set(name, true, reason, message, "", "")
-}
-
 // Summarize adds to a summary the conditions of a status, the step that is being taken, and what is wrong according to the
 // condition of the type degraded.
 func Summarize(summary *kinds.Summary, conditions []metav1.Condition, degraded, step, message string) {

@@ -33,6 +33,9 @@ func serve(t *testing.T) *server {
 		s.got = append(s.got, r.Method+" "+r.URL.RequestURI())
 		s.mu.Unlock()
 		if r.URL.Query().Get("watch") == "" {
+			if strings.HasSuffix(r.URL.Path, invalid) {
+				w.WriteHeader(http.StatusUnprocessableEntity)
+			}
 			fmt.Fprint(w, "answer")
 			return
 		}
@@ -51,7 +54,10 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-const path = "/api/v1/namespaces/ns/configmaps"
+const (
+	path    = "/api/v1/namespaces/ns/configmaps"
+	invalid = "/invalid" // the end of paths that are refused
+)
 
 // reply is an answer, read to its end unless it is a watch.
 type reply struct {
@@ -97,6 +103,7 @@ func TestCrashes(t *testing.T) {
 		"before": {CrashBefore, 1, "", ErrCrashed},
 		"after":  {CrashAfter, 2, "answer", nil},
 		"lost":   {CrashLost, 2, "", ErrLost},
+		"effect": {CrashOnEffect, 2, "", ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, p := serve(t), New()
@@ -115,6 +122,19 @@ func TestCrashes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request without an effect ends nobody who waits for an effect.
+func TestCrashOnEffect(t *testing.T) {
+	s, p := serve(t), New()
+	p.Rule(&Rule{When: isWrite, Do: CrashOnEffect})
+	if body, r, err := s.do(t, p, http.MethodPut, path+invalid); err != nil || r.code != http.StatusUnprocessableEntity || body != "answer" {
+		t.Errorf("refused: %q, %v", body, err)
+	}
+	if _, _, err := s.do(t, p, http.MethodPut, path); !errors.Is(err, ErrLost) || s.reached() != 2 {
+		t.Errorf("taken: %v, %d requests came", err, s.reached())
+	}
+	<-p.Crashed()
 }
 
 func TestAnswers(t *testing.T) {

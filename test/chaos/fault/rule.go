@@ -78,6 +78,17 @@ func CrashLost(c *Call) (*http.Response, error) {
 	return response, err
 }
 
+// CrashOnEffect is CrashLost for requests that take effect. One that the API server refuses takes none: the sender gets that
+// answer, as it would have to get it in its next life, and lives on.
+func CrashOnEffect(c *Call) (*http.Response, error) {
+	response, err := c.whole()
+	if err != nil || response.StatusCode >= http.StatusBadRequest {
+		return response, err
+	}
+	c.process.Crash()
+	return nil, ErrLost
+}
+
 // Lose lets the request take effect; the sender sees an error and lives on.
 func Lose(c *Call) (*http.Response, error) {
 	if _, err := c.whole(); err != nil {

@@ -145,3 +145,23 @@ func (e *Emulator) Log(pod, container string) (string, error) {
 	}
 	return string(text), nil
 }
+
+// PodLog is what a container of a pod has written.
+type PodLog struct{ Pod, Text string }
+
+// Logs returns what a container has written in each pod that ever ran here, those that are gone among them.
+func (e *Emulator) Logs(container string) ([]PodLog, error) {
+	files, err := filepath.Glob(filepath.Join(e.dir, "logs", "*", "*", container+".log"))
+	if err != nil {
+		return nil, fmt.Errorf("find the logs of container %s: %w", container, err)
+	}
+	var logs []PodLog
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read the log of container %s: %w", container, err)
+		}
+		logs = append(logs, PodLog{Pod: filepath.Base(filepath.Dir(filepath.Dir(file))), Text: string(text)})
+	}
+	return logs, nil
+}

@@ -209,5 +209,5 @@ func (p *pod) running() []string {
 }
 
 func (p *pod) logFile(container string) string {
-	return filepath.Join(p.dir, "logs", container+".log")
+	return filepath.Join(p.emulator.dir, "logs", p.name, string(p.uid), container+".log")
 }

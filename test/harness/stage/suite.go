@@ -5,8 +5,8 @@
 package stage
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -30,13 +30,14 @@ type Suite struct {
 	Lists []client.ObjectList // the kinds that a stage's journal follows
 	// Patience is how long anything may take that has no promise of its own; the machine may be busy.
 	Patience func() time.Duration
+	// Parallel is how many tests run at a time, unless the command line says; 0 is eight, because most tests wait. Real
+	// servers with clients at full speed leave probes no processor time: such suites run two.
+	Parallel int
 }
 
 // Main starts the cluster, runs the tests and stops it.
 func (s *Suite) Main(m *testing.M, options cluster.Options, prepare func(context.Context) error) int {
-	if !Given("test.parallel") {
-		_ = flag.Set("test.parallel", "8") // tests mostly wait
-	}
+	harness.AtOnce(cmp.Or(s.Parallel, 8))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	log := zap.New(zap.WriteTo(&s.Logs), zap.UseDevMode(true))
@@ -59,14 +60,4 @@ func (s *Suite) Main(m *testing.M, options cluster.Options, prepare func(context
 		return 1
 	}
 	return m.Run()
-}
-
-// Given reports whether a flag was given.
-func Given(name string) bool {
-	if !flag.Parsed() {
-		flag.Parse()
-	}
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	return given
 }

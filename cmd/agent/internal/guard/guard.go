@@ -48,6 +48,8 @@ type Record struct {
 	Exists bool
 	// ID is that of the Mark on the volume; empty when the operator has not learned it.
 	ID string
+	// ReplacedBy is the name of the database whose data is used in place of the one on this volume; empty while this one is in use.
+	ReplacedBy string
 	// AllowServer is the release series, such as "8.0", in which a person lets the server start on data of another series.
 	AllowServer string
 }
@@ -77,7 +79,7 @@ const (
 	ReasonDataLost = "DataLost"
 	// ReasonServerVersion: the data is of another release series than the server.
 	ReasonServerVersion = "ServerVersionRefused"
-	// ReasonReplaced: another volume has taken the place of this one.
+	// ReasonReplaced: another database, on another volume, has taken the place of this one.
 	ReasonReplaced = "VolumeReplaced"
 	// ReasonRestoring: a restore to the volume has not come to its end.
 	ReasonRestoring = "VolumeRestoring"
@@ -116,6 +118,10 @@ func readable(q Question) *Refusal {
 }
 
 func inUse(q Question) *Refusal {
+	if by := q.Record.ReplacedBy; by != "" {
+		return refuse(ReasonReplaced, "database %s has taken the place of the one on the volume of claim %s (key replacedBy of ConfigMap %s): a second server would share its clients. "+
+			"To go back, set %s.name and %s.acceptLoss", by, q.Claim, q.RecordName, q.Component, q.Component)
+	}
 	if m := q.Volume.Mark; m != nil && m.ReplacedBy != "" {
 		return refuse(ReasonReplaced, "the volume of claim %s was replaced by %s, which has the newer data: nothing starts on the old one", q.Claim, m.ReplacedBy)
 	}

@@ -59,6 +59,8 @@ func TestJudge(t *testing.T) {
 		"marked with nothing known":      {Volume{Mark: marked("a", ""), HasData: true}, Record{Exists: true, ID: "a"}, "8.0.36", "", "", nil},
 		"replaced":                       {Volume{Mark: &Mark{Format: 1, ID: "a", ReplacedBy: "claim data-r2-db-0"}, HasData: true}, Record{Exists: true, ID: "a"}, "5.7.44", "", ReasonReplaced, []string{"data-r2-db-0"}},
 		"replaced, the record was lost":  {Volume{Mark: &Mark{Format: 1, ID: "a", ReplacedBy: "x"}, HasData: true}, Record{}, "5.7.44", "", ReasonReplaced, nil},
+		"replaced, as recorded":          {Volume{Mark: marked("a", "5.7.44"), HasData: true}, Record{Exists: true, ID: "a", ReplacedBy: "db-back"}, "5.7.44", "", ReasonReplaced, []string{"db-back", "db-data", "spec.mysql.acceptLoss"}},
+		"replaced before it was used":    {Volume{}, Record{ReplacedBy: "db-back"}, "5.7.44", "", ReasonReplaced, nil},
 		"a mark of a newer version":      {Volume{Mark: &Mark{Format: 2, ID: "a"}, HasData: true}, Record{}, "5.7.44", "", ReasonUnreadable, []string{"newer"}},
 		"a mark that cannot be read":     {Volume{Mark: &Mark{}, HasData: true}, Record{}, "5.7.44", "", ReasonUnreadable, nil},
 		"lost data before its version":   {Volume{}, Record{Exists: true}, "8.0.36", "5.7", ReasonDataLost, nil},

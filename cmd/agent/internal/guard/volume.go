@@ -118,7 +118,7 @@ func write(root string, mark Mark) (err error) {
 // it names a claim or a mark.
 func ReadRecord(folder string) (Record, error) {
 	record, claim := Record{}, ""
-	for key, value := range map[string]*string{"claim": &claim, "id": &record.ID, "allowServer": &record.AllowServer} {
+	for key, value := range map[string]*string{"claim": &claim, "id": &record.ID, "allowServer": &record.AllowServer, "replacedBy": &record.ReplacedBy} {
 		text, err := os.ReadFile(filepath.Join(folder, key))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Record{}, fmt.Errorf("read the record: %w", err)

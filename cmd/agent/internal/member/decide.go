@@ -8,60 +8,6 @@ import (
 	"slices"
 )
 
-// Identity is which member of which cluster some data is of; ids are hexadecimal.
-type Identity struct{ Cluster, Member string }
-
-// Data is what the server's own files say.
-type Data struct {
-	// Exists reports whether the server would start with the data that is there instead of making new data.
-	Exists bool
-	// Leftovers reports whether there are files though no data: a first start that broke off, or data of which a part is
-	// gone.
-	Leftovers bool
-	// Identity is that of the data. Empty without data.
-	Identity Identity
-	// Problem is why the data does not say whose it is; empty when it does.
-	Problem string
-	// Damage is what shows that the data is not what the server wrote; empty for nothing.
-	Damage string
-}
-
-// Listed is one member on the list of those that run.
-type Listed struct {
-	ID       string
-	Name     string // empty while it has never been started
-	PeerURLs []string
-	Learner  bool
-}
-
-// Peers are the members that run and what they say.
-type Peers struct {
-	// Answers are the lists of all that answered, in any order.
-	Answers []Answer
-}
-
-// Answer is what one member says: its cluster, and who belongs to it.
-type Answer struct {
-	From    string // its address
-	Cluster string
-	Members []Listed
-}
-
-// Situation is all that a decision depends on.
-type Situation struct {
-	Pod    string // NAMESPACE/NAME
-	PodUID string
-	Mark   *Mark // nil for none
-	// MarkProblem is why the mark cannot be read; empty when it can.
-	MarkProblem string
-	Data        Data
-	Ticket      Ticket
-	Used        []string // texts of tickets that this pod has used
-	Peers       Peers
-	// PeerURL is the address at which other members find this one.
-	PeerURL string
-}
-
 // Volume is one word for what a volume is.
 type Volume string
 
@@ -264,41 +210,4 @@ func (d Decision) join(s Situation) Decision {
 	}
 	d.Start, d.Members = Join, members
 	return d
-}
-
-// identity is whose the data is: by the server's files, or else by the mark.
-func (s Situation) identity() Identity {
-	if s.Data.Identity.Member == "" && s.Mark != nil {
-		return Identity{Cluster: s.Mark.Cluster, Member: s.Mark.Member}
-	}
-	return s.Data.Identity
-}
-
-// used reports whether the ticket was used in this pod, or the token of force on this volume.
-func (s Situation) used() bool {
-	if slices.Contains(s.Used, s.Ticket.Text) {
-		return true
-	}
-	if s.Mark == nil {
-		return false
-	}
-	return s.Mark.Ticket == s.Ticket.Text && s.Mark.PodUID == s.PodUID || s.Ticket.Verb == Force && s.Mark.Token == s.Ticket.Argument
-}
-
-// find returns a member as those say that run and are of its cluster, and whether there are any. nil with true: all of them
-// agree that it is no member.
-func (p Peers) find(id Identity) (*Listed, bool) {
-	known := false
-	for _, answer := range p.Answers {
-		if answer.Cluster != id.Cluster {
-			continue
-		}
-		known = true
-		for i := range answer.Members {
-			if answer.Members[i].ID == id.Member {
-				return &answer.Members[i], true
-			}
-		}
-	}
-	return nil, known
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
@@ -224,19 +225,38 @@ func (s *Server) Options() server.Options {
 	return server.Options{Address: fmt.Sprintf("127.0.0.1:%d", s.Port), User: Account, Password: Password}
 }
 
-// Exec runs statements as root in one session.
-func (s *Server) Exec(statements ...string) {
+// session logs in as root.
+func (s *Server) session() *server.Conn {
 	s.T.Helper()
 	conn, err := server.Connect(context.Background(), s.Root())
 	if err != nil {
 		s.T.Fatal(err)
 	}
+	return conn
+}
+
+// Exec runs statements as root in one session.
+func (s *Server) Exec(statements ...string) {
+	s.T.Helper()
+	conn := s.session()
 	defer conn.Close()
 	for _, statement := range statements {
 		if err := conn.Do(statement); err != nil {
 			s.T.Fatal(err)
 		}
 	}
+}
+
+// LogEnd returns where the server's binary log ends.
+func (s *Server) LogEnd() contract.Position {
+	s.T.Helper()
+	conn := s.session()
+	defer conn.Close()
+	end, err := conn.Position()
+	if err != nil || end == nil {
+		s.T.Fatalf("ask for the end of the binary log: %v, %v", end, err)
+	}
+	return *end
 }
 
 // DumpProgram returns the path of the flavour's dump program.

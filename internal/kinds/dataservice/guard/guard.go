@@ -22,6 +22,9 @@ const (
 	keyAllowServer = "allowServer" // a person's: the release series that may start on data of another one
 	keyClaim       = "claim"       // UID of the claim with the data
 	keyID          = "id"          // of the mark on the volume; missing without a guard in the pod
+	keyReplacedBy  = "replacedBy"  // the database that took its place: no server starts
+	keyReplacedAt  = "replacedAt"  // when it did; missing for a database that was never in use
+	keySwitch      = "switch"      // the number of the write that said so
 )
 
 // The reasons of doubts.
@@ -31,8 +34,10 @@ const (
 	ReasonVolumeBeingDeleted = "VolumeBeingDeleted"
 )
 
+const recordSuffix = "-data"
+
 // RecordName returns the name of a database's record.
-func RecordName(database string) string { return database + "-data" }
+func RecordName(database string) string { return database + recordSuffix }
 
 // ClaimName returns the name of a database's claim.
 func ClaimName(database string) string { return "data-" + database + "-0" }
@@ -63,7 +68,7 @@ func (d *Database) Recorded() map[string]string {
 	if d.Record != nil {
 		live, _, _ := unstructured.NestedStringMap(d.Record.Object, "data")
 		record = map[string]string{}
-		for _, key := range []string{keyClaim, keyID, keyAllowServer} {
+		for _, key := range []string{keyClaim, keyID, keyAllowServer, keyReplacedBy, keyReplacedAt, keySwitch} {
 			put(record, key, live[key])
 		}
 	}
@@ -137,6 +142,9 @@ func (d *Database) claimUID() string {
 	}
 	return string(d.Claim.GetUID())
 }
+
+// Serves reports whether a pod serves.
+func (d *Database) Serves() bool { return d.readyPod() != nil }
 
 // readyPod returns the pod that serves, or nil.
 func (d *Database) readyPod() *corev1.Pod {

@@ -42,11 +42,11 @@ func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructure
 	if i < 0 {
 		return objects, "", nil
 	}
-	planned, err := form(unfinished(objects[i]), live, isKnown, owner)
+	planned, err := form(object.Unfinished(objects[i]), live, isKnown, owner)
 	if err != nil {
 		return nil, "", err
 	}
-	planned = unfinished(planned)
+	planned = object.Unfinished(planned)
 	own, err := object.Finish(planned, owner)
 	if err != nil {
 		return nil, "", err
@@ -83,17 +83,6 @@ func form(planned, live *unstructured.Unstructured, isKnown bool, owner object.O
 		return planned, nil
 	}
 	return settle(planned, bare, live, pods, guard, isKnown, owner)
-}
-
-// unfinished returns a copy of an object as it was before object.Finish.
-func unfinished(o *unstructured.Unstructured) *unstructured.Unstructured {
-	o = o.DeepCopy()
-	o.SetOwnerReferences(nil)
-	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", object.AnnotationDigest)
-	if len(o.GetAnnotations()) == 0 {
-		unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
-	}
-	return o
 }
 
 func settle(planned, bare, live *unstructured.Unstructured, pods, guard string, isKnown bool, owner object.Owner) (*unstructured.Unstructured, error) {

@@ -42,7 +42,7 @@ func KeepBackups(objects []*unstructured.Unstructured, lookup func(kind, name st
 		if live == nil || firstImage(live) == "" {
 			continue
 		}
-		o = unfinished(o)
+		o = object.Unfinished(o)
 		place := agentContainers[o.GetKind()]
 		containers, _, _ := unstructured.NestedSlice(o.Object, place...)
 		containers[0].(map[string]any)["image"] = firstImage(live)

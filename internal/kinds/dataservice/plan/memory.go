@@ -31,6 +31,7 @@ type memory struct {
 type source struct {
 	uid         types.UID
 	generation  int64
+	database    string // the name of mysql's, which need not be the one that the spec of that generation has
 	credentials values.Credentials
 }
 

@@ -63,7 +63,7 @@ func (p *Planner) Graph(ds *dsv1.DataService) (*component.Graph, error) {
 // were when a plan was last made for it are not rendered again. Objects are shared with earlier
 // plans: they must not be changed.
 func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials values.Credentials) (*Plan, error) {
-	from := source{ds.UID, ds.Generation, credentials}
+	from := source{ds.UID, ds.Generation, database(ds), credentials}
 	name := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
 	var known map[dsv1.ComponentName]rendering
 	if ds.UID != "" { // it is from a cluster
@@ -86,6 +86,13 @@ func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials
 		p.memory.add(ds, &remembered{from, plan, inputs})
 	}
 	return plan, nil
+}
+
+func database(ds *dsv1.DataService) string {
+	if ds.Spec.MySQL == nil {
+		return ""
+	}
+	return ds.Spec.MySQL.Name
 }
 
 // Forget drops what is remembered of a DataService. The caller calls it when the DataService is

@@ -10,70 +10,50 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
 )
 
 // conditions derives every condition from the phase that was just computed.
 func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataServiceStatus, now metav1.Time) []metav1.Condition {
 	result := slices.Clone(prev)
-	set := func(kind string, status bool, reason, message string) {
-		c := metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message,
-			ObservedGeneration: seen.Generation, LastTransitionTime: now,
-		}
-		if status {
-			c.Status = metav1.ConditionTrue
-		}
-		meta.SetStatusCondition(&result, c)
-	}
-	setWhileTrue := func(kind string, status bool, reason, message string) {
-		if status {
-			set(kind, true, reason, message)
-			return
-		}
-		meta.RemoveStatusCondition(&result, kind)
-	}
-
+	c := kinds.Conditions{List: &result, Generation: seen.Generation, Now: now}
 	failing := seen.Failure != nil || count(next.Components, dsv1.PhaseFailed)+count(next.Components, dsv1.PhaseDegraded) > 0
 	progressing := !seen.Paused && !seen.Deleting && seen.Failure == nil && slices.ContainsFunc(next.Components, func(c dsv1.ComponentStatus) bool {
 		return inWork(c.Phase) || c.Phase == dsv1.PhasePending
 	})
-	reason := dsv1.ReasonComponentsNotReady
+	isRefused := seen.Switch != nil && seen.Switch.IsRefused && seen.Failure == nil
+	reason := reasonOf(seen, next, failing)
+	ready := isReady(seen, next)
+	c.Set(dsv1.ConditionReady, ready, dsv1.ReasonAllReady, "every declared component is ready", reason, trouble(seen, next))
+	c.Set(dsv1.ConditionDegraded, failing && !seen.Deleting, reason, trouble(seen, next), dsv1.ReasonHealthy, "nothing is known to be wrong")
+	c.Set(dsv1.ConditionProgressing, progressing, dsv1.ReasonRollingOut, Arrows(next.Components), dsv1.ReasonSettled, "nothing is being rolled out")
+	c.Set(dsv1.ConditionPaused, seen.Paused, dsv1.ReasonPaused, "spec.paused is true", dsv1.ReasonNotPaused, "spec.paused is false")
+	result = operatorChange(result, seen, ready, now)
+	stalled := seen.Failure != nil && seen.Failure.Stalled || isRefused && !seen.Paused
+	c.While(dsv1.ConditionStalled, stalled, reason, next.Message)
+	c.While(dsv1.ConditionReconciling, !stalled && progressing, dsv1.ReasonRollingOut, next.Message)
+	return result
+}
+
+// isReady reports whether all that the spec asks for is there.
+func isReady(seen Observation, next dsv1.DataServiceStatus) bool {
+	return seen.Failure == nil && !seen.Deleting && seen.Switch == nil && count(next.Components, dsv1.PhaseRunning) == len(next.Components)
+}
+
+// reasonOf is why not all is well.
+func reasonOf(seen Observation, next dsv1.DataServiceStatus, failing bool) string {
 	switch {
 	case seen.Failure != nil:
-		reason = seen.Failure.Reason
+		return seen.Failure.Reason
 	case seen.Deleting:
-		reason = dsv1.ReasonDeleting
+		return dsv1.ReasonDeleting
 	case failing:
-		reason = failingReason(next.Components)
+		return failingReason(next.Components)
+	case seen.Switch != nil && seen.Switch.IsRefused:
+		return seen.Switch.Reason
 	}
-
-	ready := seen.Failure == nil && !seen.Deleting && count(next.Components, dsv1.PhaseRunning) == len(next.Components)
-	if ready {
-		set(dsv1.ConditionReady, true, dsv1.ReasonAllReady, "every declared component is ready")
-	} else {
-		set(dsv1.ConditionReady, false, reason, trouble(seen, next))
-	}
-	if failing && !seen.Deleting {
-		set(dsv1.ConditionDegraded, true, reason, trouble(seen, next))
-	} else {
-		set(dsv1.ConditionDegraded, false, dsv1.ReasonHealthy, "nothing is known to be wrong")
-	}
-	if progressing {
-		set(dsv1.ConditionProgressing, true, dsv1.ReasonRollingOut, Arrows(next.Components))
-	} else {
-		set(dsv1.ConditionProgressing, false, dsv1.ReasonSettled, "nothing is being rolled out")
-	}
-	if seen.Paused {
-		set(dsv1.ConditionPaused, true, dsv1.ReasonPaused, "spec.paused is true")
-	} else {
-		set(dsv1.ConditionPaused, false, dsv1.ReasonNotPaused, "spec.paused is false")
-	}
-	result = operatorChange(result, seen, ready, now)
-	stalled := seen.Failure != nil && seen.Failure.Stalled
-	setWhileTrue(dsv1.ConditionStalled, stalled, reason, next.Message)
-	setWhileTrue(dsv1.ConditionReconciling, !stalled && progressing, dsv1.ReasonRollingOut, next.Message)
-	return result
+	return dsv1.ReasonComponentsNotReady
 }
 
 // operatorChange tells of a change that comes from the operator. A turn ends when every component is ready in its new
@@ -113,6 +93,18 @@ func tell(conditions *[]metav1.Condition, kind string, v *backups.Verdict, gener
 		c.Status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(conditions, c)
+}
+
+// tellSwitch tells of a switch of the database to another one while there is one. When none was looked for, what is known stays.
+func tellSwitch(conditions *[]metav1.Condition, prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) {
+	var v *backups.Verdict
+	switch {
+	case seen.Switch != nil:
+		v = &backups.Verdict{Good: !seen.Switch.IsRefused, Reason: seen.Switch.Reason, Message: seen.Switch.Message}
+	case seen.Backups == nil && meta.FindStatusCondition(prev.Conditions, dsv1.ConditionDatabaseSwitch) != nil:
+		return
+	}
+	tell(conditions, dsv1.ConditionDatabaseSwitch, v, seen.Generation, now)
 }
 
 // ofData are the reasons of trouble with data, in which a person has to act before anything else does.

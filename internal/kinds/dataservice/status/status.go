@@ -45,6 +45,13 @@ type Observation struct {
 	Failure    *Failure
 	Components []Component       // in the order of the graph; empty when there is no plan
 	Backups    *backups.Observed // nil when they were not looked at: what is known stays
+	Switch     *Switch           // of the database to another one; nil for none
+}
+
+// Switch is where a switch of the database to another one stands.
+type Switch struct {
+	Reason, Message string
+	IsRefused       bool // nothing is done until a person acts
 }
 
 // Compute returns the status after an observation. It equals prev, times included, when nothing
@@ -64,6 +71,7 @@ func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv
 		tell(&next.Conditions, dsv1.ConditionBackupHealthy, healthy, seen.Generation, now)
 		tell(&next.Conditions, dsv1.ConditionRecoverable, recoverable, seen.Generation, now)
 	}
+	tellSwitch(&next.Conditions, prev, seen, now)
 	next.History = history(prev, seen, meta.IsStatusConditionTrue(next.Conditions, dsv1.ConditionReady))
 	return next
 }
@@ -146,6 +154,8 @@ func message(seen Observation, next dsv1.DataServiceStatus) string {
 		return "paused: nothing is changed until spec.paused is false"
 	case len(next.Components) == 0:
 		return "no component is declared"
+	case seen.Switch != nil:
+		return seen.Switch.Message
 	}
 	if problem := problems(next.Components); problem != "" {
 		return problem

@@ -25,10 +25,12 @@ type cluster struct {
 	alarms   []Alarm
 	behind   map[*seat]bool // alive, and far from having all data
 
-	phase string // set by the rule that has something to do
-	waits []string
-	notes []string
-	stuck bool // a person has to act
+	phase    string // set by the rule that has something to do
+	ongoing  bool   // that is the same when a member is added, replaced and upgraded
+	waits    []string
+	notes    []string
+	stuck    bool // a person has to act
+	dataLost bool // of so many members that the others cannot be a quorum
 }
 
 // seat is a member and the pod in which it is, or should be.

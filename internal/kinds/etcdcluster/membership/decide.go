@@ -41,14 +41,14 @@ func Decide(want Want, view View) Decision {
 		steps = c.wait(c.phase, "%s", c.reason(verdict))
 	}
 	model.Settled = len(steps) == 0
-	model.Phase = c.finalPhase(verdict, model.Settled)
+	model.Phase, model.Ongoing = c.finalPhase(verdict, model.Settled), c.ongoing
 	model.Reason = ""
 	if !model.Settled && steps[0].Action == ActionWait {
 		model.Reason = steps[0].Message
 	} else if verdict != Complete && verdict != Fresh && verdict != Parked {
 		model.Reason = c.reason(verdict)
 	}
-	model.Notes = c.notes
+	model.Notes, model.DataLost = c.notes, c.dataLost
 	return Decision{Model: model, Steps: steps, LookAgain: c.lookAgain(steps)}
 }
 
@@ -180,8 +180,11 @@ func (c *cluster) reason(verdict Verdict) string {
 }
 
 // PhaseAfter returns the phase to show after another one: a cluster that has not been Running yet is Creating, while
-// its first members are added one by one.
+// its first members are added one by one, and a change goes on through steps that are not its alone.
 func PhaseAfter(previous string, m Model) string {
+	if m.Ongoing && (previous == PhaseScaling || previous == PhaseUpgrading || previous == PhaseRecovering) {
+		return previous
+	}
 	switch m.Phase {
 	case PhaseScaling, PhaseDegraded, PhaseRecovering:
 		if previous == "" || previous == PhasePending || previous == PhaseCreating {

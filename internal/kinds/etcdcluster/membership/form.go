@@ -98,6 +98,7 @@ func (c *cluster) mark() []Step {
 		}
 		mark := Mark{Cluster: c.id, Member: s.ID, Version: s.answer.Version}
 		if (Mark{s.claim.Cluster, s.claim.Member, s.claim.Version}) != mark {
+			c.ongoing = true
 			return c.do(c.creating(), Step{Action: ActionMarkClaim, Ordinal: s.ordinal, ClaimUID: s.claim.UID, Mark: mark, Pod: s.place()},
 				"note on claim %s that its data is that of member %s", s.claim.Name, s.ID)
 		}

@@ -68,7 +68,7 @@ func (c *cluster) whyLost() string {
 	if len(c.voters)-len(gone) >= need {
 		return text
 	}
-	c.stuck = true
+	c.stuck, c.dataLost = true, true
 	if len(answering) > 0 {
 		return text + ": the data of too many members is gone. Restore from a backup, or go on with the data of one member: set spec.recovery.from to " +
 			strings.Join(answering, " or ") + " (or Best) and spec.recovery.token to a new value. What the others had acknowledged and it had not received is lost then"
@@ -89,7 +89,7 @@ func (c *cluster) whySilent() string {
 		trouble = append(trouble, fmt.Sprintf("pod %d: %s", ordinal, p.trouble()))
 	}
 	if gone == replicas {
-		c.stuck = true
+		c.stuck, c.dataLost = true, true
 		return fmt.Sprintf("the volumes of all %d members are empty, and cluster %s had data. Restore from a backup, or begin with an empty cluster: "+
 			"set spec.recovery.from to Empty and spec.recovery.token to a new value", replicas, c.id)
 	}

@@ -44,6 +44,8 @@ const (
 type Model struct {
 	Verdict Verdict
 	Phase   string
+	// Ongoing reports whether the step is one of several changes, so that the phase of the change that was begun stays.
+	Ongoing bool
 	// Reason says what the verdict rests on and what a person can do if the operator does nothing. Empty when all is well.
 	Reason string
 	// Notes are what else a person should know.
@@ -56,6 +58,8 @@ type Model struct {
 	// Voters are counted in the list of members, Healthy those of them that answer. Quorum is how many must.
 	Voters, Healthy, Quorum int
 	Members                 []MemberState
+	// DataLost reports whether so many members have lost their data that the others cannot be a quorum: a person has to act.
+	DataLost bool
 	// Settled reports whether nothing is left to be done.
 	Settled bool
 }

@@ -3,6 +3,8 @@
 
 package membership
 
+import "slices"
+
 // broken says why a voter has to be replaced, or nothing.
 func (c *cluster) broken(s *seat) string {
 	if c.corrupt(s.ID) {
@@ -68,9 +70,10 @@ func (c *cluster) learner() []Step {
 			return c.do(PhaseScaling, c.remove(s, nil), "remove the learner %s: it is not wanted any more", s.name())
 		}
 		phase := PhaseScaling
-		if len(c.voters) > 0 && c.rejoins(s) {
+		if c.inside(s.ordinal) {
 			phase = PhaseRecovering
 		}
+		c.ongoing = phase == PhaseScaling
 		if s.answer != nil {
 			return c.promote(phase, s)
 		}
@@ -100,6 +103,8 @@ func (c *cluster) startLearner(phase string, s *seat) []Step {
 		return c.wait(phase, "%s was added to the cluster and starts: %s", s.name(), p.trouble())
 	case p.Report == nil && c.want.ReplaceAfter > 0 && p.Crashing && p.NotReadyFor >= c.want.ReplaceAfter:
 		return c.do(phase, c.remove(s, nil), "remove the learner %s: %s", p.Name, p.trouble())
+	case p.Report == nil && p.Silent && c.isBeyondGap():
+		return c.do(phase, Step{Action: ActionAppend, Via: c.via(s)}, "append an entry to the log that changes nothing: %s may have all others, and serves only after one more", p.Name)
 	case p.Report == nil:
 		return c.wait(phase, "%s starts: %s", p.Name, p.trouble())
 	case p.Report.Volume == VolumeForeign:
@@ -116,6 +121,16 @@ func (c *cluster) startLearner(phase string, s *seat) []Step {
 	default:
 		return c.letJoin(phase, s)
 	}
+}
+
+// applyGap is how many entries a member of etcd may be told of and not have applied before it refuses requests, its own
+// among them, with which it begins to serve (maxGapBetweenApplyAndCommitIndex in etcd's server/etcdserver, 3.4 to 3.6).
+// A member that got a snapshot counts none of it as applied until the next entry. Where nobody writes, that never comes.
+const applyGap = 5000
+
+// isBeyondGap reports whether the log is so long that a member that got a snapshot of it waits for one more entry.
+func (c *cluster) isBeyondGap() bool {
+	return slices.ContainsFunc(c.voters, func(s *seat) bool { return s.answer != nil && s.answer.Index > applyGap })
 }
 
 // letJoin gives a learner its ticket, which waits with an empty volume. Before anything is on that, its claim says whose
@@ -137,10 +152,10 @@ func (c *cluster) letJoin(phase string, s *seat) []Step {
 	}
 }
 
-// rejoins reports whether a learner takes a place that had a member before: those above it are members.
-func (c *cluster) rejoins(s *seat) bool {
-	for _, other := range c.voters {
-		if other.ordinal > s.ordinal {
+// inside reports whether a place had a member before: those above it are members. Of the last place nobody knows.
+func (c *cluster) inside(ordinal int) bool {
+	for _, s := range c.voters {
+		if s.ordinal > ordinal {
 			return true
 		}
 	}
@@ -166,7 +181,11 @@ func (c *cluster) clear() []Step {
 		if c.at[ordinal] != nil || ordinal >= c.want.Replicas && (ordinal < planned || c.pods[ordinal] != nil) {
 			continue // in use, or its pod goes first
 		}
-		if steps := c.clearVolume(PhaseRecovering, ordinal); len(steps) > 0 {
+		phase := PhaseRecovering
+		if ordinal >= c.want.Replicas {
+			phase = PhaseScaling
+		}
+		if steps := c.clearVolume(phase, ordinal); len(steps) > 0 {
 			return steps
 		}
 	}

@@ -19,7 +19,9 @@ func (c *cluster) refill() []Step {
 	if k < 0 || !c.above(k) {
 		return nil
 	}
-	return c.add(PhaseRecovering, k)
+	steps := c.add(PhaseRecovering, k)
+	c.ongoing = len(steps) > 0 && !c.inside(k)
+	return steps
 }
 
 // above reports whether there are members above an ordinal, or a pod is planned for it: its place was taken before.

@@ -27,6 +27,7 @@ const (
 	ActionCompact     Action = "Compact"     // drop the history before Revision, by Via
 	ActionDefrag      Action = "Defrag"      // rewrite the database file of Via
 	ActionDisarm      Action = "Disarm"      // end Alarm, by Via
+	ActionAppend      Action = "Append"      // add an entry to the log that changes nothing, by Via
 )
 
 // Place is a pod with the etcd in it. A step is refused when the pod's UID or address, or the member or cluster that

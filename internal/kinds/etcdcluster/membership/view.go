@@ -132,6 +132,8 @@ type Pod struct {
 	// Crashing reports whether its container ends again and again; NotReadyFor is since when it is not ready.
 	Crashing    bool
 	NotReadyFor time.Duration
+	// Silent reports whether etcd does not answer in time, for which there is no other reason.
+	Silent bool
 	// Problem says in a few words why the pod does not come up, or does not answer. Empty if it does.
 	Problem string
 

@@ -65,7 +65,7 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 		both.Wait()
 		pod.Report = report
 		if report == nil && pod.Problem == "" {
-			pod.Problem = s.describe(err)
+			pod.Problem, pod.Silent = s.describe(err), isLate(err)
 		}
 		return
 	}
@@ -77,7 +77,7 @@ func (s *Servers) describe(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "connection refused"):
 		return "etcd does not listen"
-	case errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "DeadlineExceeded") || strings.Contains(err.Error(), "deadline exceeded"):
+	case isLate(err):
 		return "no answer within " + s.options.ReadTimeout.String()
 	}
 	text := err.Error()
@@ -85,6 +85,11 @@ func (s *Servers) describe(err error) string {
 		text = text[:longestText]
 	}
 	return text
+}
+
+// isLate reports whether an error is that the time was over.
+func isLate(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "DeadlineExceeded") || strings.Contains(err.Error(), "deadline exceeded")
 }
 
 // state returns what the agent in a pod says, or nil. Where another pod has the address by now, it is nil.

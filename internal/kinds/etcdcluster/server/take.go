@@ -75,6 +75,7 @@ func (s *Servers) Take(ctx context.Context, taking Taking) error {
 		membership.ActionCompact:     t.compact,
 		membership.ActionDefrag:      t.defrag,
 		membership.ActionDisarm:      t.disarm,
+		membership.ActionAppend:      t.append,
 	}[t.Step.Action]
 	if do == nil {
 		return fmt.Errorf("there is no action %q", t.Step.Action)
@@ -210,5 +211,18 @@ func (t *taker) disarm(ctx context.Context) error {
 	return t.effect(ctx, func(ctx context.Context) error {
 		_, err := c.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: uint64(t.Step.Alarm.Member), Alarm: etcdserverpb.AlarmType(kind)})
 		return done(err)
+	})
+}
+
+// append has etcd agree on the end of a lease that cannot exist, which changes nothing.
+func (t *taker) append(ctx context.Context) error {
+	c, _, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.Revoke(ctx, clientv3.NoLease)
+		return done(err, rpctypes.ErrLeaseNotFound)
 	})
 }

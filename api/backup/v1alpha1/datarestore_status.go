@@ -1,0 +1,150 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DataRestoreStatus is a restore as the operator last saw it.
+type DataRestoreStatus struct {
+	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
+	// has not seen the resource.
+	// +kubebuilder:default=-1
+	// +kubebuilder:example=`1`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase is Pending, Validating, Building, Replaying, Checking, Prepared or Failed. The last two are final.
+	// +kubebuilder:example=`Prepared`
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// reason is one word for why the phase is what it is.
+	// +kubebuilder:example=`Prepared`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message says what is being done, or what is wrong and what a person can do.
+	// +kubebuilder:example=`claim data-mysql-restored-0 has the database of backup 20260102T150405Z-0a1b2c3d`
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// claim is the volume of the restore.
+	// +kubebuilder:example=`data-mysql-restored-0`
+	// +optional
+	Claim string `json:"claim,omitempty"`
+
+	// claimUID is the UID of that claim.
+	// +kubebuilder:example=`5f1c2a3b-0000-4000-8000-000000000001`
+	// +optional
+	ClaimUID string `json:"claimUID,omitempty"`
+
+	// job is the UID of the Job that restores.
+	// +kubebuilder:example=`5f1c2a3b-0000-4000-8000-000000000000`
+	// +optional
+	Job string `json:"job,omitempty"`
+
+	// id is the backup that is restored.
+	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
+	// +optional
+	ID string `json:"id,omitempty"`
+
+	// startedAt is when the Job was made.
+	// +kubebuilder:example=`"2026-01-02T15:04:00Z"`
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+
+	// completedAt is when the database was restored and checked, or when that failed.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+
+	// duration is how long the restore took.
+	// +kubebuilder:example=`3m20s`
+	// +optional
+	Duration string `json:"duration,omitempty"`
+
+	// bytes counts those of the backup's dump, not compressed.
+	// +kubebuilder:example=`73400320`
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+
+	// tables is how many were checked.
+	// +kubebuilder:example=`42`
+	// +optional
+	Tables int32 `json:"tables,omitempty"`
+
+	// rows is how many there are, of all tables.
+	// +kubebuilder:example=`120000`
+	// +optional
+	Rows int64 `json:"rows,omitempty"`
+
+	// serverVersion is that of the server that made the backup.
+	// +kubebuilder:example=`5.7.44`
+	// +optional
+	ServerVersion string `json:"serverVersion,omitempty"`
+
+	// restoredTo is the moment of the last transaction that is there: that of the archive, or when the backup began.
+	// +kubebuilder:example=`"2026-01-02T15:29:59Z"`
+	// +optional
+	RestoredTo *metav1.Time `json:"restoredTo,omitempty"`
+
+	// transactions counts those that were applied after the backup was loaded.
+	// +kubebuilder:example=`1547`
+	// +optional
+	Transactions int64 `json:"transactions,omitempty"`
+
+	// position is where in the binary log of the running server the restored data stands. Absent where that keeps none.
+	// +kubebuilder:example=`{file: binlog.000042, offset: 1547}`
+	// +optional
+	Position *Position `json:"position,omitempty"`
+
+	// loses is what the running database has and the restored one has not: it is lost by a switch.
+	// +kubebuilder:example=`{summary: "12 transactions since 2026-01-02T15:30:01Z"}`
+	// +optional
+	Loses *Loss `json:"loses,omitempty"`
+
+	// warnings are what a person should know of the backup, such as tables that no snapshot covers.
+	// +kubebuilder:example=`[table app.log has the engine MyISAM: it is not of the same moment as the others]`
+	// +listType=atomic
+	// +optional
+	Warnings []string `json:"warnings,omitempty"`
+
+	// conditions are Ready, and while true Reconciling and Stalled.
+	// +kubebuilder:example=`[{type: Ready, status: "True", reason: Prepared}]`
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Loss is what a database has beyond the moment to which another one was restored.
+type Loss struct {
+	// summary says it in a few words. What is committed after countedTo comes on top of it.
+	// +kubebuilder:example=`12 transactions since 2026-01-02T15:30:01Z`
+	Summary string `json:"summary"`
+
+	// accept is what spec.mysql.acceptLoss of the DataService has to repeat for a switch. It has no end: what is committed until
+	// the switch is lost, too.
+	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
+	// +optional
+	Accept string `json:"accept,omitempty"`
+
+	// transactions counts those that the archive has beyond that moment. Absent where it is not known, because there is
+	// no archive.
+	// +kubebuilder:example=`12`
+	// +optional
+	Transactions *int64 `json:"transactions,omitempty"`
+
+	// since is when the first of them was committed. Absent where there is none: then countedTo says since when.
+	// +kubebuilder:example=`"2026-01-02T15:30:01Z"`
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+
+	// countedTo is the time up to which the archive was counted, by the server's clock.
+	// +kubebuilder:example=`"2026-01-02T16:00:00Z"`
+	// +optional
+	CountedTo *metav1.Time `json:"countedTo,omitempty"`
+}

@@ -1,0 +1,87 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// Replay applies the archive to a stopped instance, which runs afterwards.
+func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome) error {
+	s := &spool{plan: p, folder: i.Data, stop: *p.source.Backup.Position}
+	defer s.remove()
+	if err := s.write(ctx); err != nil {
+		return err
+	}
+	out.Transactions, out.Later = s.count, &s.later
+	if s.count == 0 {
+		return i.Start(ctx)
+	}
+	out.RestoredTo, out.Position = s.last, &s.stop
+	if err := s.apply(ctx, i); err != nil {
+		return err
+	}
+	return nil
+}
+
+// apply has the server apply the relay logs, and looks that it has applied all and no more.
+func (s *spool) apply(ctx context.Context, i *Instance) error {
+	w := i.Version.Words()
+	args := []string{"--server-id=4294967295", "--relay-log=" + relay, "--relay-log-index=" + relay + ".index", "--relay-log-purge=0", "--relay-log-recovery=0"}
+	if i.Version.AtLeast(8, 0, 26) {
+		args = append(args, "--replica-parallel-workers=1")
+	}
+	if s.gtid {
+		args = append(args, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
+	}
+	if err := i.Start(ctx, args...); err != nil {
+		return err
+	}
+	conn, err := i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	last := s.files[len(s.files)-1]
+	for _, statement := range []string{
+		fmt.Sprintf("%s %s='none', RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.ChangeSource, w.SourceHost, s.files[0], s.plan.source.Backup.Position.Offset),
+		fmt.Sprintf("%s UNTIL RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.StartApplier, last, s.stop.Offset),
+	} {
+		if err := conn.Do(statement); err != nil {
+			return contract.Errorf(contract.ReasonLoadFailed, "begin the replay: %w", err)
+		}
+	}
+	for {
+		row, err := conn.Named(w.ReplicaStatus)
+		if err != nil {
+			return err
+		}
+		at := row["Relay_Log_File"] + ":" + row["Relay_Log_Pos"]
+		reached := at == fmt.Sprintf("%s:%d", last, s.stop.Offset)
+		switch running := row["Slave_SQL_Running"] + row["Replica_SQL_Running"]; {
+		case row["Last_SQL_Errno"] != "0":
+			return contract.Errorf(contract.ReasonLoadFailed, "the replay failed at %s: the server refused an event: %s", at, row["Last_SQL_Error"])
+		case running == "No" && reached:
+			return conn.Do(strings.Replace(w.StopReplica, "STOP", "RESET", 1) + " ALL")
+		case reached:
+			// UNTIL is looked at before the next event, and there is none: what is behind was cut off.
+			if err := conn.Do(w.StopReplica); err != nil {
+				return err
+			}
+			continue
+		case running == "No":
+			return contract.Errorf(contract.ReasonLoadFailed, "the replay ended at %s, not at %s:%d", at, last, s.stop.Offset)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

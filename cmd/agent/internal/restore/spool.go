@@ -1,0 +1,245 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+)
+
+// relay is the begin of the names of relay logs.
+const relay = "d3os-relay"
+
+// spool writes segments as relay logs, until the end of the replay.
+type spool struct {
+	plan    *Plan
+	folder  string
+	file    *os.File
+	out     *bufio.Writer
+	files   []string
+	tracker binlog.Tracker
+	// first and stop are where the replay begins and ends, in files.
+	binary string
+	stop   contract.Position // in the binary log
+	at     int               // index of the stop's file
+	done   bool
+	gtid   bool
+	count  int64
+	last   time.Time
+	// later is what lies behind the end of the replay.
+	later contract.Later
+	// dry: nothing is written; what lies behind is counted.
+	dry bool
+}
+
+func (s *spool) write(ctx context.Context) error {
+	s.later.Reached = s.plan.timeline.Describe().Reached
+	for _, segment := range s.plan.timeline.Segments {
+		if s.done {
+			s.later.Transactions += segment.Transactions
+			continue
+		}
+		if err := s.segment(ctx, segment); err != nil {
+			return errors.Join(err, s.close())
+		}
+	}
+	if err := s.close(); err != nil || s.dry {
+		return err
+	}
+	if s.count > 0 {
+		// Behind the last transaction nothing may be left: what is not there is not applied.
+		for _, name := range s.files[s.at+1:] {
+			if err := os.Remove(filepath.Join(s.folder, name)); err != nil {
+				return err
+			}
+		}
+		s.files = s.files[:s.at+1]
+		if err := os.Truncate(filepath.Join(s.folder, s.files[s.at]), int64(s.stop.Offset)); err != nil { //nolint:gosec // the size of a file
+			return err
+		}
+	}
+	index := ""
+	for _, name := range s.files {
+		index += "./" + name + "\n"
+	}
+	return os.WriteFile(filepath.Join(s.folder, relay+".index"), []byte(index), 0o640)
+}
+
+// segment appends a segment to the relay log of its file.
+func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
+	if segment.File != s.binary {
+		if err := s.next(segment.File); err != nil {
+			return err
+		}
+	}
+	name := manifest.TimelineFolder(segment.Timeline) + segment.File + "/" + segment.Object.Name
+	content, err := s.plan.source.Store.Get(ctx, name, 0)
+	if err != nil {
+		return missing(err)
+	}
+	defer content.Close()
+	r, err := seal.NewReader(content, segment.Object, s.plan.source.Identities)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if s.tracker.Offset != segment.From {
+		return contract.Errorf(contract.ReasonDamaged, "segment %s begins at offset %d, the one before ends at %d", name, segment.From, s.tracker.Offset)
+	}
+	in := bufio.NewReaderSize(r, 1<<20)
+	for {
+		raw, err := readEvent(in)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return damagedSegment(name, err)
+		}
+		// Behind the end of the replay it goes on to the segment's end, where that is compared with its hash.
+		if err := s.event(raw); err != nil {
+			return damagedSegment(name, err)
+		}
+	}
+	if s.tracker.Offset != segment.To {
+		return contract.Errorf(contract.ReasonDamaged, "segment %s ends at offset %d, its manifest says %d", name, s.tracker.Offset, segment.To)
+	}
+	return nil
+}
+
+func damagedSegment(name string, err error) error {
+	var known *contract.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return contract.Errorf(contract.ReasonDamaged, "segment %s: %w", name, err)
+}
+
+// readEvent reads a whole event. io.EOF is the end; one within an event is io.ErrUnexpectedEOF.
+func readEvent(r *bufio.Reader) ([]byte, error) {
+	head, err := r.Peek(13)
+	if err != nil {
+		if errors.Is(err, io.EOF) && len(head) > 0 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	size := binary.LittleEndian.Uint32(head[9:])
+	if size < 19 || size > 1<<30 {
+		return nil, fmt.Errorf("an event of %d bytes", size)
+	}
+	raw := make([]byte, size)
+	if _, err = io.ReadFull(r, raw); errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return raw, err
+}
+
+// next begins the relay log of a file.
+func (s *spool) next(file string) error {
+	if err := s.close(); err != nil {
+		return err
+	}
+	s.binary, s.tracker = file, binlog.Tracker{Offset: binlog.FirstOffset}
+	if s.dry {
+		s.out = bufio.NewWriter(io.Discard)
+		return nil
+	}
+	s.files = append(s.files, fmt.Sprintf("%s.%06d", relay, len(s.files)+1))
+	var err error
+	if s.file, err = os.Create(filepath.Join(s.folder, s.files[len(s.files)-1])); err != nil {
+		return err
+	}
+	s.out = bufio.NewWriterSize(s.file, 1<<20)
+	_, err = s.out.Write(binlog.Magic)
+	return err
+}
+
+// event appends an event, or finds that the replay ends before it.
+func (s *spool) event(raw []byte) error {
+	e, err := s.tracker.Next(raw)
+	if err != nil {
+		return err
+	}
+	if s.done {
+		if e.Ends {
+			s.behind(e)
+		}
+		return nil
+	}
+	if _, err := s.out.Write(raw); err != nil {
+		return err
+	}
+	backup := *s.plan.source.Backup.Position
+	here := contract.Position{File: s.binary, Offset: s.tracker.Offset}
+	after := binlog.Before(backup, here)
+	s.gtid = s.gtid || after && e.GTID
+	if !e.Ends {
+		return nil
+	}
+	late := s.late(e, here)
+	switch {
+	case late && !after:
+		return contract.Errorf(contract.ReasonNotFound, "backup %s has transactions that were committed at %s: use an older backup", s.plan.source.Backup.ID, e.Commit.Format(time.RFC3339))
+	case late:
+		s.done = true
+		s.behind(e)
+	case after:
+		s.stop, s.at, s.last = here, len(s.files)-1, e.Commit
+		s.count++
+	}
+	return nil
+}
+
+// behind counts a transaction that lies behind the end of the replay.
+func (s *spool) behind(e binlog.Event) {
+	s.later.Transactions++
+	if s.later.First == nil {
+		s.later.First = &e.Commit
+	}
+}
+
+// late reports whether a transaction lies behind the end of the replay.
+func (s *spool) late(e binlog.Event, here contract.Position) bool {
+	until := s.plan.until
+	if until.Position != nil {
+		return binlog.Before(*until.Position, here)
+	}
+	if until.Time.IsZero() {
+		return false
+	}
+	limit := until.Time
+	if !e.Exact {
+		limit = limit.Truncate(time.Second) // the server's own times are whole seconds
+	}
+	return !e.Commit.Before(limit)
+}
+
+func (s *spool) close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := errors.Join(s.out.Flush(), s.file.Close())
+	s.file = nil
+	return err
+}
+
+// remove removes what the server keeps of the replay.
+func (s *spool) remove() {
+	found, _ := filepath.Glob(filepath.Join(s.folder, relay+"*")) // the pattern is good
+	for _, file := range found {
+		_ = os.Remove(file)
+	}
+}

@@ -1,0 +1,170 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/guard"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+)
+
+// backup opens the backup that a restore reads: for "latest" and a time, the newest one before it.
+func (c *config) backup(ctx context.Context, id string, until *restore.Until) (restore.Source, error) {
+	identities, err := privateKeys()
+	if err != nil {
+		return restore.Source{}, err
+	}
+	from, err := c.open(ctx)
+	if err != nil {
+		return restore.Source{}, err
+	}
+	find := func() (*catalogue.Entry, error) { return catalogue.Find(ctx, from, id) }
+	if id == "latest" && until != nil && !until.Time.IsZero() {
+		find = func() (*catalogue.Entry, error) { return catalogue.FindBefore(ctx, from, until.Time) }
+	}
+	entry, err := find()
+	if err != nil {
+		return restore.Source{}, err
+	}
+	return restore.Source{Store: from, Backup: entry.Manifest, Identities: identities, Progress: progress}, nil
+}
+
+// ends adds the flags that say where a replay ends.
+func (c *config) ends() func() (*restore.Until, error) {
+	moment := c.String("to-time", "", "replay the archive up to this time, such as 2026-11-20T12:00:00Z; or 'latest'")
+	position := c.String("to-position", "", "replay the archive up to this position, FILE:OFFSET")
+	return func() (*restore.Until, error) {
+		switch {
+		case *moment != "" && *position != "":
+			return nil, contract.Errorf(contract.ReasonUsage, "give either --to-time or --to-position")
+		case *moment == "latest":
+			return &restore.Until{}, nil
+		case *moment != "":
+			at, err := time.Parse(time.RFC3339Nano, *moment)
+			if err != nil {
+				return nil, contract.Errorf(contract.ReasonUsage, "--to-time must be a time such as '2026-11-20T12:00:00Z', or 'latest'")
+			}
+			return &restore.Until{Time: at}, nil
+		case *position != "":
+			file, offset, _ := strings.Cut(*position, ":")
+			n, err := strconv.ParseUint(offset, 10, 64)
+			if err != nil {
+				return nil, contract.Errorf(contract.ReasonUsage, "--to-position must be such as 'binlog.000002:1234'")
+			}
+			return &restore.Until{Position: &contract.Position{File: file, Offset: n}}, nil
+		}
+		return nil, nil
+	}
+}
+
+func restoreVolume(arguments []string) int {
+	c := newConfig("restore")
+	id := c.String("backup", "latest", "the backup's ID")
+	target := restore.Target{}
+	c.StringVar(&target.Volume, "volume", "", "root of the empty volume")
+	c.StringVar(&target.Data, "data", "mysql", "folder of the data within the volume")
+	var more list
+	c.Var(&more, "server-option", "option that the server gets while it loads; may be given several times")
+	birth := c.Bool("birth", false, "succeed without a restore where the volume holds a database or has held one, or --record expects one")
+	expected := c.String("record", "", "folder with the operator's record, for --birth")
+	validate := c.Bool("validate", false, "only look whether the restore can succeed: read the store, write nothing")
+	stages := c.String("stages", "", "folder in which a file tells of each stage: replaying, checking")
+	end := c.ends()
+	return c.command(arguments, func(ctx context.Context, result *contract.Result) (err error) {
+		if target.Until, err = end(); err != nil {
+			return err
+		}
+		if *validate {
+			return c.validate(ctx, result, *id, target.Until)
+		}
+		if target.Volume == "" {
+			return contract.Errorf(contract.ReasonUsage, "--volume is required")
+		}
+		if *stages != "" {
+			target.Reached = tellStages(*stages)
+		}
+		if *birth {
+			if taken, err := isTaken(target, *expected); taken || err != nil {
+				return err
+			}
+		}
+		if target.RootPassword, err = secret("AGENT_ROOT_PASSWORD"); err != nil {
+			return err
+		}
+		if target.Account, err = secret("AGENT_ACCOUNT"); err != nil {
+			return err
+		}
+		if target.AccountPassword, err = secret("AGENT_ACCOUNT_PASSWORD"); err != nil {
+			return err
+		}
+		target.Arguments = more
+		return c.restore(ctx, result, *id, target)
+	})
+}
+
+func isTaken(target restore.Target, folder string) (bool, error) {
+	record := guard.Record{}
+	if folder != "" {
+		var err error
+		if record, err = guard.ReadRecord(folder); err != nil {
+			return false, err
+		}
+	}
+	return restore.IsTaken(target, record)
+}
+
+// tellStages makes a file for each stage, which probes look for.
+func tellStages(folder string) func(stage string) {
+	return func(stage string) {
+		progress(contract.Progress{Progress: stage})
+		if err := os.WriteFile(filepath.Join(folder, stage), nil, 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "error: tell of the stage:", err) // the restore does not depend on it
+		}
+	}
+}
+
+// validate looks whether a restore can succeed, and says what it would restore.
+func (c *config) validate(ctx context.Context, result *contract.Result, id string, until *restore.Until) error {
+	programs, err := restore.FindPrograms(ctx)
+	if err != nil {
+		return err
+	}
+	source, err := c.backup(ctx, id, until)
+	if err != nil {
+		return err
+	}
+	describe(result, source.Backup)
+	_, err = restore.Validate(ctx, source, programs, until)
+	return err
+}
+
+func (c *config) restore(ctx context.Context, result *contract.Result, id string, target restore.Target) error {
+	programs, err := restore.FindPrograms(ctx)
+	if err != nil {
+		return err
+	}
+	source, err := c.backup(ctx, id, target.Until)
+	if err != nil {
+		return err
+	}
+	describe(result, source.Backup)
+	out, err := restore.Restore(ctx, source, programs, target)
+	if err != nil {
+		return err
+	}
+	result.Tables, result.Rows, result.Transactions, result.Position, result.Later = out.Tables, out.Rows, out.Transactions, out.Position, out.Later
+	if !out.RestoredTo.IsZero() {
+		result.RestoredTo = &out.RestoredTo
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/cli/screen"
+)
+
+// restores is the resource of DataRestores.
+var restores = backupv1.GroupVersion.WithResource("datarestores")
+
+// latest is the newest backup, or the latest moment of the archive.
+const latest = "latest"
+
+// wanted is what a person wants to be restored.
+type wanted struct{ backup, toTime, database, name string }
+
+func (p *plugin) restoreCommand() *cobra.Command {
+	var w wanted
+	var noWait bool
+	cmd := &cobra.Command{
+		Use:   "restore NAME",
+		Short: "Restore a backup beside the database, and follow that to its end; or list backups and restores",
+		Long: "Restore a backup of a DataService's database to a volume of its own, and follow that until it was checked or has failed. It\n" +
+			"creates a DataRestore, and needs the right to. The database that runs is not touched, and nothing is switched. Without\n" +
+			"--database it is a rehearsal, and its volume goes with the DataRestore. An interrupt ends only the command.\n\n" +
+			"Without --backup and --to-time it lists the backups and restores that the cluster knows of.\n\n" +
+			"Exit codes: 0 it was restored and checked, 1 it has failed, 2 an error.",
+		Example: "  kubectl dataservice restore platform\n  kubectl dataservice restore platform --backup latest\n" +
+			"  kubectl dataservice restore platform --to-time 2026-01-02T15:30:00Z --database mysql-restored",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, ds, err := p.dataService(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if w.backup == "" && w.toTime == "" {
+				if w.database != "" || w.name != "" {
+					return errors.New("which backup? --backup latest takes the newest one, --to-time a moment")
+				}
+				return p.listRestores(cmd.Context(), c, ds)
+			}
+			restore, err := newRestore(ds, w, p.now())
+			if err != nil {
+				return err
+			}
+			return p.carryOut(cmd.Context(), c, task{
+				resource: restores, kind: "DataRestore", object: restore, noWait: noWait,
+				lost: "and its Job with it; the running database was not touched", good: backupv1.PhasePrepared, show: shows(screen.Restore),
+			})
+		},
+	}
+	cmd.Flags().StringVar(&w.backup, "backup", "", "ID of the backup, or latest")
+	cmd.Flags().StringVar(&w.toTime, "to-time", "", "moment up to which the archive is replayed, such as 2026-01-02T15:30:00Z, or latest; with pointInTime")
+	cmd.Flags().StringVar(&w.database, "database", "", "keep the volume, for a database of this name; without it, a rehearsal")
+	cmd.Flags().StringVar(&w.name, "as-name", "", "name of the DataRestore; the default is the DataService's with the time")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not follow the restore")
+	return cmd
+}
+
+// newRestore is a DataRestore of a DataService's database.
+func newRestore(ds *dsv1.DataService, w wanted, now time.Time) (*backupv1.DataRestore, error) {
+	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil {
+		return nil, fmt.Errorf("DataService %s does not say where its backups are: declare spec.mysql.backup first", ds.Name)
+	}
+	if w.toTime != "" && ds.Spec.MySQL.Backup.PointInTime == nil {
+		return nil, fmt.Errorf("DataService %s has no archive to replay up to %s: without spec.mysql.backup.pointInTime, only --backup can be given", ds.Name, w.toTime)
+	}
+	name := w.name
+	if name == "" {
+		name = stamped(ds.Name, 55, now)
+	}
+	restore := &backupv1.DataRestore{Spec: backupv1.DataRestoreSpec{
+		Of: backupv1.Source{Kind: dsv1.Kind, Name: ds.Name, Component: "mysql"}, Backup: w.backup, ToTime: w.toTime, DatabaseName: w.database,
+	}}
+	if restore.Spec.Backup == "" {
+		restore.Spec.Backup = latest
+	}
+	restore.APIVersion, restore.Kind, restore.Name, restore.Namespace = backupv1.GroupVersion.String(), "DataRestore", name, ds.Namespace
+	return restore, nil
+}
+
+// listRestores prints the backups and restores of a DataService that the cluster knows of.
+func (p *plugin) listRestores(ctx context.Context, c *cluster, ds *dsv1.DataService) error {
+	var made backupv1.DataBackupList
+	if err := c.listTasks(ctx, backups, "DataBackups", &made); err != nil {
+		return err
+	}
+	var restored backupv1.DataRestoreList
+	if err := c.listTasks(ctx, restores, "DataRestores", &restored); err != nil {
+		return err
+	}
+	made.Items = slices.DeleteFunc(made.Items, func(b backupv1.DataBackup) bool { return b.Spec.Of.Name != ds.Name })
+	restored.Items = slices.DeleteFunc(restored.Items, func(r backupv1.DataRestore) bool { return r.Spec.Of.Name != ds.Name })
+	return p.print(p.style().Restores(ds, made.Items, restored.Items, p.now()))
+}
+
+// listTasks reads the resources of a kind in the namespace. Errors call them by name.
+func (c *cluster) listTasks(ctx context.Context, of schema.GroupVersionResource, name string, into client.ObjectList) error {
+	content, err := c.Dynamic.Resource(of).Namespace(c.Namespace).List(ctx, metav1.ListOptions{})
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content.UnstructuredContent(), into)
+	}
+	if err != nil {
+		return fmt.Errorf("list the %s of namespace %s: %w", name, c.Namespace, err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
+
+const (
+	restoresPath = "/apis/d3os-product.com.d3os/v1alpha1/namespaces/a/datarestores"
+	backupsPath  = "/apis/d3os-product.com.d3os/v1alpha1/namespaces/a/databackups"
+)
+
+// What lists say of themselves.
+var (
+	ofBackups  = metav1.TypeMeta{APIVersion: backupv1.GroupVersion.String(), Kind: "DataBackupList"}
+	ofRestores = metav1.TypeMeta{APIVersion: backupv1.GroupVersion.String(), Kind: "DataRestoreList"}
+)
+
+// backedUp is a spec with backups and an archive.
+var backedUp = dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{PointInTime: &dsv1.PointInTime{}}}}
+
+func restoreOf(of, name string, phase backupv1.Phase, message string) *backupv1.DataRestore {
+	r := &backupv1.DataRestore{Spec: backupv1.DataRestoreSpec{Of: backupv1.Source{Name: of}}}
+	r.APIVersion, r.Kind, r.Name, r.Namespace = backupv1.GroupVersion.String(), "DataRestore", name, "a"
+	r.Status = backupv1.DataRestoreStatus{Phase: phase, Message: message}
+	return r
+}
+
+// A restore is followed to its end, and its end is the exit code.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	is := func(phase backupv1.Phase, message string) *backupv1.DataRestore {
+		return restoreOf("platform", "drill", phase, message)
+	}
+	done := is(backupv1.PhasePrepared, "claim data-mysql-restored-0 has the database of backup 20260102T150405Z-0a1b2c3d, and it was checked; the running database was not touched. "+
+		"A switch to it would lose 12 transactions since 2026-01-02T15:30:01Z")
+	done.Status.ID, done.Status.Tables, done.Status.Rows, done.Status.Duration = "20260102T150405Z-0a1b2c3d", 42, 120000, "3m20s"
+	done.Status.RestoredTo = &metav1.Time{Time: time.Date(2026, 1, 2, 15, 29, 59, 0, time.UTC)}
+	event := func(kind string, r *backupv1.DataRestore) any { return map[string]any{"type": kind, "object": r} }
+	work := []any{
+		event("MODIFIED", is(backupv1.PhaseBuilding, "the backup is loaded")), event("MODIFIED", is(backupv1.PhaseBuilding, "the backup is loaded")),
+		event("MODIFIED", is(backupv1.PhaseReplaying, "what was archived after the backup is applied")),
+		event("MODIFIED", is(backupv1.PhaseChecking, "tables and rows are checked")),
+	}
+	for name, c := range map[string]struct {
+		code int
+		ends []any
+	}{
+		"succeeds": {exitYes, append(work[:4:4], event("MODIFIED", done))},
+		"fails":    {exitNo, append(work[:1:1], event("MODIFIED", is(backupv1.PhaseFailed, "no key opens the backup. The running database was not touched")))},
+		"deleted":  {exitError, append(work[:1:1], event("DELETED", done))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := answering(t, map[string]func(int) any{
+				dataServices + "platform":        always(platform(backedUp)),
+				"POST " + restoresPath:           always(is("", "")),
+				"GET " + restoresPath + "/drill": always(is(backupv1.PhaseValidating, "looking whether the restore can succeed")),
+				"WATCH " + restoresPath:          always(c.ends),
+			})
+			code, out, errOut := s.run(t, "restore", "platform", "--to-time", "latest", "--database", "mysql-restored", "--as-name", "drill")
+			assert.Equal(t, code, c.code, out+errOut)
+			golden.Assert(t, out+errOut, "restore-"+name+".txt")
+		})
+	}
+}
+
+// What cannot be restored is refused before anything is created.
+func TestRestoreOfNothing(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]struct {
+		spec dsv1.DataServiceSpec
+		args []string
+	}{
+		"declare spec.mysql.backup first": {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}, []string{"--backup", "latest"}},
+		"has no archive to replay":        {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-time", "latest"}},
+		"which backup?":                   {backedUp, []string{"--database", "mysql-restored"}},
+	} {
+		code, _, errOut := answering(t, map[string]func(int) any{dataServices + "platform": always(platform(c.spec))}).run(t, append([]string{"restore", "platform"}, c.args...)...)
+		assert.Equal(t, code, exitError)
+		assert.Assert(t, strings.Contains(errOut, want), errOut)
+	}
+}
+
+// The name of a restore fits where the API takes it, whatever the DataService is called.
+func TestNameOfARestore(t *testing.T) {
+	t.Parallel()
+	ds := platform(backedUp)
+	ds.Name = strings.Repeat("a", 63)
+	r, err := newRestore(ds, wanted{toTime: latest}, time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC))
+	assert.NilError(t, err)
+	assert.Equal(t, len(r.Name), 55)
+	assert.Assert(t, strings.HasSuffix(r.Name, "-20260102-150405"), r.Name)
+	assert.Equal(t, r.Spec.Backup, latest)
+}
+
+// Without a backup that is asked for, those that are known are listed, and the restores; others' are not.
+func TestRestoreLists(t *testing.T) {
+	t.Parallel()
+	at := func(hour int) metav1.Time { return metav1.NewTime(time.Now().Add(time.Duration(-hour) * time.Hour)) }
+	back := func(of, name, id string, age int) backupv1.DataBackup {
+		b := backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.Source{Name: of}}}
+		b.Name, b.CreationTimestamp, b.Status.Phase, b.Status.ID, b.Status.Size = name, at(age), backupv1.PhaseSucceeded, id, "12.4 MiB"
+		return b
+	}
+	older, newer, foreign := restoreOf("platform", "drill", backupv1.PhasePrepared, ""), restoreOf("platform", "second", "", ""), restoreOf("other", "others", "", "")
+	older.CreationTimestamp, newer.CreationTimestamp = at(20), at(1)
+	older.Status.ID, older.Status.Claim, older.Status.RestoredTo = "20260102T150405Z-0a1b2c3d", "data-mysql-restored-0", &metav1.Time{Time: time.Date(2026, 1, 2, 15, 29, 59, 0, time.UTC)}
+	older.Status.Loses = &backupv1.Loss{Summary: "12 transactions since 2026-01-02T15:30:01Z"}
+	ds := platform(backedUp)
+	last := at(2)
+	ds.Status.Backup = &dsv1.BackupStatus{LastSuccessful: &last, LastID: "20260103T020000Z-99999999"}
+	s := answering(t, map[string]func(int) any{
+		dataServices + "platform": always(ds),
+		"GET " + backupsPath: always(backupv1.DataBackupList{TypeMeta: ofBackups, Items: []backupv1.DataBackup{
+			back("platform", "before-upgrade", "20260101T150405Z-0a1b2c3d", 47), back("platform", "nightly", "20260102T150405Z-0a1b2c3d", 23), back("other", "x", "y", 1),
+		}}),
+		"GET " + restoresPath: always(backupv1.DataRestoreList{TypeMeta: ofRestores, Items: []backupv1.DataRestore{*older, *newer, *foreign}}),
+	})
+	code, out, errOut := s.run(t, "restore", "platform")
+	assert.Equal(t, code, exitYes, errOut)
+	golden.Assert(t, out, "restore-list.txt")
+
+	none := answering(t, map[string]func(int) any{
+		dataServices + "platform": always(platform(backedUp)),
+		"GET " + backupsPath:      always(backupv1.DataBackupList{TypeMeta: ofBackups}), "GET " + restoresPath: always(backupv1.DataRestoreList{TypeMeta: ofRestores}),
+	})
+	_, out, _ = none.run(t, "restore", "platform")
+	golden.Assert(t, out, "restore-list-none.txt")
+}

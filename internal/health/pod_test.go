@@ -1,0 +1,88 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"testing"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+func podOf(t *testing.T, status string) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "auth-1"}}
+	assert.NilError(t, yaml.UnmarshalStrict([]byte(status), &pod.Status), "%s", status)
+	return pod
+}
+
+func TestPodProblem(t *testing.T) {
+	t.Parallel()
+	const pull = `ImagePullBackOff: failed to pull and unpack image "registry/auth:v9": not found`
+	for name, test := range map[string]struct{ status, want string }{
+		"nothing known":                        {"{}", ""},
+		"pending":                              {"{phase: Pending}", ""},
+		"running and ready":                    {`{phase: Running, containerStatuses: [{name: auth, ready: true, restartCount: 3, state: {running: {}}, lastState: {terminated: {exitCode: 1}}}]}`, ""},
+		"starting":                             {`{phase: Running, containerStatuses: [{name: auth, ready: false, restartCount: 0, state: {running: {}}}]}`, ""},
+		"container creating":                   {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: ContainerCreating}}}]}`, ""},
+		"initializing":                         {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, ""},
+		"waiting for nothing said":             {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {}}}]}`, ""},
+		"unschedulable":                        {unschedulable, "Unschedulable: 0/3 nodes are available: 3 Insufficient memory."},
+		"volume not bound yet":                 {unbound, ""},
+		"scheduled":                            {`{phase: Pending, conditions: [{type: PodScheduled, status: "True"}]}`, ""},
+		"gated":                                {`{phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: m}]}`, ""},
+		"failed pull":                          {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull, message: 'failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
+		"failed pull, between tries":           {`{containerStatuses: [{name: auth, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "registry/auth:v9": ErrImagePull: failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
+		"failed pull without a message":        {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull}}}]}`, "ImagePullBackOff"},
+		"failed pull in an init container":     {`{initContainerStatuses: [{name: init, state: {waiting: {reason: ErrImagePull, message: m}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "ImagePullBackOff: m"},
+		"no such key":                          {`{containerStatuses: [{name: auth, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "a" not found'}}}]}`, `CreateContainerConfigError: secret "a" not found`},
+		"crash loop, waiting":                  {`{phase: Running, containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff, message: "back-off 40s restarting"}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop, running":                  {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {running: {}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop, ended":                    {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {terminated: {exitCode: 137, reason: OOMKilled}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash, first":                         {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash, waiting for the first restart": {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop of unknown cause":          {`{containerStatuses: [{name: auth, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}`, "CrashLoopBackOff: container auth keeps ending"},
+		"crash without a reason":               {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1 (Error)"},
+		"a server that ends by itself":         {`{containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 0, reason: Completed}}}]}`, "CrashLoopBackOff: container auth keeps ending"},
+		"init container done":                  {`{initContainerStatuses: [{name: init, ready: true, state: {terminated: {exitCode: 0, reason: Completed}}}], containerStatuses: [{name: auth, ready: true, state: {running: {}}}]}`, ""},
+		"init container crashes":               {`{initContainerStatuses: [{name: init, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 2, reason: Error}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "CrashLoopBackOff: container init ended with exit code 2 (Error)"},
+		"init container that says why":         {`{initContainerStatuses: [{name: guard, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 3, reason: Error, message: '{"reason":"DataLost","message":"the volume is empty: put it back"}'}}}]}`, "DataLost: the volume is empty: put it back"},
+		"words that are no reason":             {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"no: reason","message":"m"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1 (Error)"},
+		"a reason without a message":           {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"DataLost"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1 (Error)"},
+		"a container that ended well":          {`{initContainerStatuses: [{name: guard, state: {terminated: {exitCode: 0, message: '{"reason":"DataLost","message":"m"}'}}}]}`, ""},
+		"the second container":                 {`{containerStatuses: [{name: auth, ready: true, state: {running: {}}}, {name: mesh, state: {waiting: {reason: InvalidImageName, message: m}}}]}`, "InvalidImageName: m"},
+		"evicted":                              {`{phase: Failed, reason: Evicted, message: "The node was low on resource: memory."}`, "Evicted: The node was low on resource: memory."},
+		"failed":                               {`{phase: Failed}`, "Failed"},
+		"failed with a message":                {`{phase: Failed, message: m}`, "Failed: m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := podOf(t, test.status)
+			assert.Equal(t, PodProblem(pod), test.want)
+			pod.DeletionTimestamp = ptr.To(metav1.Now())
+			assert.Equal(t, PodProblem(pod), "", "a pod that is going is no problem")
+			_, hint := podHint(pod)
+			assert.Equal(t, hint, "")
+		})
+	}
+}
+
+func TestPodHint(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ status, reason, want string }{
+		"nothing known":    {"{}", "", ""},
+		"ready":            {`{conditions: [{type: Ready, status: "True"}]}`, "", ""},
+		"not ready":        {`{conditions: [{type: Ready, status: "False", reason: ContainersNotReady, message: "containers with unready status: [auth]"}]}`, "ContainersNotReady", "not ready: containers with unready status: [auth]"},
+		"no message":       {`{conditions: [{type: Ready, status: "False", reason: ContainersNotReady}]}`, "ContainersNotReady", "not ready: ContainersNotReady"},
+		"no reason":        {`{conditions: [{type: Ready, status: "False", message: m}]}`, "NotReady", "not ready: m"},
+		"volume not bound": {unbound, "Unschedulable", "Unschedulable: 0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."},
+	} {
+		reason, hint := podHint(podOf(t, test.status))
+		assert.Equal(t, hint, test.want, name)
+		assert.Equal(t, reason, test.reason, name)
+	}
+}

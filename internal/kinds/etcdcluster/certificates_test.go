@@ -1,0 +1,63 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdcluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/certs"
+)
+
+// The condition names the certificate that ends first, or one that cannot be read; without TLS there is none.
+func TestCertificatesValid(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	valid := func(secret string, life, left time.Duration) certificate {
+		return certificate{secret: secret, key: "tls.crt", Validity: certs.Validity{From: now.Add(left - life), Until: now.Add(left)}}
+	}
+	damaged := certificate{secret: "peer", key: "ca.crt", problem: "there is no certificate"}
+	for name, c := range map[string]struct {
+		mode   etcdv1.TLSMode
+		found  []certificate
+		reason string
+		says   string
+	}{
+		"without TLS":              {etcdv1.TLSOff, nil, "", ""},
+		"nothing was read":         {etcdv1.TLSAuto, nil, "", ""},
+		"good":                     {etcdv1.TLSAuto, []certificate{valid("a", 90*day, 31*day)}, etcdv1.ReasonCertificatesValid, ""},
+		"the operator's is late":   {etcdv1.TLSAuto, []certificate{valid("a", 90*day, 31*day), valid("b", 90*day, 14*day)}, etcdv1.ReasonCertificateExpires, "Secret b, tls.crt: it is valid until 2026-01-16T03:04:05Z: the operator renews"},
+		"one's own is late":        {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, 14*day)}, etcdv1.ReasonCertificateExpires, "look at what renews it"},
+		"short lives are no fault": {etcdv1.TLSSecrets, []certificate{valid("a", day, 8*time.Hour)}, etcdv1.ReasonCertificatesValid, ""},
+		"the first to end":         {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, 14*day), valid("b", 90*day, -day)}, etcdv1.ReasonCertificateExpired, "Secret b, tls.crt: it was valid until 2026-01-01T03:04:05Z"},
+		"damaged":                  {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, -day), damaged}, etcdv1.ReasonCertificateUnreadable, "Secret peer, ca.crt: there is no certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ec := &etcdv1.EtcdCluster{}
+			ec.Name, ec.Spec.TLS.Mode = "store", c.mode
+			if c.mode == etcdv1.TLSSecrets {
+				ec.Spec.TLS.ClientSecret = "client"
+			}
+			v := view{ec: ec, world: World{certificates: c.found}}
+			v.certificates(kinds.Conditions{List: &ec.Status.Conditions, Generation: 1, Now: metav1.NewTime(now)})
+			is := meta.FindStatusCondition(ec.Status.Conditions, etcdv1.ConditionCertificatesValid)
+			if c.reason == "" {
+				assert.Assert(t, is == nil)
+				return
+			}
+			assert.Equal(t, is.Reason, c.reason)
+			assert.Equal(t, is.Status == metav1.ConditionTrue, c.reason == etcdv1.ReasonCertificatesValid)
+			assert.Assert(t, strings.Contains(is.Message, c.says), is.Message)
+		})
+	}
+}

@@ -1,0 +1,129 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"time"
+)
+
+// scene is a cluster of three that is well, which tests change. Pod i has member i+1, and member 1 leads.
+type scene struct {
+	want Want
+	view View
+	list []Member
+}
+
+func newScene() *scene {
+	s := &scene{want: Want{
+		Replicas: 3, Version: "3.6.16", Path: []string{"3.4.44", "3.5.35", "3.6.16", "3.7.3"}, PeerURLs: allURLs[:MaxReplicas], ReplaceAfter: 5 * time.Minute,
+		Maintenance: Maintenance{Compact: true, DefragPercent: 45, DefragAtLeast: 100},
+	}}
+	s.view.Record = Record{Cluster: clusterID, Replicas: 3, Version: "3.6.16"}
+	for i := range 3 {
+		s.list = append(s.list, Member{ID: ID(i + 1), Name: names[i], PeerURLs: allURLs[i : i+1]})
+		s.view.Claims = append(s.view.Claims, Claim{Name: claimNames[i], Ordinal: i, UID: claimUIDs[i], Cluster: clusterID, Member: ID(i + 1), Version: "3.6.16"})
+		s.view.Pods = append(s.view.Pods, Pod{Name: names[i], Ordinal: i, UID: podUIDs[i], IP: ips[i], Running: true, Ready: true, Answer: &Answer{
+			Cluster: clusterID, Member: ID(i + 1), Leader: 1, Version: "3.6.16", Linear: true, Term: 2, Index: 100, Applied: 100, Revision: 50, Size: 1000, Used: 900,
+		}})
+	}
+	return s
+}
+
+func (s *scene) decide() Decision {
+	for i := range s.view.Pods {
+		if a := s.view.Pods[i].Answer; a != nil && !a.Learner {
+			a.Members = s.list
+		}
+	}
+	return Decide(s.want, s.view)
+}
+
+// down lets pods not answer, for a reason.
+func (s *scene) down(pods ...int) {
+	for _, i := range pods {
+		s.view.Pods[i].Answer, s.view.Pods[i].Ready, s.view.Pods[i].Problem = nil, false, "no answer within 2s"
+	}
+	if answering := 3 - len(pods); answering < 2 {
+		for i := range s.view.Pods {
+			if a := s.view.Pods[i].Answer; a != nil {
+				a.Linear, a.Leader = false, 0
+			}
+		}
+	} else if s.view.Pods[0].Answer == nil {
+		s.view.Pods[1].Answer.Leader, s.view.Pods[2].Answer.Leader = 2, 2
+	}
+}
+
+// empty lets agents say that their volumes have no data.
+func (s *scene) empty(pods ...int) {
+	s.down(pods...)
+	for _, i := range pods {
+		s.view.Pods[i].Problem = ""
+		s.view.Pods[i].Report = &Report{Volume: VolumeEmpty, Waiting: "the volume is empty"}
+	}
+}
+
+// damaged lets agents say that the data of their members is damaged.
+func (s *scene) damaged(pods ...int) {
+	s.down(pods...)
+	for _, i := range pods {
+		s.view.Pods[i].Problem = ""
+		s.view.Pods[i].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: ID(i + 1), Damage: "a checksum", Waiting: "the data is damaged"}
+	}
+}
+
+// fresh is a cluster that was never there, and what the agent in its first pod says.
+func fresh(report *Report) func(*scene) {
+	return func(s *scene) {
+		s.view.Pods, s.view.Claims, s.list = s.view.Pods[:1], s.view.Claims[:1], nil
+		s.view.Pods[0].Answer, s.view.Pods[0].Report = nil, report
+		s.view.Claims[0].Cluster, s.view.Claims[0].Member, s.view.Claims[0].Version = 0, 0, ""
+		s.view.Record = Record{Replicas: 1, Version: "3.6.16"}
+	}
+}
+
+// learner adds a fourth member, which learns.
+func learner(report *Report, answer *Answer) func(*scene) {
+	return func(s *scene) {
+		s.want.Replicas, s.view.Record.Replicas = 4, 4
+		m := Member{ID: 4, PeerURLs: allURLs[3:4], Learner: true}
+		claim := Claim{Name: claimNames[3], Ordinal: 3, UID: claimUIDs[3]}
+		if answer != nil {
+			m.Name = "p-3"
+			answer.Cluster, answer.Member, answer.Version = clusterID, 4, "3.6.16"
+			claim.Cluster, claim.Member, claim.Version = clusterID, 4, "3.6.16"
+		}
+		s.list = append(s.list, m)
+		s.view.Claims = append(s.view.Claims, claim)
+		s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], IP: ips[3], Running: true, Report: report, Answer: answer})
+	}
+}
+
+func (s *scene) crashing(pod int, since time.Duration) {
+	s.view.Pods[pod].Running, s.view.Pods[pod].Crashing, s.view.Pods[pod].NotReadyFor = false, true, since
+}
+
+func (s *scene) leads(id ID) {
+	for i := range s.view.Pods {
+		s.view.Pods[i].Answer.Leader = id
+	}
+}
+
+func (s *scene) versions(version string) {
+	s.view.Record.Version = version
+	for i := range s.view.Pods {
+		s.view.Pods[i].Answer.Version, s.view.Claims[i].Version = version, version
+	}
+}
+
+func (s *scene) noSpace(compacted bool) {
+	for i := range s.view.Pods {
+		s.view.Pods[i].Answer.Alarms, s.view.Pods[i].Answer.Compacted, s.view.Pods[i].Answer.Used = []Alarm{{2, AlarmNoSpace}}, compacted, 990
+	}
+}
+
+// unused lets half of a large file be unused.
+func (s *scene) unused(pod int) {
+	s.view.Pods[pod].Answer.Size, s.view.Pods[pod].Answer.Used = 8<<20, 4<<20
+}

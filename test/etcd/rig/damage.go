@@ -1,0 +1,78 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Wipe kills the program and removes all that is on the pod's volume. A pod that is held stays so.
+func (p *Pod) Wipe() {
+	p.fleet.t.Helper()
+	held := p.isHeld()
+	p.Hold()
+	found, err := filepath.Glob(filepath.Join(p.volume, "*"))
+	must(p.fleet.t, err)
+	for _, path := range found {
+		must(p.fleet.t, os.RemoveAll(path))
+	}
+	if !held {
+		p.Release()
+	}
+}
+
+// FlipWAL kills the program and inverts bytes in the middle of its log.
+func (p *Pod) FlipWAL() {
+	p.fleet.t.Helper()
+	p.Hold()
+	must(p.fleet.t, FlipWAL(p.volume))
+	p.Release()
+}
+
+// FlipWAL inverts bytes in the middle of the log on a volume, on which no etcd runs.
+func FlipWAL(volume string) error {
+	logs, err := filepath.Glob(filepath.Join(volume, "etcd", "member", "wal", "*.wal"))
+	if err == nil && len(logs) == 0 {
+		err = errors.New("it has no log")
+	}
+	for _, path := range logs {
+		var text []byte
+		if text, err = os.ReadFile(path); err != nil {
+			break
+		}
+		used := len(bytes.TrimRight(text, "\x00"))
+		for i := used / 2; i < min(used, used/2+64); i++ {
+			text[i] ^= 0xff
+		}
+		if err = os.WriteFile(path, text, 0o600); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("flip bytes of the log in %s: %w", volume, err)
+	}
+	return nil
+}
+
+// LoseVolume deletes the claim of an ordinal with its data, and the pod.
+func (f *Fleet) LoseVolume(ordinal int) {
+	f.t.Helper()
+	f.mu.Lock()
+	pod, c := f.pods[ordinal], f.claims[ordinal]
+	f.mu.Unlock()
+	if pod != nil {
+		pod.end(true)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.pods, ordinal)
+	if c != nil {
+		must(f.t, os.RemoveAll(c.dir))
+		delete(f.claims, ordinal)
+	}
+}

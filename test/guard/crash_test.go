@@ -1,0 +1,115 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package guard_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/chaos/fault"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// faulty makes an operator one that something happens to.
+func faulty(p *fault.Process) func(*rest.Config, *manager.Options) {
+	return func(config *rest.Config, _ *manager.Options) { config.Wrap(p.Wrap) }
+}
+
+// The operator crashes at every write of a switch and of the way back: before it is sent, after it took effect, and with its
+// answer lost. The next one ends what was begun. The short form takes each thirteenth of these crashes.
+func TestASwitchThroughCrashes(t *testing.T) {
+	harness.Long(t)
+	e := start(t)
+	e.Start(guarded("v1")).Stop()
+	op := e.Start(guarded("v1"))
+	e.comesUp(scaled("StatefulSet"))
+	e.prepare()
+	op.Stop()
+	actions := []fault.Action{fault.CrashBefore, fault.CrashAfter, fault.CrashLost}
+	switches, to := 0, restored
+	next, last := 13, 1
+	if full {
+		next, last = 1, len(actions)
+	}
+	for at, quiet := 0, 0; quiet < last; at += next {
+		p := fault.New()
+		do := actions[at%len(actions)]
+		skip := at / len(actions)
+		begin := e.Start(guarded("v1"))
+		e.Change(platform, fields{"mysql": fields{"name": to}})
+		accept := since(e.tells(dsv1.ReasonLossNotAccepted))
+		begin.Stop()
+		e.Change(platform, fields{"mysql": fields{"acceptLoss": accept}})
+		p.Rule(&fault.Rule{When: func(r harness.Request) bool { return r.Writes() && r.Resource != "leases" && r.Resource != "events" }, Skip: skip, Times: 1, Do: do})
+		op := e.Start(guarded("v1"), faulty(p))
+		e.Until("the end, or a crash", func() error {
+			select {
+			case <-p.Crashed():
+				return nil
+			default:
+				return e.IsReady(platform, e.DataService(platform).Generation)
+			}
+		})
+		select {
+		case <-p.Crashed():
+			op.Stop()
+			op = e.Start(guarded("v1"))
+			quiet = 0
+		default:
+			quiet++
+		}
+		e.isReady()
+		equal(t, "the database in use", e.pod().Name, to+"-0")
+		op.Stop()
+		if switches++; e.isOrderly(0, true) != switches {
+			t.Fatalf("after %d switches: the %d. write, action %d", switches, skip+1, at%len(actions))
+		}
+		if to = database; e.pod().Name == database+"-0" {
+			to = restored
+		}
+	}
+	t.Logf("%d switches, a crash in %d of them", switches, switches-last)
+}
+
+// An operator that is shown the past, from before the switch, brings the old database's workload back, and no server starts on
+// it; with the present all is as it was.
+func TestASwitchAndAStaleCache(t *testing.T) {
+	e := start(t)
+	op := e.Start(guarded("v1"))
+	e.comesUp(scaled("StatefulSet"))
+	e.prepare()
+	list := &corev1.ConfigMapList{}
+	e.Must(suite.API.List(e.Ctx, list))
+	e.switchTo(restored)
+	op.Stop()
+	stale := []string{"dataservices", "secrets", "configmaps", "persistentvolumeclaims", "services", "deployments", "statefulsets", "horizontalpodautoscalers", "pods"}
+	p := fault.New()
+	p.Hold(stale...)
+	p.Rule(&fault.Rule{When: func(r harness.Request) bool {
+		return slices.Contains(stale, r.Resource) && (r.Verb == "list" || r.Verb == "watch")
+	}, Do: fault.Past(list.ResourceVersion)})
+	mark := e.Mark()
+	e.Start(guarded("v1"), faulty(p))
+	e.Until("it has read the past", func() error {
+		for _, r := range stale {
+			if p.Watching(r) == 0 {
+				return fmt.Errorf("%s are not watched yet", r)
+			}
+		}
+		return nil
+	})
+	e.never("a server runs on the volume that was replaced", func() bool { return e.startsOf(database) > 1 })
+	p.Clear()
+	p.Release()
+	e.isReady()
+	equal(t, "the database in use", e.pod().Name, restored+"-0")
+	equal(t, "starts of the one before", e.startsOf(database), 1)
+	e.isOrderly(mark, false)
+}

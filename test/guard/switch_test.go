@@ -1,0 +1,288 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package guard_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/chaos/fault"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// The database that a restore has prepared, and what a switch to it loses.
+const (
+	restored = "restored"
+	loss     = "everything since 2026-01-02T15:29:59Z"
+)
+
+// scaled is a DataService whose service has the number of pods that its autoscaler gives it.
+func scaled(kind string) *unstructured.Unstructured {
+	ds := of(kind)
+	services, _, _ := unstructured.NestedSlice(ds.Object, "spec", "additionalServices")
+	services[0].(map[string]any)["autoscaling"] = fields{"min": int64(2), "max": int64(3)}
+	_ = unstructured.SetNestedSlice(ds.Object, services, "spec", "additionalServices")
+	return ds
+}
+
+// prepare makes the claim that a DataRestore has prepared, with a database on it.
+func (e *env) prepare() {
+	e.Helper()
+	e.Must(suite.API.Create(e.Ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: e.Namespace, Name: "data-" + restored + "-0",
+			Labels: map[string]string{
+				"app.kubernetes.io/managed-by": "d3os-operator", "app.kubernetes.io/instance": platform, "app.kubernetes.io/name": "mysql",
+			},
+			Annotations: map[string]string{
+				"d3os-product.com.d3os/restored-to": "2026-01-02T15:29:59Z", "d3os-product.com.d3os/credentials": database + "-credentials", "helm.sh/resource-policy": "keep",
+			},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}},
+		},
+	}))
+	folder, err := e.pods.VolumeFolder(e.Ctx, "data-"+restored+"-0")
+	e.Must(err)
+	e.Must(os.MkdirAll(filepath.Join(folder, "mysql", "mysql"), 0o755))
+	e.Must(os.WriteFile(filepath.Join(folder, "mysql", "mysql", "user.frm"), nil, 0o600))
+	e.Must(os.WriteFile(filepath.Join(folder, "d3os-data.json"), []byte(`{"format":1,"id":"0123456789abcdef","server":"5.7.44","restoredFrom":"x"}`), 0o600))
+}
+
+// startsOf counts the starts of a server on the volume of a database.
+func (e *env) startsOf(name string) int {
+	e.Helper()
+	folder, err := e.pods.VolumeFolder(e.Ctx, "data-"+name+"-0")
+	e.Must(err)
+	text, err := os.ReadFile(filepath.Join(folder, "mysql", "starts"))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	e.Must(err)
+	return len(strings.Fields(string(text)))
+}
+
+// tells waits until the condition DatabaseSwitch has a reason, and returns its message.
+func (e *env) tells(reason string) string {
+	e.Helper()
+	var message string
+	e.Until("DatabaseSwitch: "+reason, func() error {
+		ds := e.DataService(platform)
+		c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDatabaseSwitch)
+		if c == nil || c.Reason != reason || ds.Status.ObservedGeneration != ds.Generation {
+			return fmt.Errorf("generation %d, seen %d, %+v", ds.Generation, ds.Status.ObservedGeneration, c)
+		}
+		message = c.Message
+		return nil
+	})
+	return message
+}
+
+// since is the loss that a message says has to be accepted.
+func since(message string) string {
+	_, text, _ := strings.Cut(message, `acceptLoss: "`)
+	text, _, _ = strings.Cut(text, `"`)
+	return text
+}
+
+// switchTo names a database, reads what is lost, accepts that, and waits until it serves.
+func (e *env) switchTo(name string) {
+	e.Helper()
+	e.Change(platform, fields{"mysql": fields{"name": name}})
+	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": since(e.tells(dsv1.ReasonLossNotAccepted))}})
+}
+
+// inOrder returns what happened after a mark in the order in which it was written, of all kinds.
+func (e *env) inOrder(mark int) []harness.Change {
+	changes := e.Since(mark)
+	slices.SortStableFunc(changes, func(a, b harness.Change) int { return cmp.Compare(version(a), version(b)) })
+	return changes
+}
+
+func version(c harness.Change) uint64 {
+	n, _ := strconv.ParseUint(c.Object.GetResourceVersion(), 10, 64)
+	return n
+}
+
+// isOrderly fails the test where two servers ran at once, or pods of two databases were there; and where a database was replaced
+// while a pod of a service was there. It returns how often one was replaced.
+func (e *env) isOrderly(mark int, pods bool) (replaced int) {
+	e.Helper()
+	if _, err := os.Stat(filepath.Join(e.servers, "two")); err == nil {
+		e.Error("two servers ran at once")
+	}
+	there := map[string]string{}
+	turns := map[string]string{}
+	for _, c := range e.inOrder(0) {
+		switch o := c.Object.(type) {
+		case *corev1.Pod:
+			component := o.Labels["app.kubernetes.io/name"]
+			there[o.Name] = component
+			ended := o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed
+			if c.Event == watch.Deleted || ended && component != "mysql" {
+				delete(there, o.Name)
+			}
+			if component != "mysql" || c.Event != watch.Added {
+				continue
+			}
+			for other, of := range there {
+				if pods && of == "mysql" && other != o.Name {
+					e.Errorf("%s came while %s was there", o.Name, other)
+				}
+			}
+		case *corev1.ConfigMap:
+			at := o.Data["replacedAt"]
+			if at == "" || turns[o.Name] == o.Data["switch"] {
+				continue
+			}
+			turns[o.Name] = o.Data["switch"]
+			replaced++
+			for pod, of := range there {
+				if of == "reports" {
+					e.Errorf("%s was replaced while %s was there", o.Name, pod)
+				}
+			}
+		}
+	}
+	return replaced
+}
+
+// A database is switched when its name and what is lost are in the spec, and not before; and back in the same way.
+func TestASwitchAndBack(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) { switchesAndBack(t, kind) })
+	}
+}
+
+func switchesAndBack(t *testing.T, kind string) {
+	e := start(t)
+	op := e.Start(guarded("v1"))
+	e.comesUp(scaled(kind))
+	twoPods := func() error {
+		d := harness.Lookup[*appsv1.Deployment](e.Journal, "reports")
+		return unless(d != nil && *d.Spec.Replicas == 2 && d.Status.ReadyReplicas == 2, "reports has not two pods")
+	}
+	e.Until("the autoscaler's pods", twoPods)
+	mark, pod := e.Mark(), e.pod()
+
+	e.Change(platform, fields{"mysql": fields{"name": restored, "acceptLoss": loss}})
+	if words := e.tells(dsv1.ReasonNotPrepared); !strings.Contains(words, "databaseName: "+restored) {
+		t.Errorf("message %q", words)
+	}
+	e.Change(platform, fields{"mysql": fields{"acceptLoss": "nothing"}})
+	e.prepare()
+	if words := since(e.tells(dsv1.ReasonLossNotAccepted)); words != loss {
+		t.Errorf("to accept: %q", words)
+	}
+	e.rests(op)
+	equal(t, "the database's pod", e.pod().UID, pod.UID)
+	for _, c := range e.Since(mark) {
+		if c.Event != watch.Modified || strings.HasPrefix(c.ID, kind+"/"+restored) {
+			if c.ID != "PersistentVolumeClaim/data-"+restored+"-0" {
+				t.Errorf("without consent: %s %s", c.Event, c.ID)
+			}
+		}
+	}
+	equal(t, "starts of the restored database", e.startsOf(restored), 0)
+
+	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": loss}})
+	e.Until("the autoscaler's pods are back", twoPods)
+	equal(t, "starts", fmt.Sprint(e.startsOf(database), e.startsOf(restored)), "1 1")
+	equal(t, "replaced", e.isOrderly(mark, true), 1)
+	e.rests(op)
+
+	e.Change(platform, fields{"mysql": fields{"name": database}})
+	back := since(e.tells(dsv1.ReasonLossNotAccepted))
+	if back == loss || !strings.HasPrefix(back, "everything since 20") {
+		t.Errorf("the way back loses %q", back)
+	}
+	if pod := e.pod(); !strings.HasPrefix(pod.Name, restored+"-") {
+		t.Errorf("the database in use is that of %s", pod.Name)
+	}
+	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": back}})
+	e.Until("the autoscaler's pods are back", twoPods)
+	equal(t, "starts", fmt.Sprint(e.startsOf(database), e.startsOf(restored)), "2 1")
+	equal(t, "replaced", e.isOrderly(mark, true), 2)
+	e.rests(op)
+	if c := meta.FindStatusCondition(e.DataService(platform).Status.Conditions, dsv1.ConditionDatabaseSwitch); c != nil {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Before the record of the database in use is written, a switch is broken off by setting the name back: all runs as before.
+func TestASwitchIsBrokenOff(t *testing.T) {
+	e := start(t)
+	p := fault.New()
+	e.Start(guarded("v1"), faulty(p))
+	e.comesUp(scaled("StatefulSet"))
+	e.prepare()
+	pod := e.pod()
+	p.Rule(&fault.Rule{
+		When: func(r harness.Request) bool { return r.Writes() && r.Resource == "configmaps" }, Do: fault.Refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests),
+	})
+	e.Change(platform, fields{"mysql": fields{"name": restored, "acceptLoss": loss}})
+	has := func(pods int32) error {
+		d := harness.Lookup[*appsv1.Deployment](e.Journal, "reports")
+		return unless(d.Status.ReadyReplicas == pods && *d.Spec.Replicas == pods, "reports has other pods")
+	}
+	e.Until("the services have stopped", func() error { return has(0) })
+	e.never("it was switched", func() bool { return e.recorded()["replacedBy"] != "" || e.pod() == nil || e.pod().UID != pod.UID })
+	e.Change(platform, fields{"mysql": fields{"name": database}})
+	p.Clear()
+	e.isReady()
+	e.Until("the autoscaler's pods are back", func() error { return has(2) })
+	equal(t, "the database's pod", e.pod().UID, pod.UID)
+	equal(t, "starts of the restored database", e.startsOf(restored), 0)
+}
+
+// A pod of a service that somebody's finalizer keeps holds no switch up: its containers have ended, and do not start again.
+func TestASwitchWithAPodThatStays(t *testing.T) {
+	e := start(t)
+	e.Start(guarded("v1"))
+	e.comesUp(scaled("StatefulSet"))
+	e.prepare()
+	held := e.hold("reports")
+	e.ChangeReady(platform, fields{"mysql": fields{"name": restored, "acceptLoss": loss}})
+	equal(t, "the database in use", e.pod().Name, restored+"-0")
+	equal(t, "replaced", e.isOrderly(0, true), 1)
+	if harness.Lookup[*corev1.Pod](e.Journal, held.Name) == nil {
+		t.Errorf("%s has gone: nothing was kept", held.Name)
+	}
+	e.Must(suite.API.Patch(e.Ctx, held, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+}
+
+// hold gives one pod of a service a finalizer, as an operator of somebody else's may.
+func (e *env) hold(service string) *corev1.Pod {
+	e.Helper()
+	for _, pod := range harness.Every[*corev1.Pod](e.Journal) {
+		if pod.Labels["app.kubernetes.io/name"] == service {
+			held := pod.DeepCopy()
+			held.Finalizers = append(held.Finalizers, "example.com/held")
+			e.Must(suite.API.Patch(e.Ctx, held, client.MergeFrom(pod)))
+			return held
+		}
+	}
+	e.Fatalf("%s has no pod", service)
+	return nil
+}
