@@ -76,7 +76,7 @@ func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, e
 	}
 	for _, secret := range p.plan.Secrets {
 		if err := p.applySecret(ctx, secret); err != nil {
-			if errors.Is(err, ErrPlanAgain) {
+			if errors.Is(err, ErrPlanAgain) || errors.Is(err, ErrOwnerGone) {
 				return Seen{}, err
 			}
 			return Seen{}, &SecretError{Err: err}
@@ -106,6 +106,7 @@ type pass struct {
 	healOnly bool
 	hold     bool // see Order
 	wasReady bool
+	missing  map[object.ID]bool // when the pass began
 }
 
 // allPlanned returns every object of the plan.
@@ -211,6 +212,9 @@ func hasPods(o *unstructured.Unstructured) bool {
 func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := p.Lookup(ctx, p.owner, planned.GetKind(), planned.GetName())
 	if err != nil {
+		return err
+	}
+	if err := p.checkOwnerOf(ctx, nil, []*unstructured.Unstructured{planned}, []*unstructured.Unstructured{live}); err != nil {
 		return err
 	}
 	adopt := func(live *unstructured.Unstructured) bool { return p.plan.Adopt != nil && p.plan.Adopt(live) }

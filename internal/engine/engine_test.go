@@ -172,6 +172,46 @@ func TestOwnerThatIsGone(t *testing.T) {
 
 var errSent = errors.New("the object was sent")
 
+// So it is when the owner goes while a pass is under way, which saw all objects when it began.
+func TestOwnerThatGoesMeanwhile(t *testing.T) {
+	t.Parallel()
+	owner := object.Owner{
+		GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ReplicationController"), Namespace: "ns", Name: "book", UID: "uid",
+	}
+	scheme := runtime.NewScheme()
+	assert.NilError(t, corev1.AddToScheme(scheme))
+	config := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}")
+	secret := parse(t, "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: ns}}")
+	for name, test := range map[string]struct {
+		goes    *unstructured.Unstructured
+		secrets []*unstructured.Unstructured
+	}{
+		"an object of a part": {config, nil},
+		"a Secret":            {secret, []*unstructured.Unstructured{secret}},
+	} {
+		looks := 0
+		c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(config.DeepCopy(), secret.DeepCopy()).Build(), interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+				if key.Name == test.goes.GetName() {
+					if looks++; looks > 1 {
+						return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+					}
+				}
+				return c.Get(ctx, key, into, options...)
+			},
+			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+				return errSent
+			},
+		})
+		types, err := apply.NewTypes(crd.Files)
+		assert.NilError(t, err)
+		plan := &Plan{Secrets: test.secrets, Parts: []Part{{Name: "pages", Revision: "r", Known: "r", Objects: []*unstructured.Unstructured{config}}}}
+		_, err = New(c, apply.New(c, c, types, "1.2.3")).Carry(t.Context(), Order{Owner: owner, Plan: plan}, nil)
+		assert.ErrorIs(t, err, ErrOwnerGone, name)
+		assert.Assert(t, looks > 1, name)
+	}
+}
+
 // Somebody who deletes a record gives the data up, and what somebody writes to it is consent, too: a plan that was made before does
 // not bring back what was there.
 func TestRecordThatSomebodyChanges(t *testing.T) {

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -20,12 +21,31 @@ var ErrOwnerGone = errors.New("the resource is gone")
 // checkOwner returns ErrOwnerGone when an object of a part that was applied is missing because its
 // owner is gone: the garbage collector deletes objects before each cache has heard of the owner's end.
 // Without this they would be made again, for the garbage collector to delete again. Only then is the
-// API server asked.
+// API server asked. It has to be asked after the object was seen to be missing: an owner that lives then
+// did so when the object was deleted.
 func (p *pass) checkOwner(ctx context.Context) error {
-	lacks, err := p.lacksSomething(ctx)
-	if err != nil || !lacks {
+	var err error
+	if p.missing, err = p.allMissing(ctx); err != nil || len(p.missing) == 0 {
 		return err
 	}
+	return p.ownerLives(ctx)
+}
+
+// checkOwnerOf is checkOwner for objects that were still there when it looked, and are missing now (live is nil), shortly
+// before they would be made again. part is nil for Secrets.
+func (p *pass) checkOwnerOf(ctx context.Context, part *Part, planned, live []*unstructured.Unstructured) error {
+	if part == nil && !slices.ContainsFunc(p.plan.Parts, func(other Part) bool { return p.wasApplied(&other) }) || part != nil && !p.wasApplied(part) {
+		return nil
+	}
+	for i, o := range planned {
+		if live[i] == nil && goesWithOwner(o) && !p.missing[object.IDOf(o)] {
+			return p.ownerLives(ctx)
+		}
+	}
+	return nil
+}
+
+func (p *pass) ownerLives(ctx context.Context) error {
 	lives, err := p.applier.OwnerLives(ctx, p.owner)
 	if err == nil && !lives {
 		err = ErrOwnerGone
@@ -33,23 +53,34 @@ func (p *pass) checkOwner(ctx context.Context) error {
 	return err
 }
 
-// lacksSomething reports whether an object is missing that was there.
-func (p *pass) lacksSomething(ctx context.Context) (bool, error) {
+// wasApplied reports whether all objects of a part existed.
+func (p *pass) wasApplied(part *Part) bool {
+	return p.wasReady || part.Known != "" && part.Known == part.Revision
+}
+
+// goesWithOwner reports whether an object that existed is there as long as its owner is. A disruption budget comes and
+// goes with the number of pods, of which the revision says nothing.
+func goesWithOwner(o *unstructured.Unstructured) bool {
+	return !object.OutlivesOwner(o) && o.GetKind() != "PodDisruptionBudget"
+}
+
+// allMissing returns the objects that were there and are missing.
+func (p *pass) allMissing(ctx context.Context) (map[object.ID]bool, error) {
 	owned, applied := map[object.ID]bool{}, []*unstructured.Unstructured(nil)
 	for _, o := range p.owned {
 		owned[object.IDOf(o)] = true
 	}
 	for i := range p.plan.Parts {
-		if part := &p.plan.Parts[i]; p.wasReady || part.Known != "" && part.Known == part.Revision {
+		if part := &p.plan.Parts[i]; p.wasApplied(part) {
 			applied = append(applied, part.Objects...)
 		}
 	}
 	if len(applied) > 0 { // Secrets come before any part
 		applied = append(applied, p.plan.Secrets...)
 	}
+	missing := map[object.ID]bool{}
 	for _, o := range applied {
-		// A disruption budget comes and goes with the number of pods, of which the revision says nothing.
-		if owned[object.IDOf(o)] || object.OutlivesOwner(o) || o.GetKind() == "PodDisruptionBudget" {
+		if owned[object.IDOf(o)] || !goesWithOwner(o) {
 			continue
 		}
 		live, err := p.applier.Get(ctx, o) // which sees what was written a moment ago
@@ -57,9 +88,12 @@ func (p *pass) lacksSomething(ctx context.Context) (bool, error) {
 		if errors.As(err, &notServed) {
 			continue
 		}
-		if live == nil || err != nil {
-			return err == nil, err
+		if err != nil {
+			return nil, err
+		}
+		if live == nil {
+			missing[object.IDOf(o)] = true
 		}
 	}
-	return false, nil
+	return missing, nil
 }

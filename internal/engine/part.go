@@ -33,6 +33,9 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 		seen.Error = err.Error()
 		return seen, err
 	}
+	if err := p.checkOwnerOf(ctx, part, part.Objects, live); err != nil {
+		return seen, err
+	}
 	isNew := newRevision(part, live)
 	seen.Held = isNew && p.hold
 	waits := isNew && (len(waitsFor) > 0 || p.healOnly || p.hold)
