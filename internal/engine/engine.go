@@ -214,7 +214,7 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 	if err != nil {
 		return err
 	}
-	if err := p.checkOwnerOf(ctx, nil, []*unstructured.Unstructured{planned}, []*unstructured.Unstructured{live}); err != nil {
+	if err := p.checkOwnerOf(ctx, p.plan.Parts, []*unstructured.Unstructured{planned}, []*unstructured.Unstructured{live}); err != nil {
 		return err
 	}
 	adopt := func(live *unstructured.Unstructured) bool { return p.plan.Adopt != nil && p.plan.Adopt(live) }

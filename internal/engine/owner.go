@@ -31,10 +31,10 @@ func (p *pass) checkOwner(ctx context.Context) error {
 	return p.ownerLives(ctx)
 }
 
-// checkOwnerOf is checkOwner for objects that were still there when it looked, and are missing now (live is nil), shortly
-// before they would be made again. part is nil for Secrets.
-func (p *pass) checkOwnerOf(ctx context.Context, part *Part, planned, live []*unstructured.Unstructured) error {
-	if part == nil && !slices.ContainsFunc(p.plan.Parts, func(other Part) bool { return p.wasApplied(&other) }) || part != nil && !p.wasApplied(part) {
+// checkOwnerOf is checkOwner for objects of parts that were applied, or Secrets of theirs, which were still there when that
+// looked, and are missing now (live is nil), shortly before they would be made again.
+func (p *pass) checkOwnerOf(ctx context.Context, parts []Part, planned, live []*unstructured.Unstructured) error {
+	if !slices.ContainsFunc(parts, p.wasApplied) {
 		return nil
 	}
 	for i, o := range planned {
@@ -54,7 +54,7 @@ func (p *pass) ownerLives(ctx context.Context) error {
 }
 
 // wasApplied reports whether all objects of a part existed.
-func (p *pass) wasApplied(part *Part) bool {
+func (p *pass) wasApplied(part Part) bool {
 	return p.wasReady || part.Known != "" && part.Known == part.Revision
 }
 
@@ -70,8 +70,8 @@ func (p *pass) allMissing(ctx context.Context) (map[object.ID]bool, error) {
 	for _, o := range p.owned {
 		owned[object.IDOf(o)] = true
 	}
-	for i := range p.plan.Parts {
-		if part := &p.plan.Parts[i]; p.wasApplied(part) {
+	for _, part := range p.plan.Parts {
+		if p.wasApplied(part) {
 			applied = append(applied, part.Objects...)
 		}
 	}

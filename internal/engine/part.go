@@ -33,7 +33,7 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 		seen.Error = err.Error()
 		return seen, err
 	}
-	if err := p.checkOwnerOf(ctx, part, part.Objects, live); err != nil {
+	if err := p.checkOwnerOf(ctx, []Part{*part}, part.Objects, live); err != nil {
 		return seen, err
 	}
 	isNew := newRevision(part, live)
