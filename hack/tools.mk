@@ -66,9 +66,9 @@ MARIADB        := $(TOOLS)/mariadb
 MYSQL          := $(TOOLS)/mysql
 # A folder with prometheus and promtool, likewise.
 PROMETHEUS     := $(TOOLS)/prometheus
-# A folder with etcd-3.4, etcd-3.5 and etcd-3.6, for the tests of EtcdCluster.
+# A folder with etcd-3.4, etcd-3.5 and etcd-3.6, and what restores the snapshots of each, for the tests of EtcdCluster.
 ETCD           := $(TOOLS)/etcds
-ETCDS          := $(addprefix $(ETCD)/,etcd-3.4 etcd-3.5 etcd-3.6)
+ETCDS          := $(addprefix $(ETCD)/,etcd-3.4 etcdctl-3.4 etcd-3.5 etcdutl-3.5 etcd-3.6 etcdutl-3.6)
 
 $(KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
 	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(call kube_ldflags,$(KUBERNETES_VERSION)))
@@ -117,9 +117,14 @@ $(MARIADB)/mysqld: hack/mariadb.sh hack/debian.sh
 	@hack/mariadb.sh '$(MARIADB)' && touch $@
 $(MYSQL)/mysqld: hack/mariadb.sh hack/debian.sh
 	@hack/mariadb.sh '$(MYSQL)' mysql && touch $@
-$(ETCD)/etcd-3.4: hack/etcd.sh hack/debian.sh
-	@hack/etcd.sh '$@'
+$(ETCD)/etcd-3.4 $(ETCD)/etcdctl-3.4 &: hack/etcd.sh hack/debian.sh
+	@hack/etcd.sh '$(ETCD)'
 $(ETCD)/etcd-3.5: hack/tools/etcd-3.5/go.mod
 	$(call build_tools,etcd-3.5,go.etcd.io/etcd/server/v3,etcd 3.5)
 $(ETCD)/etcd-3.6: $(TOOLS)/etcd
 	@mkdir -p $(@D) && ln -sfn ../etcd $@
+# After the servers, with which they have nearly everything in common.
+$(ETCD)/etcdutl-3.5: hack/tools/etcd-3.5/go.mod | $(ETCD)/etcd-3.5
+	$(call build_tools,etcd-3.5,go.etcd.io/etcd/etcdutl/v3,etcdutl 3.5)
+$(ETCD)/etcdutl-3.6: hack/tools/etcd/go.mod | $(TOOLS)/etcd
+	$(call build_tools,etcd,go.etcd.io/etcd/etcdutl/v3,etcdutl 3.6)

@@ -14,6 +14,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
@@ -23,6 +24,9 @@ import (
 var commands = map[string]func([]string) int{"backup": backupServer, "list": listStore, "prune": pruneStore, "restore": restoreVolume, "verify": verifyBackup, "archive": archiveLog}
 
 func backupServer(arguments []string) int {
+	if len(arguments) > 0 && clusters[arguments[0]].backup != nil {
+		return clusters[arguments[0]].backup(arguments[1:])
+	}
 	c := newConfig("backup")
 	c.server()
 	c.writes()
@@ -46,8 +50,9 @@ func backupServer(arguments []string) int {
 		if err != nil {
 			return err
 		}
-		made, removed, err := backup.Run(ctx, backup.Options{Server: login, Store: to, Recipients: recipients, Keys: c.recipients, Source: c.source,
-			SkipAccounts: append(skip, login.User), MaxLockWait: *lockWait, Tries: 3, DumpProgram: program, Progress: progress})
+		made, removed, err := backup.Run(ctx, backup.Options{
+			Options: draft.Options{Store: to, Recipients: recipients, Keys: c.recipients, Source: c.source, Progress: progress},
+			Server:  login, SkipAccounts: append(skip, login.User), MaxLockWait: *lockWait, Tries: 3, DumpProgram: program})
 		result.Removed = removed
 		if err == nil {
 			describe(result, made)

@@ -22,9 +22,13 @@ const usage = `usage:
   agent member etcd FLAGS [-- SERVER FLAGS]
                         become a member of a database as soon as it may start on its volume
   agent backup FLAGS    back up a database server
+  agent backup etcd|redis FLAGS
+                        back up a cluster
   agent archive FLAGS   keep the binary log of a database server, all the time
   agent list FLAGS      show backups, and which points in time can be restored
   agent restore FLAGS   make the database of a backup on an empty volume, up to a point in time
+  agent restore etcd|redis FLAGS
+                        make the data of a member of a new cluster of a backup
   agent verify FLAGS    restore a backup to a scratch folder, and check it
   agent prune FLAGS     remove old backups
 

@@ -68,6 +68,9 @@ func (c *config) ends() func() (*restore.Until, error) {
 }
 
 func restoreVolume(arguments []string) int {
+	if len(arguments) > 0 && clusters[arguments[0]].restore != nil {
+		return clusters[arguments[0]].restore(arguments[1:])
+	}
 	c := newConfig("restore")
 	id := c.String("backup", "latest", "the backup's ID")
 	target := restore.Target{}

@@ -5,9 +5,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DataBackup makes one backup now, by a Job, where spec.mysql.backup of its DataService says. The backup is what the
-// store holds, and it lists itself there: this resource is the record of how it was made. Deleting the resource
-// deletes no data; the retention of spec.mysql.backup does.
+// DataBackup makes one backup now, by a Job, where spec.mysql.backup of its DataService says, or spec.backup of its EtcdCluster
+// or RedisCluster. The backup is what the store holds, and it lists itself there: this resource is the record of how it was
+// made. Deleting the resource deletes no data; the retention of that backup does.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -51,7 +51,32 @@ type DataBackupList struct {
 type DataBackupSpec struct {
 	// of names the data.
 	// +kubebuilder:example=`{kind: DataService, name: platform, component: mysql}`
-	Of Source `json:"of"`
+	Of BackupSource `json:"of"`
+}
+
+// BackupSource names the data of a resource of this namespace.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.component) || self.component == {'DataService': 'mysql', 'EtcdCluster': 'etcd', 'RedisCluster': 'redis'}[self.kind]",fieldPath=".component",message="must be mysql for a DataService, etcd for an EtcdCluster, redis for a RedisCluster. etcd and redis of a DataService are an EtcdCluster and a RedisCluster: name those"
+type BackupSource struct {
+	// kind of the resource: DataService, EtcdCluster or RedisCluster. Default: DataService.
+	// +kubebuilder:default=DataService
+	// +kubebuilder:validation:Enum=DataService;EtcdCluster;RedisCluster
+	// +kubebuilder:example=`EtcdCluster`
+	// +optional
+	Kind string `json:"kind,omitempty"`
+
+	// name of the resource.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:example=`platform`
+	Name string `json:"name"`
+
+	// component of the resource that holds the data: mysql of a DataService, etcd of an EtcdCluster, redis of a RedisCluster.
+	// Default: that one.
+	// +kubebuilder:validation:Enum=mysql;etcd;redis
+	// +kubebuilder:example=`mysql`
+	// +optional
+	Component string `json:"component,omitempty"`
 }
 
 // Source names the data of a resource of this namespace.
@@ -179,7 +204,7 @@ type DataBackupStatus struct {
 	// +optional
 	Size string `json:"size,omitempty"`
 
-	// bytes counts those of the dump before it was compressed.
+	// bytes counts those of the dump, or of the snapshots, before they were compressed.
 	// +kubebuilder:example=`73400320`
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
@@ -189,12 +214,12 @@ type DataBackupStatus struct {
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
 
-	// tables is how many the backup has.
+	// tables is how many the backup has; of a RedisCluster, shards; of an EtcdCluster, none.
 	// +kubebuilder:example=`42`
 	// +optional
 	Tables int32 `json:"tables,omitempty"`
 
-	// rows is how many the backup has, of all tables.
+	// rows is how many the backup has, of all tables; of an EtcdCluster or a RedisCluster, keys.
 	// +kubebuilder:example=`120000`
 	// +optional
 	Rows int64 `json:"rows,omitempty"`

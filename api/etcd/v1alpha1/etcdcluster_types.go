@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 )
 
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
@@ -56,6 +58,7 @@ type EtcdClusterList struct {
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.storageClassName) ? self.storageClassName : \"\") == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : \"\")",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
 // +kubebuilder:validation:XValidation:rule="(has(self.tls) && has(self.tls.mode) ? self.tls.mode : \"Off\") == (has(oldSelf.tls) && has(oldSelf.tls.mode) ? oldSelf.tls.mode : \"Off\") || has(self.replicas) && self.replicas == 0 && has(oldSelf.replicas) && oldSelf.replicas == 0",fieldPath=".tls",message="mode may be changed only while replicas is 0: members with different modes cannot talk to each other. Set replicas to 0, change the mode, and set replicas back"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: data that is there is never replaced. Create another cluster with it"
 type EtcdClusterSpec struct {
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is
 	// kept. An even number tolerates no more losses than the odd one below it.
@@ -203,6 +206,20 @@ type EtcdClusterSpec struct {
 	// +optional
 	// +nullable
 	Recovery *Recovery `json:"recovery,omitempty"`
+
+	// backup says where backups of the data go and when they are made. A DataBackup makes one at any time. Default: there are
+	// none.
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
+	// +optional
+	// +nullable
+	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`
+
+	// restoreFrom is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
+	// time; afterwards it means nothing, and may stay. Taking it away replaces the pods one by one.
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
+	// +optional
+	// +nullable
+	RestoreFrom *backupv1.ClusterRestore `json:"restoreFrom,omitempty"`
 
 	// replacement says when a member is given up and replaced by an empty one that gets its data from the others.
 	// +kubebuilder:default={}

@@ -8,6 +8,7 @@
 package v1alpha1
 
 import (
+	backupv1alpha1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	"k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -154,6 +155,16 @@ func (in *EtcdClusterSpec) DeepCopyInto(out *EtcdClusterSpec) {
 		in, out := &in.Recovery, &out.Recovery
 		*out = new(Recovery)
 		**out = **in
+	}
+	if in.Backup != nil {
+		in, out := &in.Backup, &out.Backup
+		*out = new(backupv1alpha1.ClusterBackup)
+		(*in).DeepCopyInto(*out)
+	}
+	if in.RestoreFrom != nil {
+		in, out := &in.RestoreFrom, &out.RestoreFrom
+		*out = new(backupv1alpha1.ClusterRestore)
+		(*in).DeepCopyInto(*out)
 	}
 	out.Replacement = in.Replacement
 	in.NetworkPolicy.DeepCopyInto(&out.NetworkPolicy)

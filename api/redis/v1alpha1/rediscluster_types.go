@@ -6,6 +6,8 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 )
 
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
@@ -55,6 +57,7 @@ type RedisClusterList struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.pod) && self.pod.size() > 0 && has(self.pod[0].volumes) && has(self.pod[0].volumes.persistentVolumeClaimName) ? self.pod[0].volumes.persistentVolumeClaimName : \"\") == (has(oldSelf.pod) && oldSelf.pod.size() > 0 && has(oldSelf.pod[0].volumes) && has(oldSelf.pod[0].volumes.persistentVolumeClaimName) ? oldSelf.pod[0].volumes.persistentVolumeClaimName : \"\")",fieldPath=".pod",message="pod[0].volumes.persistentVolumeClaimName may not be changed: the data stays on the volumes that it is on. Create another RedisCluster and move the data"
 // +kubebuilder:validation:XValidation:rule="(has(self.pod) && self.pod.size() > 0 && has(self.pod[0].volumes) && has(self.pod[0].volumes.type) && self.pod[0].volumes.type == 'nfs') == (has(oldSelf.pod) && oldSelf.pod.size() > 0 && has(oldSelf.pod[0].volumes) && has(oldSelf.pod[0].volumes.type) && oldSelf.pod[0].volumes.type == 'nfs')",fieldPath=".pod",message="pod[0].volumes.type may not be changed: the data stays on the volumes that it is on. Create another RedisCluster and move the data"
 // +kubebuilder:validation:XValidation:rule="(has(self.credentialsSecret) ? self.credentialsSecret : \"\") == (has(oldSelf.credentialsSecret) ? oldSelf.credentialsSecret : \"\")",fieldPath=".credentialsSecret",message="may not be changed: nodes with different passwords could not replicate from each other"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: data that is there is never replaced. Create another cluster with it"
 type RedisClusterSpec struct {
 	// replicas is the number of all pods. Each shard is a master and a replica, so the number of shards is
 	// half of it; of an odd number, one pod is a second replica of the first shard.
@@ -170,6 +173,20 @@ type RedisClusterSpec struct {
 	// +optional
 	// +nullable
 	PodTemplate *Object `json:"podTemplate,omitempty"`
+
+	// backup says where backups of the data go and when they are made. A DataBackup makes one at any time. Default: there are
+	// none.
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
+	// +optional
+	// +nullable
+	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`
+
+	// restoreFrom is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
+	// time; afterwards it means nothing, and may stay. The cluster must have as many shards as the backup. Taking it away replaces the pods one by one.
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
+	// +optional
+	// +nullable
+	RestoreFrom *backupv1.ClusterRestore `json:"restoreFrom,omitempty"`
 
 	// networkPolicy limits who may connect to Redis. Only pods of the cluster itself may connect to the
 	// cluster bus, whatever it says.

@@ -8,6 +8,7 @@
 package v1alpha1
 
 import (
+	backupv1alpha1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	"k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -267,6 +268,16 @@ func (in *RedisClusterSpec) DeepCopyInto(out *RedisClusterSpec) {
 	if in.PodTemplate != nil {
 		in, out := &in.PodTemplate, &out.PodTemplate
 		*out = new(Object)
+		(*in).DeepCopyInto(*out)
+	}
+	if in.Backup != nil {
+		in, out := &in.Backup, &out.Backup
+		*out = new(backupv1alpha1.ClusterBackup)
+		(*in).DeepCopyInto(*out)
+	}
+	if in.RestoreFrom != nil {
+		in, out := &in.RestoreFrom, &out.RestoreFrom
+		*out = new(backupv1alpha1.ClusterRestore)
 		(*in).DeepCopyInto(*out)
 	}
 	in.NetworkPolicy.DeepCopyInto(&out.NetworkPolicy)

@@ -21,13 +21,15 @@ type Result struct {
 	// Bytes counts the uncompressed bytes of the dump, StoredBytes what they take in the store.
 	Bytes       int64 `json:"bytes,omitempty"`
 	StoredBytes int64 `json:"storedBytes,omitempty"`
-	// Tables and Rows count what was dumped, loaded or checked.
+	// Tables and Rows count what was dumped, loaded or checked; of a Redis Cluster, shards and keys.
 	Tables int   `json:"tables,omitempty"`
 	Rows   int64 `json:"rows,omitempty"`
 	// Server is the version of the database server, such as 10.11.19-MariaDB.
 	Server string `json:"server,omitempty"`
 	// Position is where the data stands in the binary log; nil where there is none.
 	Position *Position `json:"position,omitempty"`
+	// Revision is one of etcd that the backup has at least; 0 for others.
+	Revision int64 `json:"revision,omitempty"`
 	// RestoredTo is the commit time of the last transaction that a replay applied; nil for none.
 	RestoredTo *time.Time `json:"restoredTo,omitempty"`
 	// Transactions counts those that a replay applied.

@@ -16,6 +16,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
@@ -43,7 +44,7 @@ func key(t testing.TB) *age.X25519Identity {
 }
 
 func options(s *rig.Server, to store.Store, identity *age.X25519Identity) backup.Options {
-	o := backup.Options{Server: s.Options(), Store: to, MaxLockWait: 10 * time.Second, Tries: 3, DumpProgram: s.DumpProgram()}
+	o := backup.Options{Options: draft.Options{Store: to}, Server: s.Options(), MaxLockWait: 10 * time.Second, Tries: 3, DumpProgram: s.DumpProgram()}
 	if identity != nil {
 		o.Recipients, o.Keys = []age.Recipient{identity.Recipient()}, []string{identity.Recipient().String()}
 	}

@@ -56,7 +56,7 @@ func newBackup(ds *dsv1.DataService, name string, now time.Time) (*backupv1.Data
 	if name == "" {
 		name = stamped(ds.Name, 63, now)
 	}
-	backup := &backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.Source{Kind: dsv1.Kind, Name: ds.Name, Component: "mysql"}}}
+	backup := &backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.BackupSource{Kind: dsv1.Kind, Name: ds.Name, Component: "mysql"}}}
 	backup.APIVersion, backup.Kind, backup.Name, backup.Namespace = backupv1.GroupVersion.String(), "DataBackup", name, ds.Namespace
 	return backup, nil
 }

@@ -5,11 +5,13 @@
 {{- include "common.init" $c }}
 {{- include "etcdcluster.identity" $c }}
 {{- include "etcdcluster.container" $c }}
+{{- if $v.restoreFrom }}{{ include "etcdcluster.birth" $c }}{{ end }}
 {{- include "etcdcluster.record" $c }}
 {{- include "etcdcluster.services" $c }}
 {{- include "etcdcluster.networkPolicy" $c }}
 {{- include "etcdcluster.set" $c }}
 {{- include "etcdcluster.disruptionBudget" $c }}
+{{- if $v.backup }}{{ include "etcdcluster.backup" $c }}{{ end }}
 {{- end }}
 
 {{- /* What is ours: the labels of every object, and those that select the pods. */}}
@@ -81,4 +83,8 @@ kind: ConfigMap
 {{- include "common.metadata" (dict "root" .root "name" (print .name "-membership") "labels" .labels) }}
 data:
   about: "The operator's record of this etcd cluster: how many members it has at present, and of which version."
+  {{- if and .root.Values.restoreFrom .root.Values.formed }}
+  {{- /* Pods see it as a file: nothing is restored any more. */}}
+  formed: "true"
+  {{- end }}
 {{- end }}

@@ -33,7 +33,9 @@ spec:
 {{- $operator := dict "namespaceSelector" dict "podSelector" (dict "matchLabels" $v.operatorLabels) }}
 {{- $clients := dict "ports" (list (dict "port" 2379 "protocol" "TCP") (dict "port" 2381 "protocol" "TCP")) }}
 {{- if $v.networkPolicy.enabled }}
-{{- $_ := set $clients "from" (concat (list $own $operator) $v.networkPolicy.allowFrom) }}
+{{- $from := list $own $operator }}
+{{- if $v.backup }}{{ $from = append $from (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component "-backup")))) }}{{ end }}
+{{- $_ := set $clients "from" (concat $from $v.networkPolicy.allowFrom) }}
 {{- end }}
 ---
 apiVersion: networking.k8s.io/v1

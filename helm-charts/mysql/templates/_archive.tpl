@@ -14,8 +14,7 @@ latest moments can be restored; what ends it is in its termination message.
 {{- $_ := set $podLabels "d3os-product.com.d3os/backup" (print $c.component "-archive") }}
 {{- $account := dict "secretName" ($v.usersSecret | default (print $c.name "-users")) "defaultMode" 288 "items" (list (dict "key" "d3os_archive" "path" "password")) }}
 {{- $command := concat (list "/d3os-agent/agent" "archive" (include "mysql.backup.server" $c) "--user=d3os_archive" (print "--interval=" $interval)
-      "--listen=[$(POD_IP)]:8080" "--give-up=2m") .store.args }}
-{{- range dig "encryption" "recipients" list $v.backup }}{{ $command = append $command (print "--recipient=" .) }}{{ end }}
+      "--listen=[$(POD_IP)]:8080" "--give-up=2m") .store.args (include "common.backup.recipients" $c | fromJsonArray) }}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -28,7 +27,7 @@ spec:
   selector:
     matchLabels: {{ dict "app.kubernetes.io/name" (print $c.component "-archive") "app.kubernetes.io/instance" $c.instance | toJson }}
   template:
-{{ include "mysql.backup.pod" (dict "component" $c "store" .store "container" "archive" "podLabels" (toJson $podLabels) "restartPolicy" "Always" "command" $command
+{{ include "common.backup.pod" (dict "component" $c "store" .store "container" "archive" "podLabels" (toJson $podLabels) "restartPolicy" "Always" "command" $command
       "env" (list (dict "name" "AGENT_PASSWORD_FILE" "value" "/d3os-backup/account/password")
         (dict "name" "POD_IP" "valueFrom" (dict "fieldRef" (dict "fieldPath" "status.podIP"))))
       "ports" (list (dict "name" "metrics" "containerPort" 8080))

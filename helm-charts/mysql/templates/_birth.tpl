@@ -5,7 +5,7 @@ has held some, or is expected to. Its container and its volumes are taken out ag
 {{- define "mysql.birth" }}
 {{- $v := .root.Values }}
 {{- $from := $v.restoreFrom }}
-{{- $store := fromJson (include "mysql.backup.opens" (dict "component" . "destination" $from.destination "prefix" "d3os-restore-")) }}
+{{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $from.destination "prefix" "d3os-restore-")) }}
 {{- $env := concat $store.env (fromJsonArray (include "mysql.restore.accounts" .)) }}
 {{- $mounts := concat $store.mounts (list (dict "name" "d3os-restore-root" "mountPath" "/d3os-backup/root" "readOnly" true)) }}
 {{- $volumes := append $store.volumes (dict "name" "d3os-restore-root" "secret" (dict "secretName" ($v.credentialsSecret | default (print .name "-credentials")) "defaultMode" 288)) }}

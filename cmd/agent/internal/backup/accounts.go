@@ -5,11 +5,9 @@ package backup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
@@ -21,20 +19,20 @@ var own = map[string]bool{"root": true, "mysql.sys": true, "mysql.session": true
 
 // accounts writes the object with the statements that make the accounts again, with their hashed passwords.
 func (r *run) accounts(ctx context.Context) error {
-	statements, err := statements(r.conn, r.SkipAccounts)
+	statements, err := statements(r.conn, r.options.SkipAccounts)
 	if err != nil {
 		if contract.ReasonOf(err) != contract.ReasonAccessDenied {
 			return err
 		}
-		r.manifest.Warnings = append(r.manifest.Warnings, "the accounts are not in the backup: the account that makes it may not read table mysql.user")
+		r.Manifest.Warnings = append(r.Manifest.Warnings, "the accounts are not in the backup: the account that makes it may not read table mysql.user")
 		return nil
 	}
-	object, err := r.put(ctx, "accounts.sql", func(w io.Writer) error {
+	object, err := r.Put(ctx, "accounts.sql", func(w io.Writer) error {
 		_, err := io.WriteString(w, statements)
 		return err
 	})
 	if err == nil {
-		r.manifest.Objects = append(r.manifest.Objects, object)
+		r.Manifest.Objects = append(r.Manifest.Objects, object)
 	}
 	return err
 }
@@ -89,22 +87,4 @@ func userQuery(where string) string {
 
 func literal(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
-}
-
-// progress tells of bytes, every other second.
-type progress struct {
-	w    io.Writer
-	tell func(contract.Progress)
-	n    int64
-	last time.Time
-}
-
-func (p *progress) Write(b []byte) (int, error) {
-	n, err := p.w.Write(b)
-	p.n += int64(n)
-	if now := time.Now(); now.Sub(p.last) > 2*time.Second {
-		p.last = now
-		p.tell(contract.Progress{Progress: "dump", Bytes: p.n})
-	}
-	return n, errors.Join(err)
 }

@@ -7,44 +7,33 @@ package backup
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
-	"filippo.io/age"
-
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/dump"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
-	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
 // Options say what to back up, and where to.
 type Options struct {
+	draft.Options
+
 	Server server.Options
-	Store  store.Store
-	// Recipients and Keys are the public keys to encrypt to, parsed and as text; none: the backup is not encrypted.
-	Recipients []age.Recipient
-	Keys       []string
-	// Source names the data, as the manifest has it.
-	Source string
 	// SkipAccounts are names of accounts that are not saved, because somebody else makes them.
 	SkipAccounts []string
 	// MaxLockWait is how long the dump may wait for a lock of all tables.
 	MaxLockWait time.Duration
 	// Tries is how often a dump is begun anew because tables were changed meanwhile.
 	Tries int
-	// Annotations go into the manifest.
-	Annotations map[string]string
 	// DumpProgram is the path of the dump program.
 	DumpProgram string
-	// Progress is told of the bytes and tables dumped; nil for nobody.
-	Progress func(contract.Progress)
 }
 
 // lockName is what agents hold on the server while they back it up.
@@ -52,9 +41,10 @@ const lockName = "d3os-backup"
 
 // run is one backup.
 type run struct {
-	Options
-	conn     *server.Conn
-	manifest manifest.Backup
+	*draft.Draft
+
+	options Options
+	conn    *server.Conn
 }
 
 // Run makes a backup and returns its manifest, and the leftovers of earlier runs that it removed.
@@ -71,16 +61,12 @@ func Run(ctx context.Context, o Options) (*manifest.Backup, []string, error) {
 	if err != nil {
 		return nil, removed, err
 	}
-	random := [4]byte{}
-	_, _ = rand.Read(random[:]) // never fails
-	started := time.Now().UTC().Truncate(time.Second)
-	r := &run{Options: o, conn: conn, manifest: manifest.Backup{Format: manifest.Format, ID: manifest.ID(started, random), Started: started, Source: o.Source,
-		Recipients: o.Keys, Annotations: o.Annotations}}
+	r := &run{Draft: draft.Begin(o.Options), options: o, conn: conn}
 	if err := r.all(ctx); err != nil {
-		r.cleanUp(ctx)
+		r.Discard(ctx)
 		return nil, removed, err
 	}
-	return &r.manifest, removed, nil
+	return &r.Manifest, removed, nil
 }
 
 // lock takes the lock that the server frees when this connection ends, however that happens.
@@ -117,7 +103,7 @@ func (r *run) all(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, dump.ErrChanged) || try >= r.Tries || ctx.Err() != nil {
+		if !errors.Is(err, dump.ErrChanged) || try >= r.options.Tries || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -127,9 +113,21 @@ func (r *run) all(ctx context.Context) error {
 	return r.finish(ctx)
 }
 
+// finish writes the manifest, when no other agent can have taken away what it names.
+func (r *run) finish(ctx context.Context) error {
+	if err := r.holds(); err != nil {
+		return err
+	}
+	var err error
+	if r.Manifest.ServerTime, err = r.conn.Now(); err != nil {
+		return err
+	}
+	return r.Commit(ctx)
+}
+
 // describe asks for what the manifest says of the server.
 func (r *run) describe() error {
-	m, v := &r.manifest, r.conn.Version
+	m, v := &r.Manifest, r.conn.Version
 	m.Server = manifest.Server{Version: v.Text, Flavour: v.Flavour}
 	var err error
 	if m.Server.LowerCaseTableNames, err = r.conn.Variable("lower_case_table_names"); err != nil {
@@ -140,7 +138,7 @@ func (r *run) describe() error {
 			return err
 		}
 	}
-	m.Tool = r.DumpProgram[strings.LastIndex(r.DumpProgram, "/")+1:]
+	m.Tool = r.options.DumpProgram[strings.LastIndex(r.options.DumpProgram, "/")+1:]
 	return nil
 }
 
@@ -155,11 +153,11 @@ func (r *run) dump(ctx context.Context) error {
 		return err
 	}
 	if binlog == "ON" && r.conn.Version.Flavour == server.MySQL {
-		if err := dump.Calm(ctx, r.conn, r.MaxLockWait); err != nil {
+		if err := dump.Calm(ctx, r.conn, r.options.MaxLockWait); err != nil {
 			return err
 		}
 	}
-	watcher, err := server.Connect(ctx, r.Server)
+	watcher, err := server.Connect(ctx, r.options.Server)
 	if err != nil {
 		return err
 	}
@@ -168,18 +166,18 @@ func (r *run) dump(ctx context.Context) error {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if err := dump.Watch(ctx, watcher, r.MaxLockWait); err != nil {
+		if err := dump.Watch(ctx, watcher, r.options.MaxLockWait); err != nil {
 			cancel(err)
 		}
 	}()
-	o := dump.Options{Server: r.Server, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version}
+	o := dump.Options{Server: r.options.Server, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version}
 	var scanner *dump.Scanner
-	object, err := r.put(ctx, "dump.sql", func(w io.Writer) (err error) {
+	object, err := r.Put(ctx, "dump.sql", func(w io.Writer) (err error) {
 		if len(schemas) == 0 {
 			scanner, err = r.nothing(w, o.Position)
 			return err
 		}
-		scanner, err = dump.Run(ctx, o, r.DumpProgram, r.counted(w))
+		scanner, err = dump.Run(ctx, o, r.options.DumpProgram, w)
 		return err
 	})
 	cancel(nil)
@@ -195,11 +193,11 @@ func (r *run) dump(ctx context.Context) error {
 		return err
 	}
 	if err := unchanged(before, after, scanner); err != nil {
-		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w", r.Server.Address, err)
+		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w", r.options.Server.Address, err)
 	}
-	r.manifest.Objects = []manifest.Object{object}
-	r.manifest.Tables, r.manifest.Position = scanner.Rows, scanner.Position
-	r.manifest.Warnings = warnings(after)
+	r.Manifest.Objects = []manifest.Object{object}
+	r.Manifest.Tables, r.Manifest.Position = scanner.Rows, scanner.Position
+	r.Manifest.Warnings = warnings(after)
 	return nil
 }
 
@@ -251,11 +249,4 @@ func warnings(tables []server.Table) []string {
 		return nil
 	}
 	return []string{"tables that are not InnoDB have no snapshot, so their rows may be newer than the position: " + strings.Join(names[:min(len(names), 20)], ", ")}
-}
-
-func (r *run) counted(w io.Writer) io.Writer {
-	if r.Progress == nil {
-		return w
-	}
-	return &progress{w: w, tell: r.Progress}
 }

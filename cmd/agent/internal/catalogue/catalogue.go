@@ -131,6 +131,9 @@ func (e *Entry) Describe() contract.Backup {
 	return b
 }
 
+// longestRun is how long a backup may take: Jobs have this deadline.
+const longestRun = 24 * time.Hour
+
 // Sweep removes what broken runs have left: objects of backups without a manifest, and unfinished uploads. Only who
 // holds the server's lock may call it, because a backup in the making looks the same.
 func Sweep(ctx context.Context, s store.Store) ([]string, error) {
@@ -138,9 +141,32 @@ func Sweep(ctx context.Context, s store.Store) ([]string, error) {
 	if err != nil {
 		return removed, fmt.Errorf("remove leftovers: %w", err)
 	}
-	infos, err := s.List(ctx, manifest.Backups)
+	more, err := sweep(ctx, s, func(string) bool { return true })
+	return append(removed, more...), err
+}
+
+// SweepOld removes the same for servers that have no lock: only what is of runs that cannot be at work any more.
+func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, error) {
+	old := func(id string) bool {
+		began, err := manifest.Time(id)
+		return err == nil && now.Sub(began) > longestRun
+	}
+	removed, err := s.SweepIf(ctx, manifest.Backups, func(name string) bool {
+		id, _, _ := strings.Cut(strings.TrimPrefix(name, manifest.Backups), "/")
+		return manifest.IsID(id) && old(id)
+	})
 	if err != nil {
 		return removed, fmt.Errorf("remove leftovers: %w", err)
+	}
+	more, err := sweep(ctx, s, old)
+	return append(removed, more...), err
+}
+
+// sweep removes the objects of backups without a manifest, of the IDs that may go.
+func sweep(ctx context.Context, s store.Store, may func(id string) bool) (removed []string, err error) {
+	infos, err := s.List(ctx, manifest.Backups)
+	if err != nil {
+		return nil, fmt.Errorf("remove leftovers: %w", err)
 	}
 	good := map[string]bool{}
 	for _, info := range infos {
@@ -150,7 +176,7 @@ func Sweep(ctx context.Context, s store.Store) ([]string, error) {
 	}
 	for _, info := range infos {
 		id, _, ok := strings.Cut(strings.TrimPrefix(info.Name, manifest.Backups), "/")
-		if !ok || !manifest.IsID(id) || good[id] {
+		if !ok || !manifest.IsID(id) || good[id] || !may(id) {
 			continue // good, or not of this program
 		}
 		if err := s.Delete(ctx, info.Name); err != nil {

@@ -27,7 +27,7 @@ const (
 	Verified = "verified.json"
 )
 
-// Backup describes a backup: the dump of a server at one position.
+// Backup describes a backup: the dump of a server at one position, the snapshot of etcd, or the shards of a Redis Cluster.
 type Backup struct {
 	Format int `json:"format"`
 	// ID names the backup; it begins with the time of its start, so that names sort by time.
@@ -43,6 +43,10 @@ type Backup struct {
 	Tool string `json:"tool"`
 	// Position is that of the dump in the server's binary log; nil when the server keeps none.
 	Position *contract.Position `json:"position,omitempty"`
+	// Revision is one of etcd that the backup has at least; 0 for others.
+	Revision int64 `json:"revision,omitempty"`
+	// Shards are those of a Redis Cluster, each with an object of the same place; empty for others.
+	Shards []Shard `json:"shards,omitempty"`
 	// Objects are in the order in which a restore loads them.
 	Objects []Object `json:"objects"`
 	// Tables has the rows of each table, by `schema`.`table` with the quotes.
@@ -58,12 +62,20 @@ type Backup struct {
 type Server struct {
 	// Version is such as 5.7.44 or 10.11.19-MariaDB.
 	Version string `json:"version"`
-	// Flavour is mysql or mariadb.
+	// Flavour is mysql, mariadb, etcd or redis.
 	Flavour string `json:"flavour"`
 	// LowerCaseTableNames is the variable of this name. A server with another one may not find the tables.
 	LowerCaseTableNames string `json:"lowerCaseTableNames,omitempty"`
-	// UUID is MySQL's server_uuid; empty for MariaDB.
+	// UUID is MySQL's server_uuid, or the id of etcd's cluster; empty for others.
 	UUID string `json:"uuid,omitempty"`
+}
+
+// Shard is a part of a Redis Cluster.
+type Shard struct {
+	// Slots are the hash slots of which the shard has the keys, such as 0-5460 or 0-99,200.
+	Slots string `json:"slots"`
+	// Keys is how many keys the server had right after its copy.
+	Keys int64 `json:"keys"`
 }
 
 // Object is a file of a backup, or a segment's.
@@ -115,11 +127,14 @@ func (b *Backup) Totals() (plain, stored int64) {
 	return plain, stored
 }
 
-// Rows returns the rows of all tables.
+// Rows returns the rows of all tables, or the keys of all shards.
 func (b *Backup) Rows() int64 {
 	rows := int64(0)
 	for _, n := range b.Tables {
 		rows += n
+	}
+	for _, shard := range b.Shards {
+		rows += shard.Keys
 	}
 	return rows
 }

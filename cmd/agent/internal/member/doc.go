@@ -42,7 +42,8 @@
 // another text.
 //
 //	seed            make a new cluster, on an empty volume only. The cluster's id depends on
-//	seed:TOKEN      TOKEN, or else on the pod's UID
+//	seed:TOKEN      TOKEN, or else on the pod's UID. Where a backup was restored beside it (see
+//	                Restored), the cluster begins with that
 //	join:ID         join as the member with that id (hexadecimal), which must be on the list of
 //	                the members that run, as a learner that has never been started
 //	force:TOKEN     with data: become the only member. Once for each TOKEN and volume

@@ -144,6 +144,13 @@ func asksPeers(s Situation) bool {
 // used, and the volume is what it was, or an empty one that says which start was begun.
 func (a *Agent) start(s Situation, d Decision) error {
 	folder := filepath.Join(a.Volume, a.Data)
+	restored := false
+	if d.Start == Seed {
+		var err error
+		if restored, err = a.findRestored(); err != nil {
+			return err
+		}
+	}
 	if d.Start != "" {
 		if err := NoteUsed(a.Notes, s.Ticket.Text); err != nil {
 			return err
@@ -154,6 +161,12 @@ func (a *Agent) start(s Situation, d Decision) error {
 		return err
 	}
 	at("marked")
+	if restored {
+		if err := a.takeRestored(folder); err != nil {
+			return err
+		}
+	}
+	at("restored data taken")
 	program, argv, env, err := a.Server.Command(d, s.Ticket, folder)
 	if err != nil {
 		return fmt.Errorf("prepare the start of the server: %w", err)

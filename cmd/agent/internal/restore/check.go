@@ -4,9 +4,11 @@
 package restore
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
@@ -14,38 +16,36 @@ import (
 )
 
 // Check has the server check each table, and where rows is given compares the number of rows with it, by quoted name. It
-// returns the tables and rows that it has found.
-func Check(conn *server.Conn, backup *manifest.Backup, rows map[string]int64) (tables int, total int64, err error) {
-	found, err := conn.Tables()
+// returns the tables and rows that it has found. One connection checks while the other counts: each alone reads everything once,
+// and of 1 GiB that is a tenth of the time that the restore takes.
+func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[string]int64) (tables int, total int64, err error) {
+	found, err := counter.Tables()
 	if err != nil {
 		return 0, 0, err
 	}
+	var problems map[string]string
+	var counts map[string]int64
+	var checkErr, countErr error
+	var both sync.WaitGroup
+	both.Go(func() { problems, checkErr = checkTables(checker, found) })
+	both.Go(func() { counts, countErr = countRows(counter, found) })
+	both.Wait()
+	if checkErr != nil || countErr != nil && len(problems) == 0 { // of a table with a problem, no rows can be expected
+		return 0, 0, errors.Join(checkErr, countErr)
+	}
 	var wrong []string
-	seen := map[string]bool{}
 	for _, table := range found {
 		name := table.Quoted()
-		seen[name] = true
-		if problem, err := checkTable(conn, name); err != nil {
-			return 0, 0, err
-		} else if problem != "" {
-			wrong = append(wrong, name+": "+problem)
-			continue
-		}
-		text, err := conn.Value("SELECT COUNT(*) FROM " + name)
-		if err != nil {
-			return 0, 0, err
-		}
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return 0, 0, fmt.Errorf("count the rows of %s: %w", name, err)
-		}
+		n := counts[name]
 		total += n
-		if want, ok := rows[name]; rows != nil && (!ok || want != n) {
+		if problem := problems[name]; problem != "" {
+			wrong = append(wrong, name+": "+problem)
+		} else if want, ok := rows[name]; rows != nil && (!ok || want != n) {
 			wrong = append(wrong, fmt.Sprintf("%s has %d rows, the manifest says %d", name, n, want))
 		}
 	}
 	for name := range rows {
-		if !seen[name] {
+		if _, ok := counts[name]; !ok {
 			wrong = append(wrong, name+" is missing")
 		}
 	}
@@ -53,6 +53,36 @@ func Check(conn *server.Conn, backup *manifest.Backup, rows map[string]int64) (t
 		return len(found), total, contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but: %s", backup.ID, strings.Join(wrong[:min(len(wrong), 10)], "; "))
 	}
 	return len(found), total, nil
+}
+
+// checkTables returns what the server finds to be wrong with tables, by quoted name.
+func checkTables(conn *server.Conn, tables []server.Table) (map[string]string, error) {
+	problems := map[string]string{}
+	for _, table := range tables {
+		problem, err := checkTable(conn, table.Quoted())
+		if err != nil {
+			return nil, err
+		}
+		if problem != "" {
+			problems[table.Quoted()] = problem
+		}
+	}
+	return problems, nil
+}
+
+// countRows returns the number of rows of tables, by quoted name.
+func countRows(conn *server.Conn, tables []server.Table) (map[string]int64, error) {
+	counts := map[string]int64{}
+	for _, table := range tables {
+		text, err := conn.Value("SELECT COUNT(*) FROM " + table.Quoted())
+		if err != nil {
+			return counts, err
+		}
+		if counts[table.Quoted()], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return counts, fmt.Errorf("count the rows of %s: %w", table.Quoted(), err)
+		}
+	}
+	return counts, nil
 }
 
 // checkTable returns what the server finds to be wrong with a table; "" for nothing.

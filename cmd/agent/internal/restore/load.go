@@ -6,6 +6,7 @@ package restore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"syscall"
@@ -124,4 +125,29 @@ func (l *loaded) Write(p []byte) (int, error) {
 		l.tell(contract.Progress{Progress: "load", Bytes: l.n, TotalBytes: l.total})
 	}
 	return len(p), nil
+}
+
+// Copy writes the content of one object of the backup. It fails with Damaged when that is not what the manifest says: then
+// what was written has to be thrown away.
+func (s Source) Copy(ctx context.Context, o manifest.Object, to io.Writer) error {
+	content, err := s.Store.Get(ctx, manifest.Folder(s.Backup.ID)+o.Name, 0)
+	if err != nil {
+		return missing(err)
+	}
+	defer content.Close()
+	r, err := seal.NewReader(content, o, s.Identities)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	total, _ := s.Backup.Totals()
+	tell := &loaded{total: total, tell: s.Progress}
+	if _, err := io.CopyBuffer(struct{ io.Writer }{to}, io.TeeReader(r, tell), make([]byte, 256<<10)); err != nil {
+		var known *contract.Error
+		if errors.As(err, &known) {
+			return err
+		}
+		return fmt.Errorf("write %s of backup %s: %w", o.Name, s.Backup.ID, err)
+	}
+	return nil
 }

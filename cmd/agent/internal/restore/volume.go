@@ -215,12 +215,17 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 }
 
 func check(ctx context.Context, i *Instance, s Source, rows map[string]int64, out *Outcome) error {
-	conn, err := i.Connect(ctx)
+	checker, err := i.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	out.Tables, out.Rows, err = Check(conn, s.Backup, rows)
+	defer checker.Close()
+	counter, err := i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer counter.Close()
+	out.Tables, out.Rows, err = Check(checker, counter, s.Backup, rows)
 	return err
 }
 

@@ -185,9 +185,14 @@ func (f *Folder) Delete(_ context.Context, name string) error {
 
 // Sweep removes partial files, and folders without any.
 func (f *Folder) Sweep(ctx context.Context, prefix string) ([]string, error) {
+	return f.SweepIf(ctx, prefix, func(string) bool { return true })
+}
+
+// SweepIf removes those partial files that may go, and folders without any.
+func (f *Folder) SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error) {
 	var names []string
 	err := f.walk(ctx, prefix, func(name string, entry fs.DirEntry) error {
-		if !strings.HasPrefix(entry.Name(), partial) {
+		if !strings.HasPrefix(entry.Name(), partial) || !may(name) {
 			return nil
 		}
 		names = append(names, name)

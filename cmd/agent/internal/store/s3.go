@@ -194,6 +194,11 @@ func (s *S3) Delete(ctx context.Context, name string) error {
 
 // Sweep ends uploads that nobody will complete: the bucket keeps their parts, and bills them, for ever.
 func (s *S3) Sweep(ctx context.Context, prefix string) ([]string, error) {
+	return s.SweepIf(ctx, prefix, func(string) bool { return true })
+}
+
+// SweepIf ends those uploads whose objects may go.
+func (s *S3) SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var names []string
@@ -204,8 +209,8 @@ func (s *S3) Sweep(ctx context.Context, prefix string) ([]string, error) {
 		if upload.Err != nil {
 			return names, s.error("list unfinished uploads of", prefix, upload.Err)
 		}
-		if !strings.HasPrefix(upload.Key, s.o.Prefix+prefix) {
-			continue // a server that looks at buckets only
+		if !strings.HasPrefix(upload.Key, s.o.Prefix+prefix) || !may(strings.TrimPrefix(upload.Key, s.o.Prefix)) {
+			continue // not asked for: some servers look at buckets only
 		}
 		if err := s.client.AbortMultipartUpload(ctx, s.o.Bucket, upload.Key, upload.UploadID); err != nil {
 			if err := s.error("end the unfinished upload of", upload.Key, err); !errors.Is(err, ErrNotFound) {

@@ -45,6 +45,8 @@ type Store interface {
 	Delete(ctx context.Context, name string) error
 	// Sweep removes what Puts that were broken off have left under a prefix, and returns their names.
 	Sweep(ctx context.Context, prefix string) ([]string, error)
+	// SweepIf removes of these what is of objects whose names may go.
+	SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error)
 	// String names the store in messages, without secrets.
 	String() string
 }

@@ -1,0 +1,193 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import corev1 "k8s.io/api/core/v1"
+
+// ClusterBackup says where backups of a cluster go, how, and when.
+type ClusterBackup struct {
+	// destination is where backups are kept.
+	// +kubebuilder:example=`{claim: {name: backups}}`
+	Destination BackupDestination `json:"destination"`
+
+	// encryption says for whom backups are encrypted. Default: they are not.
+	// +kubebuilder:example=`{recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}`
+	// +optional
+	// +nullable
+	Encryption *BackupEncryption `json:"encryption,omitempty"`
+
+	// schedule is when backups are made, in the format of cron. Default: only when a DataBackup asks for one.
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
+	// +kubebuilder:example=`"30 2 * * *"`
+	// +optional
+	// +nullable
+	Schedule string `json:"schedule,omitempty"`
+
+	// timeZone of the schedule, such as Europe/Berlin. Default: that of the cluster.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$`
+	// +kubebuilder:example=`Etc/UTC`
+	// +optional
+	// +nullable
+	TimeZone string `json:"timeZone,omitempty"`
+
+	// retention says which backups stay. Each backup that succeeds removes those that need not.
+	// +kubebuilder:default={}
+	// +kubebuilder:example=`{keep: 14, keepFor: 720h, atLeast: 3}`
+	// +optional
+	Retention BackupRetention `json:"retention,omitempty"`
+
+	// resources are the requests and limits of the pods that make backups. Default: 100m of CPU, 128Mi to 512Mi of memory.
+	// +kubebuilder:example=`{limits: {memory: 512Mi}}`
+	// +optional
+	// +nullable
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+}
+
+// ClusterRestore says which backup a new cluster is made of.
+type ClusterRestore struct {
+	// destination is where the backup is kept: the folder of the other cluster, with its prefix.
+	// +kubebuilder:example=`{claim: {name: backups}}`
+	Destination BackupDestination `json:"destination"`
+
+	// backup is the ID of the backup, or latest.
+	// +kubebuilder:default=latest
+	// +kubebuilder:validation:MaxLength=25
+	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`
+	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
+	// +optional
+	Backup string `json:"backup,omitempty"`
+
+	// identitySecret names a Secret of this namespace whose key identities has a private key that opens the backup.
+	// +kubebuilder:example=`{name: age-key}`
+	// +optional
+	// +nullable
+	IdentitySecret *SecretName `json:"identitySecret,omitempty"`
+}
+
+// BackupDestination is where backups are kept: in a bucket or on a volume.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.s3) != has(self.claim)",message="give either s3 or claim"
+type BackupDestination struct {
+	// s3 is a bucket of a store that speaks S3's protocol.
+	// +kubebuilder:example=`{endpoint: "https://s3.example.com", bucket: backups, credentialsSecret: {name: s3}}`
+	// +optional
+	// +nullable
+	S3 *S3 `json:"s3,omitempty"`
+
+	// claim is a volume, such as a share of NFS. It should not be in the storage system that holds the database.
+	// +kubebuilder:example=`{name: backups}`
+	// +optional
+	// +nullable
+	Claim *BackupClaim `json:"claim,omitempty"`
+}
+
+// S3 is a bucket of a store that speaks S3's protocol.
+type S3 struct {
+	// endpoint is the address of the store.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:\[\]-]+/?$`
+	// +kubebuilder:example=`https://s3.example.com`
+	Endpoint string `json:"endpoint"`
+
+	// bucket has to exist.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`
+	// +kubebuilder:example=`backups`
+	Bucket string `json:"bucket"`
+
+	// prefix is a folder in the bucket. Two sources of backups must not share one. Default: <namespace>/<name of
+	// the resource>/<mysql, etcd or redis>.
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*/?$`
+	// +kubebuilder:example=`production/platform`
+	// +optional
+	// +nullable
+	Prefix string `json:"prefix,omitempty"`
+
+	// region of the bucket, for stores that ask for it.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9-]+$`
+	// +kubebuilder:example=`eu-central-1`
+	// +optional
+	// +nullable
+	Region string `json:"region,omitempty"`
+
+	// pathStyle puts the bucket into the path of an address and not into its host name.
+	// +kubebuilder:default=true
+	// +kubebuilder:example=`false`
+	// +optional
+	PathStyle *bool `json:"pathStyle,omitempty"`
+
+	// credentialsSecret names a Secret of this namespace with the keys accessKey and secretKey.
+	// +kubebuilder:example=`{name: s3}`
+	CredentialsSecret SecretName `json:"credentialsSecret"`
+
+	// caSecret names a Secret of this namespace whose key ca.crt has the certificates that the store is trusted by,
+	// besides those of the image.
+	// +kubebuilder:example=`{name: store-ca}`
+	// +optional
+	// +nullable
+	CASecret *SecretName `json:"caSecret,omitempty"`
+}
+
+// BackupClaim is a claim of this namespace.
+type BackupClaim struct {
+	// name of the claim. It has to exist.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`backups`
+	Name string `json:"name"`
+
+	// folder on the volume. Two sources of backups must not share one. Default: the whole volume for MySQL, and <namespace>/<name of
+	// the resource>/<etcd or redis> for others.
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`
+	// +kubebuilder:example=`production/cache`
+	// +optional
+	// +nullable
+	Folder string `json:"folder,omitempty"`
+}
+
+// BackupEncryption says for whom backups are encrypted.
+type BackupEncryption struct {
+	// recipients are public keys of age. Any one of the private keys opens a backup; the cluster needs none of them to
+	// make one.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=100
+	// +kubebuilder:validation:items:Pattern=`^age1[02-9ac-hj-np-z]{58}$`
+	// +kubebuilder:example=`[age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]`
+	// +listType=set
+	Recipients []string `json:"recipients"`
+}
+
+// BackupRetention says which backups stay: one goes when it is neither among the newest nor young enough.
+type BackupRetention struct {
+	// keep is how many of the newest backups stay.
+	// +kubebuilder:default=14
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	// +kubebuilder:example=`30`
+	// +optional
+	Keep int32 `json:"keep,omitempty"`
+
+	// keepFor is how long a backup stays in any case. Default: not longer than keep says.
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,5}h$`
+	// +kubebuilder:example=`720h`
+	// +optional
+	// +nullable
+	KeepFor string `json:"keepFor,omitempty"`
+
+	// atLeast is how many good backups stay whatever else is said.
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:example=`5`
+	// +optional
+	AtLeast int32 `json:"atLeast,omitempty"`
+}

@@ -1,0 +1,149 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package draft is a backup in the making: its objects first, and last the manifest without which they do not count.
+package draft
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"filippo.io/age"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// Options say of what a backup is, where it goes, and for whom it is encrypted.
+type Options struct {
+	Store store.Store
+	// Recipients and Keys are the public keys to encrypt to, parsed and as text; none: the backup is not encrypted.
+	Recipients []age.Recipient
+	Keys       []string
+	// Source names the data, as the manifest has it.
+	Source string
+	// Annotations go into the manifest.
+	Annotations map[string]string
+	// Progress is told of the bytes written, before they are compressed; nil for nobody.
+	Progress func(contract.Progress)
+}
+
+// Draft is a backup in the making.
+type Draft struct {
+	Options
+	// Manifest is what the backup will say of itself. Whoever makes the backup adds to it.
+	Manifest manifest.Backup
+}
+
+// Begin returns a draft of which nothing is in the store yet.
+func Begin(o Options) *Draft {
+	random := [4]byte{}
+	_, _ = rand.Read(random[:]) // never fails
+	started := time.Now().UTC().Truncate(time.Second)
+	return &Draft{Options: o, Manifest: manifest.Backup{Format: manifest.Format, ID: manifest.ID(started, random), Started: started, Source: o.Source,
+		Recipients: o.Keys, Annotations: o.Annotations}}
+}
+
+// Put seals what write writes, into an object of the backup, and returns what a manifest says of it.
+func (d *Draft) Put(ctx context.Context, name string, write func(io.Writer) error) (manifest.Object, error) {
+	name += seal.Suffix(d.Recipients)
+	pr, pw := io.Pipe()
+	stored := make(chan error, 1)
+	go func() {
+		err := d.Store.Put(ctx, manifest.Folder(d.Manifest.ID)+name, pr)
+		_ = pr.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // ends writing when the store has failed
+		stored <- err
+	}()
+	sealed, err := seal.NewWriter(pw, d.Recipients, 2)
+	if err == nil {
+		if err = write(d.counted(sealed)); err == nil {
+			err = sealed.Close()
+		}
+	}
+	_ = pw.CloseWithError(err) // nil: the end
+	if storeErr := <-stored; storeErr != nil && (err == nil || errors.Is(err, io.ErrClosedPipe)) {
+		err = storeErr
+	}
+	if err != nil {
+		return manifest.Object{}, err
+	}
+	return sealed.Object(name), nil
+}
+
+// Present compares the objects in the store with the manifest.
+func (d *Draft) Present(ctx context.Context) error {
+	for _, o := range d.Manifest.Objects {
+		info, err := d.Store.Stat(ctx, manifest.Folder(d.Manifest.ID)+o.Name)
+		if err != nil {
+			return err
+		}
+		if info.Size != o.Bytes {
+			return contract.Errorf(contract.ReasonDamaged, "object %s of backup %s has %d bytes in %s, but %d were written", o.Name, d.Manifest.ID, info.Size, d.Store, o.Bytes)
+		}
+	}
+	return nil
+}
+
+// Commit writes the manifest, when all that it names is in the store. An agent that was frozen meanwhile may have lost its
+// objects to another one that took them for leftovers: so they are looked at afterwards, too.
+func (d *Draft) Commit(ctx context.Context) error {
+	if err := d.Present(ctx); err != nil {
+		return err
+	}
+	d.Manifest.Completed = time.Now().UTC().Truncate(time.Second)
+	text, err := manifest.Encode(&d.Manifest)
+	if err != nil {
+		return fmt.Errorf("encode the manifest: %w", err)
+	}
+	if err := d.Store.Create(ctx, manifest.Folder(d.Manifest.ID)+manifest.Name, text); err != nil {
+		return fmt.Errorf("write the manifest of backup %s: %w", d.Manifest.ID, err)
+	}
+	return d.Present(ctx)
+}
+
+// Discard removes what a failed backup has written, its manifest first. What it cannot remove, a later run does.
+func (d *Draft) Discard(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	folder := manifest.Folder(d.Manifest.ID)
+	if d.Store.Delete(ctx, folder+manifest.Name) != nil {
+		return
+	}
+	if found, err := d.Store.List(ctx, folder); err == nil {
+		for _, info := range found {
+			_ = d.Store.Delete(ctx, info.Name)
+		}
+	}
+	_, _ = d.Store.Sweep(ctx, folder)
+}
+
+func (d *Draft) counted(w io.Writer) io.Writer {
+	if d.Progress == nil {
+		return w
+	}
+	return &progress{w: w, tell: d.Progress}
+}
+
+// progress tells of bytes, every other second.
+type progress struct {
+	w    io.Writer
+	tell func(contract.Progress)
+	n    int64
+	last time.Time
+}
+
+func (p *progress) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	p.n += int64(n)
+	if now := time.Now(); now.Sub(p.last) > 2*time.Second {
+		p.last = now
+		p.tell(contract.Progress{Progress: "dump", Bytes: p.n})
+	}
+	return n, err
+}

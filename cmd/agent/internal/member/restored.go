@@ -1,0 +1,68 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	// restoredFolder is where on a volume the data of a backup is, as a whole, until the first member takes it.
+	restoredFolder = "restored"
+	// restoredNote is the name of the note, in a folder that lives as long as the pod, that the pod's volume has such data.
+	restoredNote = "restored"
+)
+
+// Restored returns where on a volume the data of a backup is put for the first member of a new cluster. The folder must
+// appear as a whole. Whoever puts it there calls NoteRestored.
+func Restored(volume string) string { return filepath.Join(volume, restoredFolder) }
+
+// IsFree reports whether a volume is a place for data of a backup: no member of this pod has written to it, and nobody else.
+func IsFree(volume, pod string, data Data) (bool, error) {
+	mark, err := ReadMark(volume)
+	if err != nil {
+		return false, err
+	}
+	return !data.Exists && !data.Leftovers && (mark == nil || !mark.started() && mark.Pod == pod), nil
+}
+
+// NoteRestored notes that the first member of the cluster must take the data of a backup: it must not begin an empty cluster.
+func NoteRestored(notes string) error {
+	if err := writeDurably(filepath.Join(notes, restoredNote), nil); err != nil {
+		return fmt.Errorf("note that data was restored: %w", err)
+	}
+	return nil
+}
+
+// findRestored reports whether the volume has data of a backup that this pod's member must take.
+func (a *Agent) findRestored() (bool, error) {
+	_, err := os.Stat(filepath.Join(a.Notes, restoredNote))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		_, err = os.Stat(Restored(a.Volume))
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for the restored data, without which no cluster is begun: delete the pod to have it restored again: %w", err)
+	}
+	return true, nil
+}
+
+// takeRestored makes the data of a backup that of this member.
+func (a *Agent) takeRestored(folder string) error {
+	err := os.Rename(Restored(a.Volume), folder)
+	if err == nil {
+		err = syncFolder(a.Volume)
+	}
+	if err != nil {
+		return fmt.Errorf("take the restored data: %w", err)
+	}
+	_, _ = fmt.Fprintln(a.Log, "the cluster begins with the data of a backup")
+	return nil
+}

@@ -1,0 +1,187 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/member"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/etcd"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// revisionGap is how far the revision of a restored cluster is ahead of the backup's: further than the old cluster can have
+// come since. So clients that watched the old one are told to read anew, instead of being shown other changes under numbers
+// that they know (https://etcd.io/docs/v3.6/op-guide/recovery/).
+const revisionGap = 1_000_000_000
+
+// Target is the volume of the first member of a new cluster.
+type Target struct {
+	// Volume is its root, Data the folder of the data in it, and Notes a folder that lives as long as the pod.
+	Volume, Data, Notes string
+	// Server is the etcd of the pod.
+	Server *etcd.Server
+	// UID of the pod; the ids of the new cluster and its member come of it.
+	UID string
+}
+
+// IsTaken reports whether a volume is no place for a restore: a member has written to it.
+func (t Target) IsTaken() (bool, error) {
+	free, err := member.IsFree(t.Volume, t.Server.Namespace+"/"+t.Server.Pod, t.Server.Data(filepath.Join(t.Volume, t.Data)))
+	return !free, err
+}
+
+// IsRestored reports whether the volume has restored data that no member has taken yet, and has the member take it.
+func (t Target) IsRestored() (bool, error) {
+	if _, err := os.Stat(member.Restored(t.Volume)); err != nil {
+		return false, nil //nolint:nilerr // it is made again
+	}
+	return true, member.NoteRestored(t.Notes)
+}
+
+// Restore makes the data of the first member of a new cluster from a backup, beside the place where the member will look
+// for it. It is there as a whole or not at all. The snapshot is on the volume, too, until its data is made.
+func Restore(ctx context.Context, s restore.Source, t Target) error {
+	program, err := findProgram(s)
+	if err != nil {
+		return err
+	}
+	work := filepath.Join(t.Volume, "restoring")
+	if err := os.RemoveAll(work); err != nil {
+		return fmt.Errorf("remove what an earlier restore left: %w", err)
+	}
+	if err := os.Mkdir(work, 0o700); err != nil {
+		return fmt.Errorf("make a folder for the restore: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(work) }() // else the next restore does
+	snapshot := filepath.Join(work, object)
+	if err := fetch(ctx, s, snapshot); err != nil {
+		return err
+	}
+	made := filepath.Join(work, "data")
+	if err := program.restore(ctx, snapshot, made, t); err != nil {
+		return err
+	}
+	if err := os.Remove(snapshot); err != nil {
+		return fmt.Errorf("remove the snapshot: %w", err)
+	}
+	if err := flush(t.Volume); err != nil {
+		return err
+	}
+	if err := os.Rename(made, member.Restored(t.Volume)); err != nil {
+		return fmt.Errorf("put the restored data in its place: %w", err)
+	}
+	if err := flush(t.Volume); err != nil {
+		return err
+	}
+	return member.NoteRestored(t.Notes)
+}
+
+// fetch writes the snapshot to a file, and holds it against its hash.
+func fetch(ctx context.Context, s restore.Source, path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("make a file for the snapshot: %w", err)
+	}
+	defer file.Close()
+	if err := s.Copy(ctx, s.Backup.Objects[0], file); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("write the snapshot: %w", err)
+	}
+	return nil
+}
+
+// flush has what was written to a volume on the disk.
+func flush(volume string) error {
+	folder, err := os.Open(volume)
+	if err == nil {
+		err = unix.Syncfs(int(folder.Fd()))
+		_ = folder.Close() // only read
+	}
+	if err != nil {
+		return fmt.Errorf("flush volume %s: %w", volume, err)
+	}
+	return nil
+}
+
+// program is the one of the image that restores: etcdutl, or before etcd 3.5 etcdctl.
+type program struct {
+	path string
+	// Raises reports whether it can raise the revision.
+	raises bool
+}
+
+// findProgram fails unless the image can read the backup: an etcd does not start on the data of a newer one.
+func findProgram(s restore.Source) (program, error) {
+	b := s.Backup
+	if b.Server.Flavour != Flavour || len(b.Objects) != 1 {
+		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of %s, not of etcd: give the folder of an EtcdCluster's backups", b.ID, b.Server.Flavour)
+	}
+	path, err := server.Find("etcdutl", "etcdctl")
+	if err != nil {
+		return program{}, err
+	}
+	if newer, image := isNewer(b.Server.Version, path); newer {
+		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of etcd %s, the image has %s: use an image of that version, or a newer one", b.ID, b.Server.Version, image)
+	}
+	help, _ := exec.Command(path, "snapshot", "restore", "--help").CombinedOutput() //nolint:gosec,noctx // the image's own program; without an answer it has no such flag
+	return program{path, strings.Contains(string(help), "--bump-revision")}, nil
+}
+
+// restore has the program make the data of a cluster with one member.
+func (p program) restore(ctx context.Context, snapshot, to string, t Target) error {
+	peer := t.Server.PeerURL()
+	args := []string{
+		"snapshot", "restore", snapshot, "--data-dir=" + to, "--name=" + t.Server.Pod,
+		"--initial-cluster=" + t.Server.Pod + "=" + peer, "--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster-token=" + t.Server.Namespace + "/" + t.Server.Set + "/" + t.UID,
+	}
+	if p.raises {
+		args = append(args, fmt.Sprintf("--bump-revision=%d", revisionGap), "--mark-compacted")
+	}
+	words := &server.Tail{}
+	cmd := exec.CommandContext(ctx, p.path, args...) //nolint:gosec // the image's own program
+	cmd.Env = []string{"ETCDCTL_API=3"}              // what etcdctl of 3.4 and older ask for
+	cmd.Stdout, cmd.Stderr = words, words
+	if err := cmd.Run(); err != nil {
+		return contract.Errorf(contract.ReasonLoadFailed, "make the data of a member with %s: %w: %s", p.path, err, words)
+	}
+	return nil
+}
+
+// isNewer compares the release series of a backup with that of a program, which it returns.
+func isNewer(backup, path string) (bool, string) {
+	words, err := exec.Command(path, "version").Output() //nolint:gosec,noctx // the image's own program
+	if err != nil {
+		return false, ""
+	}
+	for line := range strings.Lines(string(words)) {
+		name, version, ok := strings.Cut(line, " version: ")
+		if ok && strings.HasPrefix(name, "etcd") {
+			version = strings.TrimSpace(version)
+			return series(backup) > series(version), version
+		}
+	}
+	return false, ""
+}
+
+// series returns a number by which release series are compared; 0 for what is no version.
+func series(version string) int {
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return 0
+	}
+	return major<<16 + minor
+}

@@ -1,0 +1,154 @@
+{{- /*
+Backups are made by CronJobs, so that they go on while nobody looks after the chart. Their pods are the server's image, for the
+image's own tools and authorities, with the agent's program put beside them. They have what opens the store; the server's
+pods have nothing of it.
+
+What opens a store (destination), as JSON: args, env, mounts and volumes, whose names begin with the prefix. folder is where on
+a claim it is, unless the destination says so.
+*/}}
+{{- define "common.backup.opens" -}}
+{{- $c := .component }}
+{{- $prefix := .prefix }}
+{{- $args := list "--report=/dev/termination-log" (printf "--source=%s/%s/%s" $c.root.Release.Namespace $c.instance $c.component) }}
+{{- $env := list }}
+{{- $mounts := list }}
+{{- $volumes := list }}
+{{- with get .destination "claim" }}
+{{- $args = append $args "--folder=/d3os-backup/store" }}
+{{- $mount := dict "name" (print $prefix "store") "mountPath" "/d3os-backup/store" }}
+{{- with get . "folder" | default (get $ "folder") }}{{ $_ := set $mount "subPath" . }}{{ end }}
+{{- $mounts = append $mounts $mount }}
+{{- $volumes = append $volumes (dict "name" (print $prefix "store") "persistentVolumeClaim" (dict "claimName" .name)) }}
+{{- end }}
+{{- with get .destination "s3" }}
+{{- $folder := get . "prefix" | default (printf "%s/%s/%s" $c.root.Release.Namespace $c.instance $c.component) }}
+{{- $args = concat $args (list (print "--s3-endpoint=" .endpoint) (print "--s3-bucket=" .bucket) (print "--s3-prefix=" $folder) (print "--s3-path-style=" (dig "pathStyle" true .))) }}
+{{- with get . "region" }}{{ $args = append $args (print "--s3-region=" .) }}{{ end }}
+{{- $env = list (dict "name" "AWS_ACCESS_KEY_ID_FILE" "value" "/d3os-backup/s3/accessKey") (dict "name" "AWS_SECRET_ACCESS_KEY_FILE" "value" "/d3os-backup/s3/secretKey") }}
+{{- $mounts = append $mounts (dict "name" (print $prefix "s3") "mountPath" "/d3os-backup/s3" "readOnly" true) }}
+{{- $volumes = append $volumes (dict "name" (print $prefix "s3") "secret" (dict "secretName" .credentialsSecret.name "defaultMode" 288)) }}
+{{- with get . "caSecret" }}
+{{- $args = append $args "--s3-ca=/d3os-backup/ca/ca.crt" }}
+{{- $mounts = append $mounts (dict "name" (print $prefix "ca") "mountPath" "/d3os-backup/ca" "readOnly" true) }}
+{{- $volumes = append $volumes (dict "name" (print $prefix "ca") "secret" (dict "secretName" .name "defaultMode" 288)) }}
+{{- end }}
+{{- end }}
+{{- toJson (dict "args" $args "env" $env "mounts" $mounts "volumes" $volumes) }}
+{{- end }}
+
+{{- /*
+A CronJob that removes the backups that the retention lets go.
+*/}}
+{{- define "common.backup.prune" }}
+{{- $retention := get .component.root.Values.backup "retention" | default dict }}
+{{- $command := concat (list "/d3os-agent/agent" "prune" (printf "--keep=%d" (get $retention "keep" | default 14 | int)) (printf "--at-least=%d" (get $retention "atLeast" | default 3 | int))) .store.args }}
+{{- with get $retention "keepFor" }}{{ $command = append $command (print "--keep-for=" .) }}{{ end }}
+{{- include "common.backup.cronjob" (dict "component" .component "store" .store "name" "prune" "label" (print .component.component "-prune") "schedule" "17 * * * *" "command" $command) }}
+{{- end }}
+
+{{- /* Arguments: for whom backups are encrypted. */}}
+{{- define "common.backup.recipients" -}}
+{{- $args := list }}
+{{- range dig "encryption" "recipients" list .root.Values.backup }}{{ $args = append $args (print "--recipient=" .) }}{{ end }}
+{{- toJson $args }}
+{{- end }}
+
+{{- /* A CronJob that runs the agent. Without a schedule it is suspended, a template for Jobs alone. */}}
+{{- define "common.backup.cronjob" }}
+{{- $c := .component }}
+{{- $b := $c.root.Values.backup }}
+{{- $labels := fromJson $c.labels }}
+{{- $_ := set $labels "d3os-product.com.d3os/backup" .label }}
+{{- $podLabels := fromJson $c.labels }}
+{{- $_ := set $podLabels "app.kubernetes.io/name" (print $c.component "-backup") }}
+{{- $_ := set $podLabels "d3os-product.com.d3os/backup" .label }}
+{{- $_ := set . "container" "backup" }}
+{{- $_ := set . "podLabels" (toJson $podLabels) }}
+---
+apiVersion: batch/v1
+kind: CronJob
+{{- include "common.metadata" (dict "root" $c.root "name" (print $c.name "-" .name) "labels" (toJson $labels)) }}
+spec:
+  schedule: {{ .schedule | default "@yearly" | quote }}
+  {{- with get $b "timeZone" }}
+  timeZone: {{ quote . }}
+  {{- end }}
+  suspend: {{ empty .schedule }}
+  concurrencyPolicy: Forbid
+  startingDeadlineSeconds: 3600
+  successfulJobsHistoryLimit: 1
+  failedJobsHistoryLimit: 3
+  jobTemplate:
+    metadata:
+      labels: {{ omit (fromJson .podLabels) "d3os-product.com.d3os/backup" | toJson }}
+    spec:
+      backoffLimit: 2
+      activeDeadlineSeconds: 86400
+      {{- /* What a second try does not help: the agent's exit codes for what a person has to mend. */}}
+      podFailurePolicy:
+        rules:
+          - action: FailJob
+            onExitCodes: {containerName: backup, operator: In, values: [2, 3, 10, 21, 22, 23, 30, 31, 32, 33, 34, 43, 45]}
+          - action: Ignore
+            onPodConditions: [{type: DisruptionTarget, status: "True"}]
+      template:
+{{ include "common.backup.pod" . | indent 8 }}
+{{- end }}
+
+{{- /* The template of a pod that runs the agent in the server's image, for the image's own tools and authorities. */}}
+{{- define "common.backup.pod" }}
+{{- $c := .component }}
+{{- $v := $c.root.Values }}
+{{- $resources := get $v.backup "resources" | default (dict "requests" (dict "cpu" "100m" "memory" "128Mi") "limits" (dict "memory" (get . "memory" | default "512Mi"))) }}
+{{- $pod := dict "runAsNonRoot" true "runAsUser" (int $c.user) "runAsGroup" (int $c.user) "fsGroup" (int $c.user) "fsGroupChangePolicy" "OnRootMismatch" "seccompProfile" (dict "type" "RuntimeDefault") }}
+{{- include "common.override" (dict "to" $pod "from" $v.podSecurityContext) }}
+{{- $container := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
+{{- $mounts := concat (list (dict "name" "agent" "mountPath" "/d3os-agent" "readOnly" true) (dict "name" "tmp" "mountPath" "/tmp")) .store.mounts (get . "mounts" | default list) }}
+{{- $volumes := concat (list (dict "name" "agent" "emptyDir" dict) (dict "name" "tmp" "emptyDir" dict)) .store.volumes (get . "volumes" | default list) }}
+metadata:
+  labels: {{ .podLabels }}
+spec:
+  {{- with get . "restartPolicy" | default "Never" }}
+  restartPolicy: {{ . }}
+  {{- end }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: 30
+  {{- range $field := list "imagePullSecrets" "nodeSelector" "tolerations" "priorityClassName" }}
+  {{- with get $v $field }}
+  {{ $field }}: {{ toJson . }}
+  {{- end }}
+  {{- end }}
+  securityContext: {{ toJson $pod }}
+  initContainers:
+    - name: agent
+      image: {{ quote $v.agentImage }}
+      imagePullPolicy: IfNotPresent
+      command: ["/agent", "install", "/d3os-agent/agent"]
+      resources: {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}}
+      securityContext: {{ toJson $container }}
+      volumeMounts: [{"name": "agent", "mountPath": "/d3os-agent"}]
+  containers:
+    - name: {{ .container }}
+      image: {{ quote $c.image }}
+      imagePullPolicy: {{ quote $v.imagePullPolicy }}
+      command: {{ toJson .command }}
+      {{- with concat .store.env (get . "env" | default list) }}
+      env: {{ toJson . }}
+      {{- end }}
+      {{- range $field := list "ports" "readinessProbe" }}
+      {{- with get $ $field }}
+      {{ $field }}: {{ toJson . }}
+      {{- end }}
+      {{- end }}
+      resources: {{ toJson $resources }}
+      securityContext: {{ toJson $container }}
+      volumeMounts:
+        {{- range $mounts }}
+        - {{ toJson . }}
+        {{- end }}
+  volumes:
+    {{- range $volumes }}
+    - {{ toJson . }}
+    {{- end }}
+{{- end }}

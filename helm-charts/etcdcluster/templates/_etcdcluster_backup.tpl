@@ -1,0 +1,52 @@
+{{- /* Backups: a snapshot that one member streams. The agent asks the members through their Service, as any client. */}}
+{{- define "etcdcluster.backup" }}
+{{- $v := .root.Values }}
+{{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $v.backup.destination "prefix" "" "folder" (include "etcdcluster.folder" .))) }}
+{{- $scheme := empty $v.tls.serverSecret | ternary "http" "https" }}
+{{- $command := concat (list "/d3os-agent/agent" "backup" "etcd" (printf "--endpoint=%s://%s.%s.svc:2379" $scheme .name .root.Release.Namespace))
+      $store.args (include "common.backup.recipients" . | fromJsonArray) }}
+{{- $cron := dict "component" . "store" $store "name" "backup" "label" .component "schedule" (get $v.backup "schedule") }}
+{{- with $v.tls.clientSecret }}
+{{- $command = append $command "--tls=/d3os-backup/tls" }}
+{{- $_ := set $cron "mounts" (list (dict "name" "tls" "mountPath" "/d3os-backup/tls" "readOnly" true)) }}
+{{- $_ := set $cron "volumes" (list (dict "name" "tls" "secret" (dict "secretName" . "defaultMode" 288))) }}
+{{- end }}
+{{- $_ := set $cron "command" $command }}
+{{- include "common.backup.cronjob" $cron }}
+{{- include "common.backup.prune" (dict "component" . "store" $store) }}
+{{- end }}
+
+{{- /* Where on a claim or in a bucket backups are, unless the destination says so. */}}
+{{- define "etcdcluster.folder" -}}
+{{ printf "%s/%s/%s" .root.Release.Namespace .instance .component }}
+{{- end }}
+
+{{- /*
+A new cluster is made of a backup, by a container that puts its data beside where etcd will look for it, on the empty volume of the
+first pod. The agent takes it when the operator lets the pod form the cluster. Once the operator's record says that the cluster
+was formed, nothing is restored.
+*/}}
+{{- define "etcdcluster.birth" }}
+{{- $c := . }}
+{{- $v := .root.Values }}
+{{- $from := $v.restoreFrom }}
+{{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $from.destination "prefix" "d3os-restore-" "folder" (include "etcdcluster.folder" .))) }}
+{{- $command := concat (list "/d3os-agent/agent" "restore" "etcd" "--birth" "--volume=/data" "--record=/d3os-record" "--notes=/d3os-notes"
+      (printf "--pod=%s-0" .name) (printf "--domain=%s-headless.%s.svc" .name .root.Release.Namespace) (print "--backup=" (get $from "backup" | default "latest"))) $store.args }}
+{{- if $v.tls.peerSecret }}{{ $command = append $command "--peer-tls" }}{{ end }}
+{{- $env := list }}
+{{- range $name := list "POD_IP" "POD_NAME" "POD_NAMESPACE" "POD_UID" }}{{ $env = append $env (dict "name" $name "valueFrom" (get $c.env $name)) }}{{ end }}
+{{- $env = concat $env $store.env }}
+{{- $mounts := concat $store.mounts (list (dict "name" "data" "mountPath" "/data") (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
+      (dict "name" "d3os-notes" "mountPath" "/d3os-notes") (dict "name" "d3os-record" "mountPath" "/d3os-record" "readOnly" true)) }}
+{{- $volumes := append $store.volumes (dict "name" "d3os-record" "configMap" (dict "name" (print .name "-membership"))) }}
+{{- with get $from "identitySecret" }}
+{{- $env = append $env (dict "name" "AGENT_IDENTITIES_FILE" "value" "/d3os-backup/identity/identities") }}
+{{- $mounts = append $mounts (dict "name" "d3os-restore-identity" "mountPath" "/d3os-backup/identity" "readOnly" true) }}
+{{- $volumes = append $volumes (dict "name" "d3os-restore-identity" "secret" (dict "secretName" .name "defaultMode" 288)) }}
+{{- end }}
+{{- $container := dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" $env
+      "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "memory" "1Gi")) "volumeMounts" $mounts }}
+{{- $_ := set . "initContainers" (append .initContainers $container) }}
+{{- $_ := set . "volumes" (concat .volumes $volumes) }}
+{{- end }}
