@@ -15,9 +15,11 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
@@ -37,7 +39,7 @@ var (
 		Patience: func() time.Duration { return patience }, Parallel: 4,
 		Lists: []client.ObjectList{
 			&dsv1.DataServiceList{}, &appsv1.DeploymentList{}, &etcdv1.EtcdClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
-			&appsv1.StatefulSetList{}, &corev1.PodList{},
+			&appsv1.StatefulSetList{}, &corev1.PodList{}, &backupv1.DataBackupList{}, &batchv1.JobList{}, &batchv1.CronJobList{},
 		},
 	}
 	agent string // path of the agent's program

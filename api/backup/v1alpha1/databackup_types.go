@@ -224,6 +224,12 @@ type DataBackupStatus struct {
 	// +optional
 	Rows int64 `json:"rows,omitempty"`
 
+	// revision is one of etcd that the backup has at least: every write that was acknowledged before the backup was begun has no
+	// higher one.
+	// +kubebuilder:example=`120034`
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+
 	// serverVersion is that of the server when the backup was made.
 	// +kubebuilder:example=`5.7.44`
 	// +optional

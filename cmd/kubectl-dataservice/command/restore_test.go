@@ -110,7 +110,7 @@ func TestRestoreLists(t *testing.T) {
 	t.Parallel()
 	at := func(hour int) metav1.Time { return metav1.NewTime(time.Now().Add(time.Duration(-hour) * time.Hour)) }
 	back := func(of, name, id string, age int) backupv1.DataBackup {
-		b := backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.Source{Name: of}}}
+		b := backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.BackupSource{Name: of}}}
 		b.Name, b.CreationTimestamp, b.Status.Phase, b.Status.ID, b.Status.Size = name, at(age), backupv1.PhaseSucceeded, id, "12.4 MiB"
 		return b
 	}

@@ -75,6 +75,7 @@ type Result struct {
 	StoredBytes  int64      `json:"storedBytes"`
 	Tables       int32      `json:"tables"`
 	Rows         int64      `json:"rows"`
+	Revision     int64      `json:"revision"`
 	Server       string     `json:"server"`
 	Seconds      float64    `json:"seconds"`
 	Warnings     []string   `json:"warnings"`

@@ -18,7 +18,7 @@ import (
 // labels that the source's chart gives them, by which its NetworkPolicy lets them in.
 func jobOf(b *backupv1.DataBackup, owner object.Owner, source *agentjob.Source) *batchv1.Job {
 	template := source.Template.DeepCopy()
-	labels := maps.Clone(owner.Labels(b.Spec.Of.Component))
+	labels := maps.Clone(owner.Labels(sources[b.Spec.Of.Kind].component))
 	labels[object.LabelPartOf] = "dataservice"
 	return &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: object.JobKind.Kind},

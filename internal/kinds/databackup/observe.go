@@ -7,9 +7,14 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	// The kind of the resource, by which its CronJob is found, and nothing of its spec.
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/agentjob"
@@ -44,10 +49,24 @@ func (k *Kind) Observe(ctx context.Context, b *backupv1.DataBackup, _ engine.See
 		w.Job, err = k.jobs.Follow(ctx, job)
 		return w, err
 	}
-	of := b.Spec.Of
-	if w.Source, err = k.jobs.Source(ctx, agentjob.Of{Kind: backupv1.GroupVersion.WithKind(of.Kind), Namespace: b.Namespace, Name: of.Name}, of.Component); w.Source == nil {
-		w.Problem = fmt.Sprintf("%s %s of this namespace has no backup of %s: declare spec.%s.backup in it, or correct spec.of",
-			of.Kind, of.Name, of.Component, of.Component)
+	of, from := b.Spec.Of, sources[b.Spec.Of.Kind]
+	if w.Source, err = k.jobs.Source(ctx, agentjob.Of{Kind: from.kind, Namespace: b.Namespace, Name: of.Name}, from.component); w.Source == nil {
+		w.Problem = fmt.Sprintf("%s %s of this namespace has no backup of %s: declare %s in it, or correct spec.of",
+			of.Kind, of.Name, from.component, from.field)
 	}
 	return w, err
+}
+
+// source is a kind of resource with data.
+type source struct {
+	kind schema.GroupVersionKind
+	// component is what the data is of, and field where its backup is declared.
+	component, field string
+}
+
+// sources are the kinds that DataBackup's API knows, by name.
+var sources = map[string]source{
+	dsv1.Kind:    {dsv1.GroupVersion.WithKind(dsv1.Kind), "mysql", "spec.mysql.backup"},
+	etcdv1.Kind:  {etcdv1.GroupVersion.WithKind(etcdv1.Kind), "etcd", "spec.backup"},
+	redisv1.Kind: {redisv1.GroupVersion.WithKind(redisv1.Kind), "redis", "spec.backup"},
 }

@@ -108,7 +108,7 @@ func fill(s *backupv1.DataBackupStatus, j *agentjob.Job) {
 	if !j.Done || r == nil || !r.OK {
 		return
 	}
-	s.ID, s.Bytes, s.StoredBytes, s.Tables, s.Rows = r.ID, r.Bytes, r.StoredBytes, r.Tables, r.Rows
+	s.ID, s.Bytes, s.StoredBytes, s.Tables, s.Rows, s.Revision = r.ID, r.Bytes, r.StoredBytes, r.Tables, r.Rows, r.Revision
 	s.Size, s.ServerVersion, s.Warnings = agentjob.Size(r.StoredBytes), r.Server, r.Warnings
 	s.Duration = r.Duration()
 	if p := r.Position; p != nil {
@@ -130,7 +130,7 @@ func (*Kind) Summary(b *backupv1.DataBackup) kinds.Summary {
 	ready := s.Phase == backupv1.PhaseSucceeded
 	summary := kinds.Summary{
 		Phase: string(s.Phase), Generation: s.ObservedGeneration, Ready: ready, New: !ready,
-		ReadyText: fmt.Sprintf("%s (%s, %d tables)", s.Message, s.Size, s.Tables), Urgent: true, Conditions: s.Conditions,
+		ReadyText: fmt.Sprintf("%s (%s)", s.Message, s.Size), Urgent: true, Conditions: s.Conditions,
 		Parts: []metrics.Part{{Name: "job", Ready: ready}},
 	}
 	if meta.IsStatusConditionTrue(s.Conditions, backupv1.ConditionStalled) {

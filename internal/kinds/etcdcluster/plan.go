@@ -69,7 +69,7 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inpu
 // record, what lives stays as it is until the operator has made the record again.
 func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in kinds.Inputs) (planned, error) {
 	replicas, version := membership.Planned(wanted(ec), record)
-	how := planned{Replicas: replicas, Version: version, Image: imageOf(&ec.Spec, version, p.images.Etcd)}
+	how := planned{Replicas: replicas, Version: version, Image: imageOf(&ec.Spec, version, p.images.Etcd), Formed: ec.Spec.RestoreFrom != nil && record.Cluster != 0}
 	if record.Replicas > 0 {
 		return how, nil
 	}

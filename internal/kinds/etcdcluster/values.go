@@ -23,6 +23,8 @@ type planned struct {
 	Replicas int
 	Version  string
 	Image    string
+	// Formed reports whether the cluster was formed, so that nothing is restored any more. Only where a backup was to be.
+	Formed bool
 }
 
 // values returns those of the chart.
@@ -30,12 +32,12 @@ func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, agent string)
 	spec := &ec.Spec
 	tls := map[string]any{}
 	if server, peer := tlsSecrets(ec); server != "" {
-		tls["serverSecret"], tls["peerSecret"] = server, peer
+		tls["serverSecret"], tls["peerSecret"], tls["clientSecret"] = server, peer, clientSecret(ec)
 	}
 	v := map[string]any{
 		"replicas": p.Replicas, "members": max(p.Replicas, replicasOf(spec)), "image": p.Image, "agentImage": agent, "legacyHealth": hasLegacyHealth(p.Version),
 		"size": spec.Size, "storage": map[string]any{"size": spec.Storage, "storageClassName": spec.StorageClassName},
-		"flags": flags(spec), "tls": tls,
+		"flags": flags(spec), "tls": tls, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed,
 		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom},
 	}
 	if spec.Storage == nil { // of a resource that no API server has completed

@@ -1,0 +1,194 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdcluster_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/emulator"
+)
+
+// restores gives the images of etcd what restores snapshots, and leads the name of the cluster's Service to its first pod.
+func restores(o *emulator.Options) {
+	for name, tool := range map[string]string{image: "etcdutl-3.6", image + ":v" + rig.V35: "etcdutl-3.5", image + ":v" + rig.V34: "etcdctl-3.4"} {
+		found := o.Images[name]
+		inside, _, _ := strings.Cut(tool, "-")
+		found.Executables[inside] = filepath.Join(filepath.Dir(found.Executables["etcd"]), tool)
+		found.Rewrite = func(pod *corev1.Pod, text string) string {
+			service, first := "//my-etcd-cluster.", "//my-etcd-cluster-0.my-etcd-cluster-headless."
+			return strings.ReplaceAll(text, service+pod.Namespace+".svc", first+pod.Namespace+".svc")
+		}
+		o.Images[name] = found
+	}
+}
+
+// volume creates the claim that backups are kept on.
+func (s *scene) volume() {
+	s.Helper()
+	s.Must(suite.API.Create(s.Ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "backups"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}))
+}
+
+// backup makes a backup by a DataBackup, and returns its status.
+func (s *scene) backup(called string) backupv1.DataBackupStatus {
+	s.Helper()
+	b := &backupv1.DataBackup{ObjectMeta: metav1.ObjectMeta{Name: called}}
+	s.CreateWith(b, &b.Spec, "{of: {kind: EtcdCluster, name: "+name+"}}")
+	s.Until("the end of "+called, func() error {
+		s.Read(b)
+		if b.Status.Phase != backupv1.PhaseSucceeded && b.Status.Phase != backupv1.PhaseFailed {
+			return fmt.Errorf("%s: %s", b.Status.Phase, b.Status.Message)
+		}
+		return nil
+	})
+	return b.Status
+}
+
+// forget deletes the cluster with all of its data.
+func (s *scene) forget() {
+	s.Helper()
+	s.Must(suite.API.Delete(s.Ctx, s.get()))
+	s.Until("the cluster goes", func() error {
+		if left := len(s.pods()); left > 0 {
+			return fmt.Errorf("%d pods", left)
+		}
+		return nil
+	})
+	for _, o := range s.All() {
+		_, isClaim := o.(*corev1.PersistentVolumeClaim)
+		_, isSecret := o.(*corev1.Secret)
+		if strings.Contains(o.GetName(), name) && (isClaim || isSecret) {
+			s.Must(client.IgnoreNotFound(suite.API.Delete(s.Ctx, o)))
+		}
+	}
+	s.Until("the data goes", func() error {
+		for _, o := range s.All() {
+			if strings.Contains(o.GetName(), name) {
+				return errors.New(harness.IDOf(o) + " is there")
+			}
+		}
+		return nil
+	})
+}
+
+// A cluster that is lost with all of its data comes back from its backup, with another id and under higher revisions. Once it was formed, a
+// lost volume gets its data from the other members, and not from the backup.
+func TestComesBackFromABackup(t *testing.T) {
+	for _, version := range []string{rig.V36, rig.V35, rig.V34} {
+		if version != rig.V36 && !full {
+			continue
+		}
+		t.Run(version, func(t *testing.T) {
+			s := newScene(t, restores)
+			s.start()
+			s.volume()
+			const store = "{destination: {claim: {name: backups}}}"
+			tls := "tls: {mode: Auto}"
+			if version == rig.V34 {
+				tls = "tls: {mode: 'Off'}"
+			}
+			of := fmt.Sprintf("replicas: 3, version: %s, %s, backup: %s", version, tls, store)
+			s.create("{" + of + "}")
+			s.ready(3)
+			s.write()
+			made := s.backup("first")
+			if made.Phase != backupv1.PhaseSucceeded || made.ID == "" || made.Revision < keys || made.StoredBytes == 0 || made.ServerVersion != version {
+				t.Fatalf("the backup: %+v", made)
+			}
+			before := s.get().Status.ClusterID
+			s.forget()
+
+			s.create("{" + of + ", restoreFrom: " + store + "}")
+			t.Logf("etcd %s: the backup of %d bytes took %s; ready again with it after %.1f s", version, made.Bytes, made.Duration, s.ready(3).Seconds())
+			s.holds()
+			if now := s.get().Status.ClusterID; now == before {
+				t.Errorf("the cluster has the id of the lost one: %s", now)
+			}
+			c, err := s.dial()
+			s.Must(err)
+			defer c.Close()
+			_, err = c.Put(s.Ctx, "key-after-birth", "there")
+			s.Must(err)
+			lost := s.ids()
+			losses[0].lose(s, 0)
+			s.Until("another member is in its place", func() error { return errors.Join(s.isAnother(0, lost), s.isReady(3)) })
+			s.ready(3)
+			got, err := c.Get(s.Ctx, "key-after-birth")
+			if err != nil || got.Count != 1 {
+				t.Errorf("what was written after the restore is gone: %v, %v", got, err)
+			}
+			_, err = c.Delete(s.Ctx, "key-after-birth")
+			s.Must(err)
+			s.holds()
+			s.harmless()
+		})
+	}
+}
+
+// What keeps a cluster from being restored is said, and no empty cluster takes its place. Put right, it goes on.
+func TestBirthThatCannotBe(t *testing.T) {
+	s := newScene(t, restores)
+	s.start()
+	s.volume()
+	s.create("{replicas: 3, restoreFrom: {destination: {claim: {name: backups}}, backup: 20260102T150405Z-0a1b2c3d}}")
+	s.Until("the status says why", func() error {
+		if said := s.get().Status.Message; !strings.Contains(said, "no backup 20260102T150405Z-0a1b2c3d") {
+			return errors.New(said)
+		}
+		return nil
+	})
+	if text, _ := s.Log(name+"-0", "etcd"); text != "" {
+		t.Errorf("etcd has begun: %s", text)
+	}
+	folder, err := s.VolumeFolder(s.Ctx, s.claim(0))
+	s.Must(err)
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {
+		t.Errorf("the volume has %v, %v", entries, err)
+	}
+	s.change("{restoreFrom: null}")
+	s.ready(3)
+}
+
+// With an operator that is killed at every step, a cluster comes back whole.
+func TestKilledWhileItComesBack(t *testing.T) {
+	s := newScene(t, restores)
+	op := s.start()
+	s.volume()
+	const of = "replicas: 3, backup: {destination: {claim: {name: backups}}}"
+	s.create("{" + of + "}")
+	s.ready(3)
+	s.write()
+	if made := s.backup("first"); made.Phase != backupv1.PhaseSucceeded {
+		t.Fatalf("the backup: %+v", made)
+	}
+	s.forget()
+	op.Stop()
+	m := &mortal{ends: map[string]int{}}
+	s.create("{" + of + ", restoreFrom: {destination: {claim: {name: backups}}}}")
+	began := time.Now()
+	m.live(s, 2*patience, func() error { return s.isReady(3) })
+	t.Logf("ready after %.1f s and %d lives, which ended at %v", time.Since(began).Seconds(), m.lives, m.ends)
+	s.ready(3)
+	s.holds()
+	s.harmless()
+}
