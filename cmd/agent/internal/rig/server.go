@@ -47,17 +47,23 @@ func Seeds(short, full int) int {
 // Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL), or bin/tools has.
 func Tools(t testing.TB, flavour string) string {
 	t.Helper()
-	folder := os.Getenv(map[string]string{server.MariaDB: "MARIADB", server.MySQL: "MYSQL"}[flavour])
+	return tools(t, map[string]string{server.MariaDB: "MARIADB", server.MySQL: "MYSQL"}[flavour], flavour, "mysqld")
+}
+
+// tools returns the folder that a variable of the environment names, or bin/tools has under a name. It must have a program.
+func tools(t testing.TB, variable, name, program string) string {
+	t.Helper()
+	folder := os.Getenv(variable)
 	if folder == "" {
 		// With -trimpath the source does not tell where it is; tests run in their package's folder.
 		folder, _ = os.Getwd()
 		for filepath.Base(folder) != "cmd" && folder != "/" {
 			folder = filepath.Dir(folder)
 		}
-		folder = filepath.Join(filepath.Dir(folder), "bin/tools", flavour)
+		folder = filepath.Join(filepath.Dir(folder), "bin/tools", name)
 	}
-	if _, err := os.Stat(filepath.Join(folder, "mysqld")); err != nil {
-		t.Fatalf("the tests need a %s server: run hack/mariadb.sh (make does), or name its folder in the environment: %v", flavour, err)
+	if _, err := os.Stat(filepath.Join(folder, program)); err != nil {
+		t.Fatalf("the tests need %s: run `make tools`, or name its folder in %s: %v", program, variable, err)
 	}
 	return folder
 }

@@ -37,7 +37,7 @@ const Flavour = "etcd"
 const object = "snapshot.db"
 
 // patience is how long a member may take to answer a question, and to send the next piece of a snapshot.
-const patience = 30 * time.Second
+const patience = 15 * time.Second
 
 // Cluster says how the members are reached.
 type Cluster struct {

@@ -1,0 +1,99 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Etcd is an etcd of one member, as a process.
+type Etcd struct {
+	T        testing.TB
+	Endpoint string
+	Data     string
+	cmd      *exec.Cmd
+}
+
+// EtcdTools returns a folder with etcd and what restores its snapshots, of a release series such as 3.6.
+func EtcdTools(t testing.TB, series string) string {
+	t.Helper()
+	from := tools(t, "ETCD", "etcds", "etcd-"+series)
+	folder := t.TempDir()
+	for _, program := range []string{"etcd", "etcdutl", "etcdctl"} {
+		if found := filepath.Join(from, program+"-"+series); exec.Command(found, "--help").Run() == nil { //nolint:gosec // a program of the tests
+			if err := os.Symlink(found, filepath.Join(folder, program)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return folder
+}
+
+// StartEtcd starts etcd of a release series on data, which may be empty, and waits until it answers.
+func StartEtcd(t testing.TB, series, data string) *Etcd {
+	t.Helper()
+	e := &Etcd{T: t, Endpoint: fmt.Sprintf("http://127.0.0.1:%d", freePort(t)), Data: data}
+	e.cmd = exec.Command(filepath.Join(EtcdTools(t, series), "etcd"), "--data-dir="+data, "--listen-client-urls="+e.Endpoint, "--advertise-client-urls="+e.Endpoint, //nolint:gosec // a program of the tests
+		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", freePort(t)), "--log-level=error", "--unsafe-no-fsync")
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := e.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Kill)
+	c := e.Client()
+	defer c.Close()
+	for end := time.Now().Add(time.Minute); ; {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := c.Get(ctx, "a")
+		cancel()
+		if err == nil {
+			return e
+		}
+		if time.Now().After(end) {
+			t.Fatalf("etcd on %s does not answer: %v", data, err)
+		}
+	}
+}
+
+// Client returns a client, which the caller closes.
+func (e *Etcd) Client() *clientv3.Client {
+	e.T.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Endpoint}, Logger: zap.NewNop()})
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	return c
+}
+
+// Kill ends etcd at once.
+func (e *Etcd) Kill() {
+	_ = e.cmd.Process.Kill() // it may have ended
+	_ = e.cmd.Wait()
+}
+
+// Keys returns all keys with their values.
+func (e *Etcd) Keys() map[string]string {
+	e.T.Helper()
+	c := e.Client()
+	defer c.Close()
+	got, err := c.Get(e.T.Context(), "", clientv3.WithPrefix())
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	keys := map[string]string{}
+	for _, kv := range got.Kvs {
+		keys[string(kv.Key)] = string(kv.Value)
+	}
+	return keys
+}

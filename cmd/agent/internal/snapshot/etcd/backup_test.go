@@ -1,0 +1,58 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"math/rand/v2"
+	"testing"
+)
+
+// A snapshot is good when it is whole and has its hash, in pieces of whatever size it comes.
+func TestTrailer(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	pages := make([]byte, 64<<10)
+	for i := range pages {
+		pages[i] = byte(random.Uint32())
+	}
+	sum := sha256.Sum256(pages)
+	whole := append(bytes.Clone(pages), sum[:]...)
+	flipped := bytes.Clone(whole)
+	flipped[12345] ^= 1
+	other := bytes.Clone(whole)
+	other[len(other)-1] ^= 1
+	for name, c := range map[string]struct {
+		text []byte
+		good bool
+	}{
+		"whole": {whole, true}, "nothing": {nil, false}, "without its hash": {pages, false}, "cut": {whole[:len(whole)-1], false},
+		"a page short": {whole[4096:], false}, "a bit flipped": {flipped, false}, "another hash": {other, false},
+	} {
+		for _, size := range []int{1, 31, 32, 33, 4096, 1 << 20} {
+			check := newTrailer()
+			for piece := c.text; len(piece) > 0; {
+				n := min(size, len(piece))
+				_, _ = check.Write(piece[:n]) // never fails
+				piece = piece[n:]
+			}
+			if err := check.verify(); (err == nil) != c.good {
+				t.Errorf("%s, in pieces of %d bytes: %v", name, size, err)
+			}
+		}
+	}
+}
+
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	for older, newer := range map[string]string{"3.4.44": "3.5.0", "3.5.9": "3.10.1", "3.9.9": "4.0.0", "": "3.4.0"} {
+		if series(older) >= series(newer) {
+			t.Errorf("%s is not older than %s", older, newer)
+		}
+	}
+	if series("3.6.1") != series("3.6.16") {
+		t.Error("patches are compared")
+	}
+}

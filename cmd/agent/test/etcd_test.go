@@ -1,0 +1,162 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+)
+
+// etcdAgent prepares a run of the program in the pod of an etcd cluster's first member.
+func etcdAgent(t testing.TB, series string, env []string, arguments ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	cmd, out := agent(t, flavours()[0], append(env, "POD_NAME=store-0", "POD_NAMESPACE=data", "POD_UID=uid", "POD_IP=10.0.0.1"), arguments...)
+	cmd.Env = append(cmd.Env, "PATH="+rig.EtcdTools(t, series)+":/usr/bin:/bin")
+	return cmd, out
+}
+
+func etcdRestore(t testing.TB, volume string, more ...string) []string {
+	t.Helper()
+	return append([]string{"restore", "etcd", "--volume=" + volume, "--notes=" + t.TempDir(), "--domain=store-headless.data.svc", "--pod=store-0"}, more...)
+}
+
+// ends runs a program that must end for a reason; "" for success.
+func ends(t testing.TB, reason contract.Reason, cmd *exec.Cmd, out *bytes.Buffer) contract.Result {
+	t.Helper()
+	began := time.Now()
+	_ = cmd.Run() // the result says what came of it
+	r := result(t, out)
+	if r.Reason != reason || r.OK != (reason == "") {
+		t.Fatalf("%v: %s: %s", cmd.Args[1:], r.Reason, r.Message)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("%v: it took %s", cmd.Args[1:], took)
+	}
+	return r
+}
+
+// A manifest exists: the restored etcd has exactly the keys of then. None exists: nothing is listed. Whatever is killed.
+func TestEtcdSeeds(t *testing.T) {
+	t.Parallel()
+	identity := key(t)
+	for seed := range rig.Seeds(4, 200) {
+		random := rand.New(rand.NewSource(int64(seed)))
+		source := rig.StartEtcd(t, "3.6", filepath.Join(t.TempDir(), "data"))
+		bucket := rig.NewBucket(t)
+		c := source.Client()
+		for i := range 50 {
+			if _, err := c.Put(t.Context(), fmt.Sprint("key-", i), strings.Repeat("x", 1+random.Intn(40_000))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = c.Close()
+		want := source.Keys()
+		bucket.Break(rig.Sometimes(random, 0.05, rig.Cut, rig.LostAnswer, rig.Busy))
+		cmd, _ := etcdAgent(t, "3.6", nil, append([]string{"backup", "etcd", "--endpoint=" + source.Endpoint, "--recipient=" + identity.Recipient().String()}, bucketFlags(bucket)...)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if victim := seed % 3; victim > 0 {
+			time.AfterFunc(time.Duration(random.Intn(300))*time.Millisecond, func() {
+				if victim == 1 {
+					_ = cmd.Process.Kill() // it may have ended
+				} else {
+					source.Kill()
+				}
+			})
+		}
+		made := cmd.Wait() == nil
+		bucket.Break(nil)
+		list, out := etcdAgent(t, "3.6", nil, append([]string{"list"}, bucketFlags(bucket)...)...)
+		listed := ends(t, "", list, out).Backups
+		if made && len(listed) != 1 || len(listed) > 1 {
+			t.Fatalf("seed %d: made: %t, listed: %v", seed, made, listed)
+		}
+		if len(listed) == 0 {
+			continue
+		}
+		// The restore is killed, too, and begun again.
+		volume := t.TempDir()
+		flags := etcdRestore(t, volume, bucketFlags(bucket)...)
+		killed, _ := etcdAgent(t, "3.6", []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)
+		if err := killed.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Duration(random.Intn(400))*time.Millisecond, func() { _ = killed.Process.Kill() })
+		_ = killed.Wait()
+		again, out := etcdAgent(t, "3.6", []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)
+		ends(t, "", again, out)
+		if got := rig.StartEtcd(t, "3.6", filepath.Join(volume, "restored")).Keys(); !maps.Equal(got, want) {
+			t.Fatalf("seed %d: %d keys are restored, and there were %d", seed, len(got), len(want))
+		}
+		source.Kill()
+	}
+}
+
+// What cannot be done is said, with its reason, within a minute, and changes nothing.
+func TestEtcdRefuses(t *testing.T) {
+	t.Parallel()
+	identity, other := key(t), key(t)
+	source := rig.StartEtcd(t, "3.6", filepath.Join(t.TempDir(), "data"))
+	to := "--folder=" + t.TempDir()
+	backup := []string{"backup", "etcd", "--report=", to}
+	cmd, out := etcdAgent(t, "3.6", nil, append(backup, "--endpoint="+source.Endpoint, "--recipient="+identity.Recipient().String())...)
+	made := ends(t, "", cmd, out)
+	if made.Server == "" || made.Revision == 0 || made.StoredBytes == 0 {
+		t.Errorf("the result: %+v", made)
+	}
+	as := func(i *age.X25519Identity) []string { return []string{"AGENT_IDENTITIES=" + i.String()} }
+	used, formed := t.TempDir(), t.TempDir()
+	for _, file := range []string{filepath.Join(used, "etcd", "member", "snap", "db"), filepath.Join(formed, "formed")} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("true"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		reason contract.Reason
+		series string
+		env    []string
+		volume string
+		flags  []string
+	}{
+		"the wrong key":          {contract.ReasonWrongKey, "3.6", as(other), t.TempDir(), nil},
+		"no key":                 {contract.ReasonWrongKey, "3.6", nil, t.TempDir(), nil},
+		"an older etcd":          {contract.ReasonRefused, "3.5", as(identity), t.TempDir(), nil},
+		"no such backup":         {contract.ReasonNotFound, "3.6", as(identity), t.TempDir(), []string{"--backup=20260102T150405Z-0a1b2c3d"}},
+		"no store":               {contract.ReasonStoreMissing, "3.6", as(identity), t.TempDir(), []string{"--folder=/nowhere"}},
+		"a volume with data":     {"", "3.6", nil, used, []string{"--birth"}},
+		"a cluster that was":     {"", "3.6", nil, t.TempDir(), []string{"--birth", "--record=" + formed}},
+		"the volume of a second": {"", "3.6", nil, t.TempDir(), []string{"--pod=store-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd, out := etcdAgent(t, c.series, c.env, etcdRestore(t, c.volume, append([]string{"--report=", to}, c.flags...)...)...)
+			ends(t, c.reason, cmd, out)
+			for _, left := range []string{"restored", "restoring"} {
+				if _, err := os.Stat(filepath.Join(c.volume, left)); err == nil {
+					t.Errorf("%s is on the volume", left)
+				}
+			}
+		})
+	}
+	t.Run("nobody answers", func(t *testing.T) {
+		t.Parallel()
+		cmd, out := etcdAgent(t, "3.6", nil, append(backup, "--endpoint=http://127.0.0.1:1")...)
+		ends(t, contract.ReasonServerUnreachable, cmd, out)
+	})
+}
