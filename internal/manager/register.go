@@ -48,17 +48,17 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	if err := Register(ctx, op, platforms); err != nil {
 		return nil, err
 	}
-	if err := registerRedis(ctx, op, o.Images[rediscluster.ImageName]); err != nil {
+	agent := o.Images[values.AgentImage]
+	if agent == guard.UnknownImage {
+		agent = ""
+	}
+	if err := registerRedis(ctx, op, rediscluster.Images{Redis: o.Images[rediscluster.ImageName], Agent: agent}); err != nil {
 		return nil, err
 	}
 	if err := registerBackups(ctx, op); err != nil {
 		return nil, err
 	}
-	images := etcdcluster.Images{Etcd: o.Images[etcdcluster.ImageName], Agent: o.Images[values.AgentImage]}
-	if images.Agent == guard.UnknownImage {
-		images.Agent = ""
-	}
-	if err := registerEtcd(ctx, op, images); err != nil {
+	if err := registerEtcd(ctx, op, etcdcluster.Images{Etcd: o.Images[etcdcluster.ImageName], Agent: agent}); err != nil {
 		return nil, err
 	}
 	if err := upgradeable.SetupWithManager(op, o.SkipNameValidation); err != nil {
@@ -68,7 +68,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 }
 
 // registerRedis makes an operator carry out RedisClusters, once their CRD is installed.
-func registerRedis(ctx context.Context, op *Operator, image string) error {
+func registerRedis(ctx context.Context, op *Operator, images rediscluster.Images) error {
 	servers := server.New(op.options.Redis)
 	closeAtEnd := manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
@@ -78,7 +78,7 @@ func registerRedis(ctx context.Context, op *Operator, image string) error {
 	if err := op.Add(closeAtEnd); err != nil {
 		return fmt.Errorf("add the connections to Redis: %w", err)
 	}
-	return Register(ctx, op, rediscluster.New(op.Renderer, image, servers, op.Parts.Client, op.GetAPIReader()))
+	return Register(ctx, op, rediscluster.New(op.Renderer, images, servers, op.Parts.Client, op.GetAPIReader()))
 }
 
 // registerBackups makes an operator carry out DataBackups and DataRestores, once their CRDs are installed.

@@ -66,6 +66,8 @@ const (
 	ReasonWorking        = "Working"
 	// ReasonUnsupportedVersion: spec.version is older than 6.2.
 	ReasonUnsupportedVersion = "UnsupportedVersion"
+	// ReasonAgentMissing: the operator does not know the image of its agent, without which nothing is backed up or restored.
+	ReasonAgentMissing = "AgentMissing"
 	// ReasonNotSupported: a field of the spec has no effect.
 	ReasonNotSupported = "NotSupported"
 	// ReasonSameNode: pods that should be apart are on one Kubernetes node.

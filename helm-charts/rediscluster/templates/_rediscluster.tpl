@@ -8,6 +8,8 @@
 {{- $_ := set $c "secret" ($v.credentialsSecret | default (print $c.name "-credentials")) }}
 {{- include "rediscluster.config" $c }}
 {{- include "rediscluster.container" $c }}
+{{- if $v.restoreFrom }}{{ include "rediscluster.birth" $c }}{{ end }}
+{{- if $v.backup }}{{ include "rediscluster.backup" $c }}{{ end }}
 {{- include "rediscluster.record" $c }}
 {{- include "rediscluster.services" $c }}
 {{- include "rediscluster.networkPolicy" $c }}

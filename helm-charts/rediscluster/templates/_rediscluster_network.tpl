@@ -38,7 +38,9 @@ The cluster bus has no password: whoever reaches it can become a member. So only
 {{- $clients := dict "ports" (list (dict "port" 6379 "protocol" "TCP")) }}
 {{- $metrics := dict "ports" (list (dict "port" 9121 "protocol" "TCP")) }}
 {{- if $v.networkPolicy.enabled }}
-{{- $_ := set $clients "from" (concat (list $own $operator) $v.networkPolicy.allowFrom) }}
+{{- $from := list $own $operator }}
+{{- if $v.backup }}{{ $from = append $from (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component "-backup")))) }}{{ end }}
+{{- $_ := set $clients "from" (concat $from $v.networkPolicy.allowFrom) }}
 {{- $_ := set $metrics "from" (concat (list $own) $v.networkPolicy.allowFrom) }}
 {{- end }}
 ---
@@ -72,4 +74,12 @@ kind: ConfigMap
   {{- end }}
 data:
   about: "The operator's record of this Redis Cluster. It belongs to the data: keep it as long as the volumes."
+  {{- /* Pods see it as files: how many shards there are, or that nothing is restored any more. */}}
+  {{- if and .root.Values.restoreFrom .root.Values.formed }}
+  formed: "true"
+  {{- else if .root.Values.restoreFrom }}
+  {{- $shards := 0 }}
+  {{- range .root.Values.shards }}{{ if int . }}{{ $shards = add1 $shards }}{{ end }}{{ end }}
+  shards: {{ print $shards | quote }}
+  {{- end }}
 {{- end }}

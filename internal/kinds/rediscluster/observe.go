@@ -41,6 +41,9 @@ type World struct {
 	// NoSettings reports whether the ConfigMap with settings (spec.pod[0].configmap) was not there when the
 	// pods started.
 	NoSettings bool
+	// Announced reports whether pods see in the record's ConfigMap that the cluster has begun. It is looked at while a backup is
+	// to be restored.
+	Announced bool
 	// OtherPassword reports whether the Secret has another password than the servers take.
 	OtherPassword bool
 
@@ -54,6 +57,11 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 	var err error
 	if w.Record, w.recordAt, err = records.Observe(ctx, k.client, kinds.OwnerOf(k, rc)); err != nil {
 		return w, err
+	}
+	if rc.Spec.RestoreFrom != nil && !w.Record.Formed {
+		if w.Announced, err = k.isAnnounced(ctx, rc); err != nil {
+			return w, err
+		}
 	}
 	sets, err := k.sets(ctx, rc)
 	if err != nil {
@@ -79,7 +87,7 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 	if w.NoSettings, err = k.sources.missing(ctx, rc, live); err != nil {
 		return w, err
 	}
-	model := topology.Merge(wanted(rc), w.Record, w.Nodes)
+	model := topology.Merge(wanted(rc, w.Announced), w.Record, w.Nodes)
 	metrics.Redis.Set(client.ObjectKeyFromObject(rc), model.Served, states(w.Nodes), lost(model))
 	return w, nil
 }

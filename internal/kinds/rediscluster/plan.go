@@ -20,13 +20,13 @@ import (
 // planner turns resources into objects. It is safe for concurrent use.
 type planner struct {
 	plans     *stateful.Plans
-	image     string // that stands for the default one; empty for none
+	images    Images
 	passwords *passwords
 	holds     *holds
 }
 
-func newPlanner(renderer *render.Renderer, image string, generate func() (string, error)) *planner {
-	return &planner{plans: stateful.NewPlans(renderer), image: image, passwords: newPasswords(generate), holds: newHolds()}
+func newPlanner(renderer *render.Renderer, images Images, generate func() (string, error)) *planner {
+	return &planner{plans: stateful.NewPlans(renderer), images: images, passwords: newPasswords(generate), holds: newHolds()}
 }
 
 // plan returns what a resource stands for.
@@ -49,8 +49,11 @@ func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in kinds.In
 	if err != nil {
 		return nil, err
 	}
-	settings := p.holds.file(rc, file)
-	objects, err := p.plans.Part(rc, fmt.Sprintf("%v/%v", shards, settings), func() (engine.Part, error) { return p.make(rc, owner, shards, settings) })
+	how := planned{Shards: shards, Settings: p.holds.file(rc, file), Formed: rc.Spec.RestoreFrom != nil && len(record.Nodes) > 0}
+	if how.Agents, err = p.agents(rc, record, in); err != nil {
+		return nil, err
+	}
+	objects, err := p.plans.Part(rc, fmt.Sprintf("%+v", how), func() (engine.Part, error) { return p.make(rc, owner, how) })
 	if err != nil {
 		return nil, err
 	}
@@ -115,11 +118,11 @@ func livePods(rc *redisv1.RedisCluster, shard int, in kinds.Inputs) (int, error)
 func setName(cluster string, shard int) string { return fmt.Sprintf("%s-%d", cluster, shard) }
 
 // make returns all but the Secret.
-func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, shards []int, live map[string]string) (engine.Part, error) {
+func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, how planned) (engine.Part, error) {
 	result := engine.Part{
 		Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&rc.Spec), RetainsData: keepsData(&rc.Spec),
 	}
-	v, err := values(rc, owner, shards, live, p.image)
+	v, err := values(rc, owner, how, p.images.Redis)
 	if err != nil {
 		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}

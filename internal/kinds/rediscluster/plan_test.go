@@ -29,7 +29,7 @@ func testPlanner(t *testing.T) *planner {
 	t.Helper()
 	renderer, err := render.New("v1.36.0")
 	assert.NilError(t, err)
-	return newPlanner(renderer, "", func() (string, error) { return "generated", nil })
+	return newPlanner(renderer, Images{Agent: "example/operator:v1"}, func() (string, error) { return "generated", nil })
 }
 
 func read(t *testing.T, name string) *redisv1.RedisCluster {

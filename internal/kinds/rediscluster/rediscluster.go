@@ -49,10 +49,17 @@ type Kind struct {
 
 var _ kinds.Kind[*redisv1.RedisCluster, World] = &Kind{}
 
-// New returns the kind. image stands for the default image of Redis; empty for the chart's. The client
-// is the operator's cached one; live reads from the API server.
-func New(renderer *render.Renderer, image string, servers *server.Servers, c client.Client, live client.Reader) *Kind {
-	return &Kind{planner: newPlanner(renderer, image, random), servers: servers, client: c, accounts: newAccounts(c, live), sources: newSources(live)}
+// Images are those that the operator uses by itself.
+type Images struct {
+	// Redis stands for the default image of Redis; empty for the chart's.
+	Redis string
+	// Agent is the operator's own image, which has the agent. Without it nothing is backed up or restored.
+	Agent string
+}
+
+// New returns the kind. The client is the operator's cached one; live reads from the API server.
+func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader) *Kind {
+	return &Kind{planner: newPlanner(renderer, images, random), servers: servers, client: c, accounts: newAccounts(c, live), sources: newSources(live)}
 }
 
 // GVK is RedisCluster of the API's version.
@@ -83,7 +90,7 @@ func (k *Kind) Plan(rc *redisv1.RedisCluster, in kinds.Inputs) (*engine.Plan, er
 
 // Decide says which steps follow from what was seen.
 func (k *Kind) Decide(rc *redisv1.RedisCluster, _ engine.Seen, w World) kinds.Decision {
-	decided := topology.Decide(wanted(rc), w.Record, w.Nodes)
+	decided := topology.Decide(wanted(rc, w.Announced), w.Record, w.Nodes)
 	result := kinds.Decision{LookAgain: decided.LookAgain}
 	for _, step := range decided.Steps {
 		result.Steps = append(result.Steps, day2.Step{

@@ -191,10 +191,11 @@ func pipelineOf(spec *redisv1.RedisClusterSpec) int {
 }
 
 // wanted returns what a resource asks of the running cluster.
-func wanted(rc *redisv1.RedisCluster) topology.Wanted {
+func wanted(rc *redisv1.RedisCluster, announced bool) topology.Wanted {
 	settings := settingsOf(rc.Spec.Config)
 	w := topology.Wanted{
 		Generation: rc.Generation, Shards: wantedShards(&rc.Spec), Settings: settings.live, NodeTimeout: nodeTimeout(settings.live),
+		Restores: rc.Spec.RestoreFrom != nil, Announced: announced,
 	}
 	if consent := rc.Annotations[redisv1.AnnotationConsent]; consent != "" {
 		w.Consent = list(consent)

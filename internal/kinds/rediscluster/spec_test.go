@@ -66,14 +66,14 @@ func TestSettings(t *testing.T) {
 func TestWanted(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "sample")
-	w := wanted(rc)
+	w := wanted(rc, false)
 	assert.DeepEqual(t, w.Shards, []int{3, 2, 2})
 	assert.DeepEqual(t, w.Assign[1].From, []string{"nodeId3", "nodeId4"})
 	assert.Equal(t, w.Assign[0].Slots, 2000)
 	assert.Equal(t, pipelineOf(&rc.Spec), 100)
 	rc = read(t, "minimal")
 	rc.Annotations = map[string]string{redisv1.AnnotationConsent: " 0-99, abc "}
-	w = wanted(rc)
+	w = wanted(rc, false)
 	assert.Assert(t, w.Assign == nil)
 	assert.DeepEqual(t, w.Consent, []string{"0-99", "abc"})
 	assert.Equal(t, pipelineOf(&rc.Spec), defaultPipeline)

@@ -19,7 +19,7 @@ func (k *Kind) Status(rc *redisv1.RedisCluster, seen kinds.Seen[World], now meta
 	v := view{rc: rc, seen: seen}
 	if seen.Observed != nil {
 		v.world = *seen.Observed
-		v.decided = topology.Decide(wanted(rc), v.world.Record, v.world.Nodes)
+		v.decided = topology.Decide(wanted(rc, v.world.Announced), v.world.Record, v.world.Nodes)
 	}
 	s := &rc.Status
 	s.ObservedGeneration = seen.Generation

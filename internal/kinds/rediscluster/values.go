@@ -23,8 +23,18 @@ const (
 // ownVariables are set by the chart for the scripts.
 var ownVariables = []string{"POD_IP", "POD_NAME", "POD_NAMESPACE", "SERVICE", "MEMORY_LIMIT", "SHARED_FOLDER", "REDISCLI_AUTH"}
 
-// values returns those of the chart. live are the settings for the file that servers change while they run.
-func values(rc *redisv1.RedisCluster, owner object.Owner, shards []int, live map[string]string, related string) (map[string]any, error) {
+// planned is what a plan depends on besides the resource.
+type planned struct {
+	Shards []int
+	// Settings are those for the file that servers change while they run.
+	Settings map[string]string
+	Agents   agents
+	// Formed reports whether the cluster has begun, so that nothing is restored any more. Only where a backup was to be.
+	Formed bool
+}
+
+// values returns those of the chart.
+func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, related string) (map[string]any, error) {
 	spec, pod := &rc.Spec, podOf(&rc.Spec)
 	for _, variable := range pod.Env {
 		if slices.Contains(ownVariables, variable.Name) {
@@ -33,14 +43,15 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, shards []int, live map
 	}
 	settings := settingsOf(spec.Config)
 	v := map[string]any{
-		"shards": shards, "image": imageOf(spec, related), "initImage": given(pod.InitImage), "monitorImage": given(pod.MonitorImage),
+		"shards": how.Shards, "image": imageOf(spec, related), "initImage": given(pod.InitImage), "monitorImage": given(pod.MonitorImage),
 		"size": spec.Size, "credentialsSecret": secretOf(rc),
 		"storage": map[string]any{
 			"size": spec.Storage.Size, "storageClassName": spec.Storage.StorageClassName, "claim": sharedClaim(spec), "retain": keepsData(spec),
 		},
-		"settings": live, "startSettings": settings.start, "settingsConfigMap": pod.ConfigMap,
+		"settings": how.Settings, "startSettings": settings.start, "settingsConfigMap": pod.ConfigMap,
 		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom},
 		"priorityClassName": pod.PriorityClassName,
+		"agentImage":        how.Agents.backup, "restoreAgentImage": how.Agents.restore, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": how.Formed,
 	}
 	if spec.Storage.Size == nil { // of a resource that no API server has completed
 		delete(v["storage"].(map[string]any), "size")

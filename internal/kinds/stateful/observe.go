@@ -34,7 +34,16 @@ func IsOutdated(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
 
 // ImageOf returns the image of a container in the pods of a StatefulSet; empty without one.
 func ImageOf(set *unstructured.Unstructured, container string) string {
-	containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "containers")
+	return imageIn(set, "containers", container)
+}
+
+// InitImageOf returns the image of an init container in the pods of a StatefulSet; empty without one.
+func InitImageOf(set *unstructured.Unstructured, container string) string {
+	return imageIn(set, "initContainers", container)
+}
+
+func imageIn(set *unstructured.Unstructured, field, container string) string {
+	containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", field)
 	for _, c := range containers {
 		if c, ok := c.(map[string]any); ok && c["name"] == container {
 			image, _ := c["image"].(string)

@@ -77,9 +77,10 @@ func newCluster(wanted Wanted, record Record, nodes []Node) *cluster {
 }
 
 // belongs reports whether a reached node is of this cluster. The record decides, and the word of those
-// that it names, should it be older than they are. Without a record every node of a pod belongs.
+// that it names, should it be older than they are. Without a record every node of a pod belongs, and so it does while a
+// backup is put on pods, whoever was recorded of them.
 func (c *cluster) belongs(n *Node) bool {
-	if len(c.record.Nodes) == 0 || c.podOf[n.ID] != "" {
+	if len(c.record.Nodes) == 0 || c.podOf[n.ID] != "" || c.isRestoring() {
 		return true
 	}
 	for _, other := range c.nodes {

@@ -10,12 +10,21 @@ import (
 
 // foreignFormed reports whether the pods are a cluster that the record does not know: it was lost, or
 // somebody else formed it. It is taken up as it is.
-func (c *cluster) foreignFormed() bool { return len(c.record.Nodes) == 0 && len(c.owned) > 0 }
+// That a backup was put on pods does not make them one.
+func (c *cluster) foreignFormed() bool {
+	for id := range c.owned {
+		if n := c.byID[id]; n == nil || !c.isRestored(n) {
+			return len(c.record.Nodes) == 0
+		}
+	}
+	return false
+}
 
 // form makes a cluster of pods that never were one. Each line is one pass, or none if it is done; an
 // operator that dies anywhere leaves nodes from which the next one sees which line comes next.
 //
 //	record the pods and their node ids
+//	wait until no backup is put on them any more, if one was (birth.go)
 //	SET-CONFIG-EPOCH, each its own
 //	MEET, each with each
 //	wait until all see all
@@ -30,6 +39,9 @@ func (c *cluster) form() []Step {
 	}
 	if len(c.record.Nodes) == 0 {
 		return c.formRecord()
+	}
+	if steps := c.announce(); steps != nil {
+		return steps
 	}
 	if steps := c.formLost(); steps != nil {
 		return steps
@@ -52,12 +64,15 @@ func (c *cluster) form() []Step {
 }
 
 func (c *cluster) formRecord() []Step {
+	if reason := c.unrestored(); reason != "" {
+		return wait("%s", reason)
+	}
 	record := c.copyRecord()
 	for _, n := range c.nodes {
 		if !c.wants(n) {
 			continue
 		}
-		if !c.joinable(n) {
+		if !c.joinable(n) && !c.isRestored(n) {
 			return wait("%s is node %s with %d keys, and the cluster was never formed: remove its volume, or find the record of its cluster",
 				n.Pod, n.ID, n.Keys)
 		}

@@ -129,6 +129,10 @@ type Wanted struct {
 	Settings map[string]string
 	// Consent is what the annotation accept-data-loss names: node ids or slot ranges.
 	Consent []string
+	// Restores reports whether the cluster is formed of nodes that a backup was put on: the first of each shard.
+	Restores bool
+	// Announced reports whether pods can see that the cluster has begun, so that a backup is put on no volume any more.
+	Announced bool
 }
 
 // Assignment is one entry of assignStrategies.

@@ -71,6 +71,7 @@ func (o *operator) sets() {
 		case !p.running && o.now >= p.startsAt && o.now >= p.brokenUntil:
 			if o.volumes[name] == nil {
 				o.volumes[name] = o.newServer()
+				o.restore(p)
 			}
 			p.s, p.running = o.volumes[name], true
 			p.s.start(o.newIP())

@@ -1,0 +1,49 @@
+{{- /* Backups: a copy of each shard, which the agent takes of a replica. It asks any node through the Service for the others. */}}
+{{- define "rediscluster.backup" }}
+{{- $v := .root.Values }}
+{{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $v.backup.destination "prefix" "" "folder" (include "rediscluster.folder" .))) }}
+{{- $command := concat (list "/d3os-agent/agent" "backup" "redis" (printf "--server=%s.%s.svc:6379" .name .root.Release.Namespace))
+      $store.args (include "common.backup.recipients" . | fromJsonArray) }}
+{{- include "common.backup.cronjob" (dict "component" . "store" $store "name" "backup" "label" .component "schedule" (get $v.backup "schedule")
+      "command" $command "env" (list (dict "name" "AGENT_PASSWORD_FILE" "value" "/d3os-backup/account/password"))
+      "mounts" (list (dict "name" "account" "mountPath" "/d3os-backup/account" "readOnly" true))
+      "volumes" (list (dict "name" "account" "secret" (dict "secretName" .secret "defaultMode" 288 "items" (list (dict "key" "password" "path" "password")))))) }}
+{{- include "common.backup.prune" (dict "component" . "store" $store) }}
+{{- end }}
+
+{{- /* Where on a claim or in a bucket backups are, unless the destination says so. */}}
+{{- define "rediscluster.folder" -}}
+{{ printf "%s/%s/%s" .root.Release.Namespace .instance .component }}
+{{- end }}
+
+{{- /*
+A new cluster is made of a backup, by a container that puts a shard's part on the empty volume of its first pod, with its slots. Once
+the operator's record says that the cluster has begun, nothing is restored. How many shards there are is in the record, too: pods are
+not replaced when that changes.
+*/}}
+{{- define "rediscluster.birth" }}
+{{- $c := . }}
+{{- $v := .root.Values }}
+{{- $from := $v.restoreFrom }}
+{{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $from.destination "prefix" "d3os-restore-" "folder" (include "rediscluster.folder" .))) }}
+{{- $command := concat (list "/d3os-agent/agent" "restore" "redis" "--birth" (print "--volume=" .data.mountPath) "--record=/d3os-record"
+      (print "--backup=" (get $from "backup" | default "latest"))) $store.args }}
+{{- if $v.storage.claim }}{{ $command = append $command (printf "--data=%s/$(POD_NAME)" .name) }}{{ end }}
+{{- $env := append $store.env (dict "name" "POD_NAME" "valueFrom" (get $c.env "POD_NAME")) }}
+{{- $mounts := concat $store.mounts (list .data (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
+      (dict "name" "d3os-record" "mountPath" "/d3os-record" "readOnly" true)) }}
+{{- $volumes := concat $store.volumes (list (dict "name" "d3os-agent" "emptyDir" dict) (dict "name" "d3os-record" "configMap" (dict "name" (print .name "-topology")))) }}
+{{- with get $from "identitySecret" }}
+{{- $env = append $env (dict "name" "AGENT_IDENTITIES_FILE" "value" "/d3os-backup/identity/identities") }}
+{{- $mounts = append $mounts (dict "name" "d3os-restore-identity" "mountPath" "/d3os-backup/identity" "readOnly" true) }}
+{{- $volumes = append $volumes (dict "name" "d3os-restore-identity" "secret" (dict "secretName" .name "defaultMode" 288)) }}
+{{- end }}
+{{- $_ := set . "initContainers" (list
+      (dict "name" "d3os-agent" "image" ($v.restoreAgentImage | default (required "agentImage must be given" $v.agentImage)) "imagePullPolicy" "IfNotPresent"
+        "command" (list "/agent" "install" "/d3os-agent/agent")
+        "resources" (dict "requests" (dict "cpu" "10m" "memory" "32Mi") "limits" (dict "cpu" "500m" "memory" "256Mi"))
+        "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))
+      (dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" $env
+        "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "memory" "1Gi")) "volumeMounts" $mounts)) }}
+{{- $_ := set . "volumes" (concat .volumes $volumes) }}
+{{- end }}
