@@ -27,7 +27,7 @@ var places = map[string]at{
 	"Etcd": {"etcd"}, "EtcdTLS": {"etcd", "tls"}, "EtcdRecovery": {"etcd", "recovery"}, "EtcdThirdParty": {"etcd", "thirdParty"},
 	"Backup": {"mysql", "backup"}, "BackupDestination": {"mysql", "backup", "destination"},
 	"S3": {"mysql", "backup", "destination", "s3"}, "BackupClaim": {"mysql", "backup", "destination", "claim"},
-	"BackupSecret": {"mysql", "backup", "destination", "s3", "caSecret"}, "BackupEncryption": {"mysql", "backup", "encryption"},
+	"SecretName": {"mysql", "backup", "destination", "s3", "caSecret"}, "BackupEncryption": {"mysql", "backup", "encryption"},
 	"BackupRetention": {"mysql", "backup", "retention"}, "PointInTime": {"mysql", "backup", "pointInTime"}, "BackupVerify": {"mysql", "backup", "verify"},
 	"RestoreFrom": {"mysql", "restoreFrom"},
 }
@@ -37,14 +37,24 @@ type row struct {
 	description, defaultValue, example string
 }
 
-// reference reads docs/reference/api.md: type, field, row.
+// pages reads the pages of the reference that describe this package's types, and those of backups in them.
+func pages(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, page := range []string{"backup", "api"} {
+		data, err := os.ReadFile("../../docs/reference/" + page + ".md")
+		assert.NilError(t, err)
+		all.Write(data)
+	}
+	return all.String()
+}
+
+// reference reads the pages: type, field, row.
 func reference(t *testing.T) map[string]map[string]row {
 	t.Helper()
-	data, err := os.ReadFile("../../docs/reference/api.md")
-	assert.NilError(t, err)
 	found := map[string]map[string]row{}
 	section := ""
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(pages(t)) {
 		if name, ok := strings.CutPrefix(line, "### "); ok {
 			section = strings.TrimSpace(name)
 			found[section] = map[string]row{}
@@ -142,13 +152,12 @@ func TestObjectsAreInTheReference(t *testing.T) {
 // A field that the CRD does not spell out links to the type that it is.
 func TestObjectsAreNamed(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("../../docs/reference/api.md")
-	assert.NilError(t, err)
-	for line := range strings.Lines(string(data)) {
+	all := pages(t)
+	for line := range strings.Lines(all) {
 		assert.Assert(t, !strings.Contains(line, "(#object)"), line)
-		for _, link := range strings.Split(line, "](#")[1:] {
+		for _, link := range strings.Split(strings.ReplaceAll(line, "](backup.md#", "](#"), "](#")[1:] {
 			anchor, _, _ := strings.Cut(link, ")")
-			found := strings.Contains(strings.ToLower(string(data)), "\n### "+anchor+"\n")
+			found := strings.Contains(strings.ToLower(all), "\n### "+anchor+"\n")
 			assert.Assert(t, found, "%s has no section", anchor)
 		}
 	}

@@ -3,8 +3,6 @@
 
 package v1
 
-import backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
-
 // Etcd is an etcd cluster. The operator makes one EtcdCluster of it, with the name of the component, which carries out
 // everything that has to do with members. The data outlives the DataService.
 //
@@ -100,19 +98,19 @@ type Etcd struct {
 	// +nullable
 	Recovery *EtcdRecovery `json:"recovery,omitempty"`
 
-	// backup says where backups of the data go and when they are made. A DataBackup makes one at any time. Default: there are
+	// backup (ClusterBackup) says where backups of the data go and when they are made. A DataBackup makes one at any time. Default: there are
 	// none.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
 	// +optional
 	// +nullable
-	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`
+	Backup *Object `json:"backup,omitempty"`
 
-	// restoreFrom is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
+	// restoreFrom (ClusterRestore) is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
 	// time; afterwards it means nothing, and may stay. Taking it away replaces the pods one by one.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
-	RestoreFrom *backupv1.ClusterRestore `json:"restoreFrom,omitempty"`
+	RestoreFrom *Object `json:"restoreFrom,omitempty"`
 
 	// dependsOn names components that must be ready before etcd is created or changed.
 	// +kubebuilder:example=`[mysql]`

@@ -3,8 +3,6 @@
 
 package v1
 
-import backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
-
 // Redis is a Redis Cluster. The operator makes one RedisCluster of it, with the name of the
 // component, which carries out everything that has to do with shards and slots.
 //
@@ -115,19 +113,19 @@ type Redis struct {
 	// +nullable
 	MonitorImage string `json:"monitorImage,omitempty"`
 
-	// backup says where backups of the data go and when they are made. A DataBackup makes one at any time. Default: there are
+	// backup (ClusterBackup) says where backups of the data go and when they are made. A DataBackup makes one at any time. Default: there are
 	// none.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
 	// +optional
 	// +nullable
-	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`
+	Backup *Object `json:"backup,omitempty"`
 
-	// restoreFrom is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
+	// restoreFrom (ClusterRestore) is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
 	// time; afterwards it means nothing, and may stay. The cluster must have as many shards as the backup. Taking it away replaces the pods one by one.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
-	RestoreFrom *backupv1.ClusterRestore `json:"restoreFrom,omitempty"`
+	RestoreFrom *Object `json:"restoreFrom,omitempty"`
 
 	// dependsOn names components that must be ready before redis is created or changed.
 	// +kubebuilder:example=`[mysql]`

@@ -626,12 +626,12 @@ func (in *Etcd) DeepCopyInto(out *Etcd) {
 	}
 	if in.Backup != nil {
 		in, out := &in.Backup, &out.Backup
-		*out = new(v1alpha1.ClusterBackup)
+		*out = new(Object)
 		(*in).DeepCopyInto(*out)
 	}
 	if in.RestoreFrom != nil {
 		in, out := &in.RestoreFrom, &out.RestoreFrom
-		*out = new(v1alpha1.ClusterRestore)
+		*out = new(Object)
 		(*in).DeepCopyInto(*out)
 	}
 	if in.DependsOn != nil {
@@ -1079,12 +1079,12 @@ func (in *Redis) DeepCopyInto(out *Redis) {
 	}
 	if in.Backup != nil {
 		in, out := &in.Backup, &out.Backup
-		*out = new(v1alpha1.ClusterBackup)
+		*out = new(Object)
 		(*in).DeepCopyInto(*out)
 	}
 	if in.RestoreFrom != nil {
 		in, out := &in.RestoreFrom, &out.RestoreFrom
-		*out = new(v1alpha1.ClusterRestore)
+		*out = new(Object)
 		(*in).DeepCopyInto(*out)
 	}
 	if in.DependsOn != nil {

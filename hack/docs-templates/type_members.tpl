@@ -12,6 +12,10 @@
 {{- $kind = regexReplaceAll "\\[(PullPolicy|ServiceAffinity|RestartPolicy|Protocol)\\]\\([^)]*\\)" $kind "string" -}}
 {{- $kind = regexReplaceAll "\\[IntOrString\\]\\([^)]*\\)" $kind "integer or string" -}}
 {{- $kind = regexReplaceAll "\\[Quantity\\]\\([^)]*\\)" $kind "quantity" -}}
+{{- /* Types of backups that other groups take in are described on a page of their own. */}}
+{{- if not (index .own "ClusterBackup") }}
+{{- $kind = regexReplaceAll "\\[(ClusterBackup|ClusterRestore|BackupDestination|BackupEncryption|BackupRetention|SecretName)\\]\\(#" $kind "[$1](backup.md#" }}
+{{- end }}
 {{- if contains "[Object](#object)" $kind -}}
 {{- $named := regexFind "\\([A-Z][A-Za-z]+\\)" $doc | trimAll "()" -}}
 {{- $doc = replace (printf " (%s)" $named) "" $doc -}}
@@ -21,6 +25,7 @@
 {{- $group := eq $named "NetworkPolicyPeer" | ternary "networking-k8s-io" "core" -}}
 {{- $link := printf "https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.36/#%s-v1-%s" (lower $named) $group -}}
 {{- if index .own $named }}{{ $link = printf "#%s" (lower $named) }}{{ end -}}
+{{- if hasPrefix "Cluster" $named }}{{ $link = printf "backup.md#%s" (lower $named) }}{{ end -}}
 {{- $kind = replace "[Object](#object)" (printf "[%s](%s)" $named $link) $kind -}}
 {{- end -}}
 

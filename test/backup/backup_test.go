@@ -121,7 +121,7 @@ func (s *scene) back(name string) {
 	s.Helper()
 	s.Must(suite.API.Create(s.Ctx, &backupv1.DataBackup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
-		Spec:       backupv1.DataBackupSpec{Of: backupv1.Source{Name: platform}},
+		Spec:       backupv1.DataBackupSpec{Of: backupv1.BackupSource{Name: platform}},
 	}))
 }
 

@@ -191,3 +191,29 @@ type BackupRetention struct {
 	// +optional
 	AtLeast int32 `json:"atLeast,omitempty"`
 }
+
+// SetDefaults fills in what the API server would: for those who write the resource and compare it with what they wrote.
+func (b *ClusterBackup) SetDefaults() {
+	if b.Retention.Keep == 0 {
+		b.Retention.Keep = 14
+	}
+	if b.Retention.AtLeast == 0 {
+		b.Retention.AtLeast = 3
+	}
+	b.Destination.setDefaults()
+}
+
+// SetDefaults fills in what the API server would.
+func (r *ClusterRestore) SetDefaults() {
+	if r.Backup == "" {
+		r.Backup = "latest"
+	}
+	r.Destination.setDefaults()
+}
+
+func (d *BackupDestination) setDefaults() {
+	if d.S3 != nil && d.S3.PathStyle == nil {
+		d.S3.PathStyle = new(bool)
+		*d.S3.PathStyle = true
+	}
+}

@@ -30,12 +30,16 @@ func resourceOf(t *testing.T, name, spec string) *unstructured.Unstructured {
 
 func TestSpecs(t *testing.T) {
 	t.Parallel()
-	for _, spec := range []string{"{of: {name: platform}}", "{of: {kind: DataService, name: platform, component: mysql}}"} {
+	for spec, kind := range map[string]string{
+		"{of: {name: platform}}": "DataService", "{of: {kind: DataService, name: platform, component: mysql}}": "DataService",
+		"{of: {kind: EtcdCluster, name: platform}}": "EtcdCluster", "{of: {kind: RedisCluster, name: platform, component: redis}}": "RedisCluster",
+	} {
 		object := resourceOf(t, "a", spec)
 		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), spec)
 		of, _, err := unstructured.NestedStringMap(object.Object, "spec", "of")
 		assert.NilError(t, err)
-		assert.DeepEqual(t, of, map[string]string{"kind": "DataService", "name": "platform", "component": "mysql"})
+		assert.Equal(t, of["kind"], kind)
+		assert.Equal(t, of["name"], "platform")
 		generation, _, err := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 		assert.NilError(t, err)
 		assert.Equal(t, generation, int64(-1))
@@ -44,7 +48,8 @@ func TestSpecs(t *testing.T) {
 		"{}": "spec.of", "{of: {}}": "spec.of.name", "{of: {name: ''}}": "spec.of.name",
 		"{of: {name: a, kind: Secret}}":      `supported values: "DataService"`,
 		"{of: {name: a, component: eureka}}": `supported values: "mysql"`,
-		"{of: {name: a}, run: rm}":           "unknown field",
+		"{of: {name: a, component: redis}}":  "must be mysql for a DataService", "{of: {name: a, kind: EtcdCluster, component: mysql}}": "etcd for an EtcdCluster",
+		"{of: {name: a}, run: rm}": "unknown field",
 	} {
 		assert.ErrorContains(t, api.Create(t.Context(), resourceOf(t, "a", spec), client.DryRunAll), message, spec)
 	}

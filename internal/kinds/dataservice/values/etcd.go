@@ -37,6 +37,9 @@ func managedEtcd(in Input, c *component.Component, fields map[string]any) (map[s
 		spec["registry"] = in.registry()
 	}
 	take(spec, fields, "config", "resources", "affinity", "nodeSelector", "tolerations", "topologySpreadConstraints", "imagePullSecrets", "recovery")
+	if err := takeBackup(c.Path, spec, e.Backup, e.RestoreFrom); err != nil {
+		return nil, err
+	}
 	if e.TLS != nil {
 		tls := map[string]any{"mode": e.TLS.Mode}
 		give(tls, map[string]string{"serverSecret": e.TLS.ServerSecret, "peerSecret": e.TLS.PeerSecret, "clientSecret": e.TLS.ClientSecret})

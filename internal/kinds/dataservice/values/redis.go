@@ -48,6 +48,9 @@ func managedRedis(in Input, c *component.Component, fields map[string]any) (map[
 		"version": r.Version, "credentialsSecret": r.CredentialsSecret, "antiAffinity": r.AntiAffinity, "size": named(r.Size),
 	})
 	take(spec, fields, "config", "topologySpreadConstraints")
+	if err := takeBackup(c.Path, spec, r.Backup, r.RestoreFrom); err != nil {
+		return nil, err
+	}
 	template, err := templateOf(c, r.PodTemplate)
 	if err != nil {
 		return nil, err

@@ -4,11 +4,14 @@
 package values
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
 	strictjson "sigs.k8s.io/json"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/specfield"
@@ -67,6 +70,46 @@ func templateOf(c *component.Component, given *dsv1.Object) (map[string]any, err
 		return nil, specfield.Mistake(path, "%v", err)
 	}
 	return template, nil
+}
+
+// takeBackup adds to the spec of a cluster where its backups go and which one it is made of, which it reads strictly.
+func takeBackup(path string, spec map[string]any, backup, restore *dsv1.Object) error {
+	if backup != nil {
+		var given backupv1.ClusterBackup
+		if err := specfield.Decode(path+".backup", json.RawMessage(backup.Raw), &given); err != nil {
+			return err
+		}
+		given.SetDefaults()
+		spec["backup"] = given
+	}
+	if restore != nil {
+		var given backupv1.ClusterRestore
+		if err := specfield.Decode(path+".restoreFrom", json.RawMessage(restore.Raw), &given); err != nil {
+			return err
+		}
+		given.SetDefaults()
+		spec["restoreFrom"] = given
+	}
+	return plain(spec, "backup", "restoreFrom")
+}
+
+// plain makes of these values what templates take: maps, lists, texts and numbers.
+func plain(spec map[string]any, names ...string) error {
+	for _, name := range names {
+		if spec[name] == nil {
+			continue
+		}
+		text, err := json.Marshal(spec[name])
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		var value map[string]any
+		if err := strictjson.UnmarshalCaseSensitivePreserveInts(text, &value); err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		spec[name] = value
+	}
+	return nil
 }
 
 // policyFor lets those components connect that depend on a resource, and nobody else but the operator.
