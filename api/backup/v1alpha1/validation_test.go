@@ -74,7 +74,7 @@ func TestTheSpecStays(t *testing.T) {
 
 func TestTheSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
-	for _, sample := range []string{"backup", "restore"} {
+	for _, sample := range []string{"backup", "etcd", "restore"} {
 		object := apiserver.ReadResource(t, "../../../config/samples/backup/"+sample+".yaml")
 		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll))
 	}

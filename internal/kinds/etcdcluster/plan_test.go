@@ -71,7 +71,7 @@ func planOf(t *testing.T, ec *etcdv1.EtcdCluster, live there) *engine.Plan {
 // What a resource becomes is in testdata/*.golden (go test . -update).
 func TestManifests(t *testing.T) {
 	t.Parallel()
-	statefultest.Manifests(t, 3, func(t *testing.T, name string) []*unstructured.Unstructured {
+	statefultest.Manifests(t, 4, func(t *testing.T, name string) []*unstructured.Unstructured {
 		t.Helper()
 		ec := read(t, name)
 		return planOf(t, ec, withRecord(t, ec, membership.Record{Replicas: replicasOf(&ec.Spec)})).Parts[0].Objects
@@ -269,4 +269,33 @@ func TestKeysAreInSecretsAlone(t *testing.T) {
 	data, err := json.Marshal(planOf(t, ec, there{}).Parts[0].Objects)
 	assert.NilError(t, err)
 	assert.Assert(t, !bytes.Contains(data, []byte("PRIVATE")) && bytes.Contains(data, []byte("store-peer-tls")))
+}
+
+// A cluster that is made of a backup tells its pods when it was formed, by a file: neither that nor a new agent replaces them.
+func TestPodsStayWhenTheirClusterWasFormed(t *testing.T) {
+	t.Parallel()
+	ec := read(t, "backup")
+	ec.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSOff} // whose authorities would have to live
+	formed := func(plan *engine.Plan) (set *unstructured.Unstructured, file string) {
+		for _, o := range plan.Parts[0].Objects {
+			switch {
+			case o.GetKind() == object.StatefulSetKind.Kind:
+				set = o
+			case o.GetName() == records.Name(ec.Name):
+				file, _, _ = unstructured.NestedString(o.Object, "data", "formed")
+			}
+		}
+		return set, file
+	}
+	before, file := formed(planOf(t, ec, withRecord(t, ec, membership.Record{Replicas: 1})))
+	assert.Equal(t, file, "")
+	live := withRecord(t, ec, membership.Record{Replicas: 1, Cluster: 7})
+	live["StatefulSet/"+before.GetName()] = before
+	p := testPlanner(t)
+	p.images.Agent = "example/operator:v2"
+	plan, err := p.plan(ec, ownerOf(ec), live.Inputs())
+	assert.NilError(t, err)
+	after, file := formed(plan)
+	assert.Equal(t, file, "true")
+	assert.DeepEqual(t, after.Object["spec"], before.Object["spec"])
 }

@@ -68,7 +68,7 @@ func planOf(t *testing.T, rc *redisv1.RedisCluster, live there) *engine.Plan {
 // What a resource becomes is in testdata/*.golden (go test . -update). Scripts have tests of their own.
 func TestManifests(t *testing.T) {
 	t.Parallel()
-	statefultest.Manifests(t, 4, func(t *testing.T, name string) []*unstructured.Unstructured {
+	statefultest.Manifests(t, 5, func(t *testing.T, name string) []*unstructured.Unstructured {
 		t.Helper()
 		plan := planOf(t, read(t, name), there{})
 		objects := append(plan.Secrets, plan.Parts[0].Objects...)
@@ -240,4 +240,56 @@ func TestPasswordsAreInTheSecretAlone(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Assert(t, !bytes.Contains(data, []byte("generated")) && !bytes.Contains(data, []byte("Z2VuZXJhdGVk")))
 	assert.Equal(t, passwordIn(plan.Secrets[0]), "generated")
+}
+
+// A cluster that is made of a backup tells its pods when it has begun, by a file: neither that nor more shards nor a new agent
+// replaces them.
+func TestPodsStayWhenTheirClusterHasBegun(t *testing.T) {
+	t.Parallel()
+	rc := read(t, "backup")
+	look := func(plan *engine.Plan) (set *unstructured.Unstructured, files map[string]string) {
+		for _, o := range plan.Parts[0].Objects {
+			switch o.GetName() {
+			case setName(rc.Name, 0):
+				if o.GetKind() == object.StatefulSetKind.Kind {
+					set = o
+				}
+			case records.Name(rc.Name):
+				files, _, _ = unstructured.NestedStringMap(o.Object, "data")
+				delete(files, "about")
+			}
+		}
+		return set, files
+	}
+	before, files := look(planOf(t, rc, withRecord(t, rc, topology.Record{})))
+	assert.DeepEqual(t, files, map[string]string{"shards": "3"})
+	live := withRecord(t, rc, topology.Record{Shards: []int{2, 2, 2}, Nodes: map[string]string{"cache-0-0": "a"}})
+	live["StatefulSet/"+before.GetName()] = before
+	p := testPlanner(t)
+	p.images.Agent = "example/operator:v2"
+	rc.Spec.Replicas = 8
+	plan, err := p.plan(rc, ownerOf(rc), live.Inputs())
+	assert.NilError(t, err)
+	after, files := look(plan)
+	assert.DeepEqual(t, files, map[string]string{"formed": "true"})
+	assert.DeepEqual(t, after.Object["spec"], before.Object["spec"])
+	for _, o := range plan.Parts[0].Objects {
+		if o.GetKind() == object.CronJobKind.Kind {
+			text, err := o.MarshalJSON()
+			assert.NilError(t, err)
+			assert.Assert(t, strings.Contains(string(text), "example/operator:v2"), "backups are made by an old agent")
+		}
+	}
+}
+
+// Without its agent the operator plans neither backups nor a cluster that is to be restored: it would be empty.
+func TestNoRestoreWithoutTheAgent(t *testing.T) {
+	t.Parallel()
+	p := testPlanner(t)
+	p.images.Agent = ""
+	_, err := p.plan(read(t, "minimal"), ownerOf(read(t, "minimal")), there{}.Inputs())
+	assert.NilError(t, err)
+	_, err = p.plan(read(t, "backup"), ownerOf(read(t, "backup")), there{}.Inputs())
+	mistake := &kinds.Mistake{}
+	assert.Assert(t, errors.As(err, &mistake) && mistake.Reason == redisv1.ReasonAgentMissing, "%v", err)
 }
