@@ -1,7 +1,7 @@
 # A real node on this machine (hack/node/node.sh) and the images that its pods run. Root, Debian 12 or newer.
 
 NODE_KUBE_TOOLS := $(addprefix $(TOOLS)/,kubelet kube-proxy)
-NODE_TOOLS      := $(KUBE_TOOLS) $(TOOLS)/etcd $(NODE_KUBE_TOOLS) $(TOOLS)/coredns $(TOOLS)/registry $(TOOLS)/node-init $(TOOLS)/node-outside $(TOOLS)/pause
+NODE_TOOLS      := $(KUBE_TOOLS) $(TOOLS)/etcd $(ETCD)/etcdutl-3.6 $(NODE_KUBE_TOOLS) $(TOOLS)/coredns $(TOOLS)/registry $(TOOLS)/node-init $(TOOLS)/node-outside $(TOOLS)/pause
 
 $(NODE_KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
 	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(NODE_KUBE_TOOLS))),kubelet and kube-proxy $(KUBERNETES_VERSION),$(call kube_ldflags,$(KUBERNETES_VERSION)))

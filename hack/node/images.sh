@@ -50,7 +50,10 @@ build() {
 	cp -r "$root/test/images/$1/." "$context"
 	case $1 in
 	debian) ln "$debian" "$context/debian.tar" ;;
-	etcd) cp "${TOOLS:-$root/bin/tools}/etcd" "$context" ;;
+	etcd)
+		cp "${TOOLS:-$root/bin/tools}/etcd" "$context"
+		cp "${TOOLS:-$root/bin/tools}/etcds/etcdutl-3.6" "$context/etcdutl"
+		;;
 	probe) cat /etc/ssl/certs/ca-certificates.crt "$node_dir/pki/outside-ca.crt" >"$context/bundle.crt" 2>/dev/null || true ;;
 	service | eureka | orders)
 		GOWORK=off CGO_ENABLED=0 go build -C "$root/test/images" -trimpath -ldflags '-s -w' -o "$context/$1" "./$1"

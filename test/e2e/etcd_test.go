@@ -84,8 +84,36 @@ func testTicket(t *testing.T, pod string) {
 	t.Logf("an annotation was in the file of the running pod %.1f s after it was written", time.Since(began).Seconds())
 }
 
+// backUpEtcd has the cluster backed up to a claim, by the sample of a DataBackup.
+func backUpEtcd(t *testing.T) {
+	t.Helper()
+	shell(t, fmt.Sprintf(`kubectl apply --namespace %[1]s -f - <<'YAML'
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: backups}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+YAML
+kubectl patch --namespace %[1]s etcd/%[2]s --type merge -p '{"spec": {"backup": {"destination": {"claim": {"name": "backups"}}}}}'
+kubectl apply --namespace %[1]s -f config/samples/backup/etcd.yaml
+kubectl wait --namespace %[1]s databackup/before-upgrade-of-etcd --for 'jsonpath={.status.phase}=Succeeded' --timeout 5m
+kubectl get --namespace %[1]s databackups`, etcdNamespace, etcdName))
+}
+
+// restoreEtcd has the lost cluster come back from its backup, with the key in it.
+func restoreEtcd(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	shell(t, fmt.Sprintf(`kubectl create --namespace %s --dry-run=client -o json -f config/samples/etcd/etcd.yaml |
+	sed 's/"spec": {/"spec": {"restoreFrom": {"destination": {"claim": {"name": "backups"}}},/' | kubectl apply --namespace %[1]s -f -`, etcdNamespace))
+	etcdReady(t, nil)
+	t.Logf("three voters with the data of a backup after %.1f s", time.Since(began).Seconds())
+	if text := value(t, etcdName+"-0"); !strings.Contains(text, `"value":"Yg=="`) {
+		t.Errorf("it reads %s", text)
+	}
+}
+
 // The sample on real pods: it applies as it is, comes up, survives that a member is killed and that a volume is lost, keeps its
-// data, and leaves its claims.
+// data, and leaves its claims. Without them it comes back from its backup.
 func TestEtcdCluster(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)
@@ -136,13 +164,22 @@ func TestEtcdCluster(t *testing.T) {
 		t.Errorf("the empty volume did not wait: %s", text)
 	}
 	shell(t, "kubectl describe --namespace "+etcdNamespace+" etcd/"+etcdName)
+	backUpEtcd(t)
 
 	shell(t, `kubectl delete --namespace `+etcdNamespace+` etcd/`+etcdName+` --timeout 3m
 kubectl wait --namespace `+etcdNamespace+` pods --selector app.kubernetes.io/instance=`+etcdName+` --for delete --timeout 3m`)
 	if claims := strings.TrimSpace(shell(t, "kubectl get pvc --namespace "+etcdNamespace+" --output name | grep -c data-"+etcdName)); claims != "3" {
 		t.Errorf("%s claims are left, not 3", claims)
 	}
-	shell(t, "kubectl delete pvc --namespace "+etcdNamespace+" --selector app.kubernetes.io/instance="+etcdName+" --timeout 3m")
+	deleteClaims := func() {
+		shell(t, "kubectl delete pvc --namespace "+etcdNamespace+" --selector app.kubernetes.io/instance="+etcdName+" --timeout 3m")
+	}
+	deleteClaims()
+	restoreEtcd(t)
+	shell(t, `kubectl delete --namespace `+etcdNamespace+` etcd/`+etcdName+` databackup/before-upgrade-of-etcd --timeout 3m
+kubectl wait --namespace `+etcdNamespace+` pods --selector app.kubernetes.io/instance=`+etcdName+` --for delete --timeout 3m`)
+	deleteClaims()
+	shell(t, "kubectl delete pvc --namespace "+etcdNamespace+" backups --timeout 3m")
 	page.run(t, uninstall, uninstallFile)
 	gone(t)
 }
