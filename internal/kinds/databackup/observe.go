@@ -11,10 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
-	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
-	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
-	// The kind of the resource, by which its CronJob is found, and nothing of its spec.
-	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/agentjob"
@@ -64,9 +60,9 @@ type source struct {
 	component, field string
 }
 
-// sources are the kinds that DataBackup's API knows, by name.
+// sources are the kinds that DataBackup's API knows, by name. Nothing but their names is known of them.
 var sources = map[string]source{
-	dsv1.Kind:    {dsv1.GroupVersion.WithKind(dsv1.Kind), "mysql", "spec.mysql.backup"},
-	etcdv1.Kind:  {etcdv1.GroupVersion.WithKind(etcdv1.Kind), "etcd", "spec.backup"},
-	redisv1.Kind: {redisv1.GroupVersion.WithKind(redisv1.Kind), "redis", "spec.backup"},
+	"DataService":  {schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"}, "mysql", "spec.mysql.backup"},
+	"EtcdCluster":  {schema.GroupVersionKind{Group: "etcd.database.coreos.com", Version: "v1alpha1", Kind: "EtcdCluster"}, "etcd", "spec.backup"},
+	"RedisCluster": {schema.GroupVersionKind{Group: "redis.middleware.hc.cn", Version: "v1alpha1", Kind: "RedisCluster"}, "redis", "spec.backup"},
 }

@@ -10,8 +10,12 @@ import (
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/agentjob"
 )
@@ -83,4 +87,13 @@ func TestTheStatusSettles(t *testing.T) {
 		k.Status(b, seen, metav1.NewTime(time.Unix(3000, 0)))
 		assert.DeepEqual(t, b, before)
 	}
+}
+
+// The kinds whose data is backed up have the names that their APIs have.
+func TestSources(t *testing.T) {
+	t.Parallel()
+	for _, gvk := range []schema.GroupVersionKind{dsv1.GroupVersion.WithKind(dsv1.Kind), etcdv1.GroupVersion.WithKind(etcdv1.Kind), redisv1.GroupVersion.WithKind(redisv1.Kind)} {
+		assert.Equal(t, sources[gvk.Kind].kind, gvk)
+	}
+	assert.Equal(t, len(sources), 3)
 }

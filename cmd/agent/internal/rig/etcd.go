@@ -31,7 +31,7 @@ func EtcdTools(t testing.TB, series string) string {
 	from := tools(t, "ETCD", "etcds", "etcd-"+series)
 	folder := t.TempDir()
 	for _, program := range []string{"etcd", "etcdutl", "etcdctl"} {
-		if found := filepath.Join(from, program+"-"+series); exec.Command(found, "--help").Run() == nil { //nolint:gosec // a program of the tests
+		if found := filepath.Join(from, program+"-"+series); exec.Command(found, "--help").Run() == nil {
 			if err := os.Symlink(found, filepath.Join(folder, program)); err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +44,7 @@ func EtcdTools(t testing.TB, series string) string {
 func StartEtcd(t testing.TB, series, data string) *Etcd {
 	t.Helper()
 	e := &Etcd{T: t, Endpoint: fmt.Sprintf("http://127.0.0.1:%d", freePort(t)), Data: data}
-	e.cmd = exec.Command(filepath.Join(EtcdTools(t, series), "etcd"), "--data-dir="+data, "--listen-client-urls="+e.Endpoint, "--advertise-client-urls="+e.Endpoint, //nolint:gosec // a program of the tests
+	e.cmd = exec.Command(filepath.Join(EtcdTools(t, series), "etcd"), "--data-dir="+data, "--listen-client-urls="+e.Endpoint, "--advertise-client-urls="+e.Endpoint,
 		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", freePort(t)), "--log-level=error", "--unsafe-no-fsync")
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := e.cmd.Start(); err != nil {

@@ -136,7 +136,7 @@ func findProgram(s restore.Source) (program, error) {
 	if newer, image := isNewer(b.Server.Version, path); newer {
 		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of etcd %s, the image has %s: use an image of that version, or a newer one", b.ID, b.Server.Version, image)
 	}
-	help, _ := exec.Command(path, "snapshot", "restore", "--help").CombinedOutput() //nolint:gosec,noctx // the image's own program; without an answer it has no such flag
+	help, _ := exec.Command(path, "snapshot", "restore", "--help").CombinedOutput()
 	return program{path, strings.Contains(string(help), "--bump-revision")}, nil
 }
 
@@ -152,7 +152,7 @@ func (p program) restore(ctx context.Context, snapshot, to string, t Target) err
 		args = append(args, fmt.Sprintf("--bump-revision=%d", revisionGap), "--mark-compacted")
 	}
 	words := &server.Tail{}
-	cmd := exec.CommandContext(ctx, p.path, args...) //nolint:gosec // the image's own program
+	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Env = []string{"ETCDCTL_API=3"}              // what etcdctl of 3.4 and older ask for
 	cmd.Stdout, cmd.Stderr = words, words
 	if err := cmd.Run(); err != nil {
@@ -163,7 +163,7 @@ func (p program) restore(ctx context.Context, snapshot, to string, t Target) err
 
 // isNewer compares the release series of a backup with that of a program, which it returns.
 func isNewer(backup, path string) (bool, string) {
-	words, err := exec.Command(path, "version").Output() //nolint:gosec,noctx // the image's own program
+	words, err := exec.Command(path, "version").Output()
 	if err != nil {
 		return false, ""
 	}
