@@ -52,7 +52,7 @@ func (t Target) IsRestored() (bool, error) {
 // Restore makes the data of the first member of a new cluster from a backup, beside the place where the member will look
 // for it. It is there as a whole or not at all. The snapshot is on the volume, too, until its data is made.
 func Restore(ctx context.Context, s restore.Source, t Target) error {
-	program, err := findProgram(s)
+	program, err := findProgram(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ type program struct {
 }
 
 // findProgram fails unless the image can read the backup: an etcd does not start on the data of a newer one.
-func findProgram(s restore.Source) (program, error) {
+func findProgram(ctx context.Context, s restore.Source) (program, error) {
 	b := s.Backup
 	if b.Server.Flavour != Flavour || len(b.Objects) != 1 {
 		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of %s, not of etcd: give the folder of an EtcdCluster's backups", b.ID, b.Server.Flavour)
@@ -133,10 +133,10 @@ func findProgram(s restore.Source) (program, error) {
 	if err != nil {
 		return program{}, err
 	}
-	if newer, image := isNewer(b.Server.Version, path); newer {
+	if newer, image := isNewer(ctx, b.Server.Version, path); newer {
 		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of etcd %s, the image has %s: use an image of that version, or a newer one", b.ID, b.Server.Version, image)
 	}
-	help, _ := exec.Command(path, "snapshot", "restore", "--help").CombinedOutput()
+	help, _ := exec.CommandContext(ctx, path, "snapshot", "restore", "--help").CombinedOutput() // without an answer it has no such flag
 	return program{path, strings.Contains(string(help), "--bump-revision")}, nil
 }
 
@@ -153,7 +153,7 @@ func (p program) restore(ctx context.Context, snapshot, to string, t Target) err
 	}
 	words := &server.Tail{}
 	cmd := exec.CommandContext(ctx, p.path, args...)
-	cmd.Env = []string{"ETCDCTL_API=3"}              // what etcdctl of 3.4 and older ask for
+	cmd.Env = []string{"ETCDCTL_API=3"} // what etcdctl of 3.4 and older ask for
 	cmd.Stdout, cmd.Stderr = words, words
 	if err := cmd.Run(); err != nil {
 		return contract.Errorf(contract.ReasonLoadFailed, "make the data of a member with %s: %w: %s", p.path, err, words)
@@ -162,8 +162,8 @@ func (p program) restore(ctx context.Context, snapshot, to string, t Target) err
 }
 
 // isNewer compares the release series of a backup with that of a program, which it returns.
-func isNewer(backup, path string) (bool, string) {
-	words, err := exec.Command(path, "version").Output()
+func isNewer(ctx context.Context, backup, path string) (bool, string) {
+	words, err := exec.CommandContext(ctx, path, "version").Output()
 	if err != nil {
 		return false, ""
 	}
