@@ -35,7 +35,6 @@ func backupRedis(arguments []string) int {
 		result.Removed = removed
 		if err == nil {
 			describe(result, made)
-			result.Tables = len(made.Shards)
 		}
 		return err
 	})
@@ -79,7 +78,6 @@ func restoreRedis(arguments []string) int {
 			return err
 		}
 		describe(result, source.Backup)
-		result.Tables = len(source.Backup.Shards)
 		return nil
 	})
 }

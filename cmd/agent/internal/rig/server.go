@@ -44,22 +44,33 @@ func Seeds(short, full int) int {
 	return short
 }
 
-// Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL), or bin/tools has.
+// Redis is what Tools knows Redis by.
+const Redis = "redis"
+
+// Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL, REDIS), or bin/tools has.
 func Tools(t testing.TB, flavour string) string {
 	t.Helper()
-	folder := os.Getenv(map[string]string{server.MariaDB: "MARIADB", server.MySQL: "MYSQL"}[flavour])
+	folder, program := os.Getenv(map[string]string{server.MariaDB: "MARIADB", server.MySQL: "MYSQL", Redis: "REDIS"}[flavour]), "mysqld"
 	if folder == "" {
-		// With -trimpath the source does not tell where it is; tests run in their package's folder.
-		folder, _ = os.Getwd()
-		for filepath.Base(folder) != "cmd" && folder != "/" {
-			folder = filepath.Dir(folder)
-		}
-		folder = filepath.Join(filepath.Dir(folder), "bin/tools", flavour)
+		folder = filepath.Join(root(), "bin/tools", flavour)
 	}
-	if _, err := os.Stat(filepath.Join(folder, "mysqld")); err != nil {
-		t.Fatalf("the tests need a %s server: run hack/mariadb.sh (make does), or name its folder in the environment: %v", flavour, err)
+	if flavour == Redis {
+		program = "redis-server"
+	}
+	if _, err := os.Stat(filepath.Join(folder, program)); err != nil {
+		t.Fatalf("the tests need a %s server: run hack/%s.sh (make does), or name its folder in the environment: %v", flavour, flavour, err)
 	}
 	return folder
+}
+
+// root returns the folder of the repository. With -trimpath the source does not tell where it is; tests run in their package's
+// folder.
+func root() string {
+	folder, _ := os.Getwd()
+	for filepath.Base(folder) != "cmd" && folder != "/" {
+		folder = filepath.Dir(folder)
+	}
+	return filepath.Dir(folder)
 }
 
 // Programs returns a flavour's programs.
