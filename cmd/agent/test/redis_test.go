@@ -80,6 +80,14 @@ func (r *redisRig) restore(t *testing.T, volume string, shard int, more ...strin
 // restored starts a new cluster of a backup.
 func (r *redisRig) restored(t *testing.T, id string) *rig.RedisCluster {
 	t.Helper()
+	c := r.volumes(t, id)
+	c.Meet()
+	return c
+}
+
+// volumes starts the servers of a new cluster, which do not know each other yet.
+func (r *redisRig) volumes(t *testing.T, id string) *rig.RedisCluster {
+	t.Helper()
 	c := &rig.RedisCluster{T: t}
 	for shard := range 3 {
 		volume := t.TempDir()
@@ -87,7 +95,6 @@ func (r *redisRig) restored(t *testing.T, id string) *rig.RedisCluster {
 		isDone(t, volume)
 		c.Masters = append(c.Masters, rig.StartRedis(t, filepath.Join(volume, "data")))
 	}
-	c.Meet()
 	return c
 }
 
@@ -147,6 +154,7 @@ func TestRedis(t *testing.T) {
 		s.Kill()
 		s.Up()
 	}
+	c.AwaitWell()
 	if diff := rig.KeysDiffer(c.Keys(), want); diff != "" {
 		t.Fatal(diff)
 	}
@@ -154,7 +162,3 @@ func TestRedis(t *testing.T) {
 	t.Run("restore interrupted", func(t *testing.T) { redisRestoreInterrupted(t, r, got.ID) })
 	t.Run("refused", func(t *testing.T) { redisRefused(t, r) })
 }
-
-func redisInterrupted(t *testing.T, r *redisRig)                        {}
-func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {}
-func redisRefused(t *testing.T, r *redisRig)                            {}

@@ -162,6 +162,24 @@ func (s *RedisServer) Slots() string {
 	return ""
 }
 
+// OwnedSlots returns the slots that the server owns by its own word.
+func (s *RedisServer) OwnedSlots() map[int]bool {
+	s.T.Helper()
+	owned := map[int]bool{}
+	for word := range strings.SplitSeq(s.Slots(), ",") {
+		var first, last int
+		if n, _ := fmt.Sscanf(word, "%d-%d", &first, &last); n == 1 {
+			last = first
+		} else if n == 0 {
+			continue // a mark of one that is being moved
+		}
+		for ; first <= last; first++ {
+			owned[first] = true
+		}
+	}
+	return owned
+}
+
 // RedisCluster is servers that know each other.
 type RedisCluster struct {
 	T testing.TB
@@ -196,7 +214,7 @@ func StartRedisCluster(t testing.TB, shards int) *RedisCluster {
 	return c
 }
 
-// Meet has all servers meet each other, and waits until each finds the cluster to be well.
+// Meet has all servers meet each other, and waits until they do.
 func (c *RedisCluster) Meet() {
 	c.T.Helper()
 	all := c.All()
@@ -207,6 +225,13 @@ func (c *RedisCluster) Meet() {
 			}
 		}
 	}
+	c.AwaitWell()
+}
+
+// AwaitWell waits until each server finds the cluster to be well.
+func (c *RedisCluster) AwaitWell() {
+	c.T.Helper()
+	all := c.All()
 	for _, s := range all {
 		Until(c.T, "all servers know each other", func() bool {
 			return s.Says("cluster_state:ok", "CLUSTER", "INFO") && s.Says(fmt.Sprintf("cluster_known_nodes:%d\r", len(all)), "CLUSTER", "INFO") && !s.Says("handshake", "CLUSTER", "NODES")

@@ -161,14 +161,15 @@ type RedisLoad struct {
 	acks   []string
 }
 
-// Write starts writers.
-func (c *RedisCluster) Write(t testing.TB, writers int) *RedisLoad {
+// Write starts writers. A pause before each write leaves the machine to others.
+func (c *RedisCluster) Write(t testing.TB, writers int, pause time.Duration) *RedisLoad {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l, client := &RedisLoad{cancel: cancel}, c.Open()
 	for w := range writers {
 		l.group.Go(func() {
 			for seq := 0; ctx.Err() == nil; seq++ {
+				time.Sleep(pause)
 				name := fmt.Sprintf("load:%d:%d:%d", time.Now().UnixNano(), w, seq)
 				if client.Set(ctx, name, seq, 0).Err() == nil {
 					l.mu.Lock()
