@@ -39,9 +39,13 @@ type servers struct {
 	mu      sync.Mutex
 	clients map[string]*redis.Client // by address
 	known   []string                 // addresses that answered when all was at rest
+
+	patience time.Duration // until the slots have to be at rest
 }
 
-func (c Cluster) servers() *servers { return &servers{Cluster: c, clients: map[string]*redis.Client{}} }
+func (c Cluster) servers() *servers {
+	return &servers{Cluster: c, clients: map[string]*redis.Client{}, patience: restTime}
+}
 
 func (s *servers) Close() {
 	s.mu.Lock()

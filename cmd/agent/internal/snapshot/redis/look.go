@@ -26,13 +26,13 @@ type layout struct {
 
 // atRest returns the layout of the cluster, as soon as all servers that can be reached agree on it.
 func (s *servers) atRest(ctx context.Context) (*layout, error) {
-	for end := time.Now().Add(restTime); ; {
+	for end := time.Now().Add(s.patience); ; {
 		found, err := s.look(ctx)
 		if err == nil || contract.ReasonOf(err) != contract.ReasonBusy && contract.ReasonOf(err) != contract.ReasonServerUnreachable || ctx.Err() != nil {
 			return found, err
 		}
 		if time.Now().After(end) {
-			return nil, contract.Errorf(contract.ReasonOf(err), "waited %s for the slots of the cluster to be at rest: %w", restTime, err)
+			return nil, contract.Errorf(contract.ReasonOf(err), "waited %s for the slots of the cluster to be at rest: %w", s.patience, err)
 		}
 		select {
 		case <-ctx.Done():
