@@ -158,7 +158,7 @@ func TestRedis(t *testing.T) {
 	if diff := rig.KeysDiffer(c.Keys(), want); diff != "" {
 		t.Fatal(diff)
 	}
-	t.Run("interrupted", func(t *testing.T) { redisInterrupted(t, r) })
+	t.Run("interrupted", func(t *testing.T) { redisInterrupted(t, r, took) })
 	t.Run("restore interrupted", func(t *testing.T) { redisRestoreInterrupted(t, r, got.ID) })
 	t.Run("refused", func(t *testing.T) { redisRefused(t, r) })
 }

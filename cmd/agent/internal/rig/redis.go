@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,13 +99,16 @@ func (s *RedisServer) start() {
 	s.Client = redis.NewClient(&redis.Options{Addr: s.Address(), Password: Password, Protocol: 2, DisableIdentity: true})
 }
 
-// answers waits until the server answers, or has ended.
+// answers waits until the server answers, or has ended. Another server of a test may have the port, and the same password.
 func (s *RedisServer) answers() bool {
 	s.T.Helper()
 	for end := time.Now().Add(time.Minute); ; {
-		err := s.Ping(context.Background()).Err()
+		conn, err := net.Dial("tcp", s.Address()) // the client waits a while after a connection that was refused
 		if err == nil {
-			return true
+			_ = conn.Close()
+			if s.Says(fmt.Sprintf("process_id:%d\r", s.cmd.Process.Pid), "INFO", "server") && s.Says("loading:0", "INFO", "persistence") {
+				return true
+			}
 		}
 		select {
 		case <-s.done:
