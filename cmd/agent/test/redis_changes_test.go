@@ -45,7 +45,7 @@ func TestRedisChanges(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			seen := r.watch(t, test.during)
-			acked := append([]string{}, load.Acks()...)
+			acked := load.Acks()
 			before := len(ids(t, r.bucket))
 			got := must(t, r.backup(t), test.reason)
 			r.bucket.Break(nil)
@@ -59,20 +59,80 @@ func TestRedisChanges(t *testing.T) {
 				}
 				return
 			}
-			has := r.has(t, got.ID)
-			for _, name := range acked {
-				if !has[name] {
-					t.Fatalf("%s was acknowledged before the backup, and is not in it", name)
-				}
-			}
-			for name := range want {
-				if !has[name] {
-					t.Fatalf("the backup lacks key %q", name)
-				}
-			}
-			t.Logf("%d writes were acknowledged before; %d keys were saved; %v", len(acked), len(has), got.Warnings)
+			r.complete(t, got, acked, want)
 		})
 	}
+	t.Run("a replica is late", func(t *testing.T) { r.late(t, want) })
+	t.Run("a replica is gone", func(t *testing.T) {
+		acked := load.Acks()
+		r.replica(1).Kill()
+		got := must(t, r.backup(t), "")
+		if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "shard 1 was copied from its master "+r.master(1).Address()) {
+			t.Fatalf("the warnings are %q", got.Warnings)
+		}
+		r.complete(t, got, acked, want)
+	})
+}
+
+// complete fails the test unless a backup has all keys.
+func (r *redisRig) complete(t *testing.T, got contract.Result, acked []string, want map[string]string) {
+	t.Helper()
+	has := r.has(t, got.ID)
+	for _, name := range acked {
+		if !has[name] {
+			t.Fatalf("%s was acknowledged before the backup, and is not in it", name)
+		}
+	}
+	for name := range want {
+		if !has[name] {
+			t.Fatalf("the backup lacks key %q", name)
+		}
+	}
+	t.Logf("%d writes were acknowledged before; %d keys were saved; %v", len(acked), len(has), got.Warnings)
+}
+
+// late makes a backup while the replica of a shard has not yet read the last writes of its master.
+func (r *redisRig) late(t *testing.T, want map[string]string) {
+	master, replica := r.master(1), r.replica(1)
+	thaw := replica.Freeze()
+	defer thaw()
+	var acked []string
+	pipe, value := master.Pipeline(), strings.Repeat("late", 25000)
+	for i := range 300 {
+		name := fmt.Sprintf("{%s}late:%d", r.keyOf(t, master), i)
+		acked = append(acked, name)
+		pipe.Set(t.Context(), name, value, 0)
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cmd, out := r.command(t)
+	before := master.Calls("cluster|nodes")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	rig.Until(t, "the agent looks", func() bool { return master.Calls("cluster|nodes") > before })
+	thaw()
+	_ = cmd.Wait() // the result has it
+	got := must(t, result(t, out), "")
+	if len(got.Warnings) > 0 {
+		t.Fatalf("no replica was copied: %v", got.Warnings)
+	}
+	r.complete(t, got, acked, want)
+}
+
+// keyOf returns a key of a master.
+func (r *redisRig) keyOf(t *testing.T, master *rig.RedisServer) string {
+	t.Helper()
+	own := master.OwnedSlots()
+	for i := range 300 {
+		name := fmt.Sprint("string:", i)
+		if slot, err := master.ClusterKeySlot(t.Context(), name).Result(); err == nil && own[int(slot)] {
+			return name
+		}
+	}
+	t.Fatalf("%s has no key", master.Address())
+	return ""
 }
 
 // once has something done the first time alone.
@@ -167,14 +227,11 @@ func (r *redisRig) failover(t *testing.T, i int) {
 func (r *redisRig) open(t *testing.T, from, to int) (end func()) {
 	t.Helper()
 	source, target := r.master(from), r.master(to)
-	slot, key := 0, ""
-	for name := range 300 {
-		key = fmt.Sprint("string:", name)
-		if n, err := source.ClusterKeySlot(t.Context(), key).Result(); err == nil && source.OwnedSlots()[int(n)] {
-			slot = int(n)
-			break
-		}
+	n, err := source.ClusterKeySlot(t.Context(), r.keyOf(t, source)).Result()
+	if err != nil {
+		t.Error(err)
 	}
+	slot := int(n)
 	target.Must("CLUSTER", "SETSLOT", slot, "IMPORTING", source.ID())
 	source.Must("CLUSTER", "SETSLOT", slot, "MIGRATING", target.ID())
 	return func() {
@@ -196,8 +253,9 @@ func (r *redisRig) open(t *testing.T, from, to int) (end func()) {
 			s.Must("CLUSTER", "SETSLOT", slot, "NODE", target.ID())
 		}
 		rig.Until(t, "all know the slot's owner", func() bool {
+			want := views(source)[target.ID()]
 			for _, s := range r.All() {
-				if owner, err := s.ClusterSlots(context.Background()).Result(); err != nil || !owns(owner, slot, target.ID()) {
+				if views(s)[target.ID()] != want {
 					return false
 				}
 			}
@@ -206,24 +264,21 @@ func (r *redisRig) open(t *testing.T, from, to int) (end func()) {
 	}
 }
 
-func owns(all []redis.ClusterSlot, slot int, id string) bool {
-	for _, part := range all {
-		if part.Start <= slot && slot <= part.End {
-			return part.Nodes[0].ID == id
+// views returns the config epoch and the slots of each node, as a server sees them.
+func views(s *rig.RedisServer) map[string]string {
+	seen := map[string]string{}
+	for line := range strings.Lines(s.Must("CLUSTER", "NODES")) {
+		if words := strings.Fields(line); len(words) > 8 {
+			seen[words[0]] = fmt.Sprint(words[6], words[8:])
 		}
 	}
-	return false
+	return seen
 }
 
 // openDuring opens a slot, and moves it as soon as the agent has seen it open.
 func (r *redisRig) openDuring(t *testing.T) {
 	t.Helper()
-	looks := func() int {
-		var n int
-		_, text, _ := strings.Cut(r.Replicas[2].Must("INFO", "commandstats"), "cmdstat_cluster|nodes:calls=")
-		_, _ = fmt.Sscan(strings.Split(text+",", ",")[0], &n)
-		return n
-	}
+	looks := func() int { return r.Replicas[2].Calls("cluster|nodes") }
 	end := r.open(t, 2, 1)
 	before := looks()
 	go func() {

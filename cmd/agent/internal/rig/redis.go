@@ -94,7 +94,7 @@ func (s *RedisServer) start() {
 		s.T.Fatal(err)
 	}
 	if s.Client != nil {
-		_ = s.Client.Close()
+		_ = s.Close()
 	}
 	s.Client = redis.NewClient(&redis.Options{Addr: s.Address(), Password: Password, Protocol: 2, DisableIdentity: true})
 }
@@ -133,6 +133,12 @@ func (s *RedisServer) Kill() {
 	<-s.done
 }
 
+// Freeze stops the server's process without ending it, and returns what has it go on.
+func (s *RedisServer) Freeze() (thaw func()) {
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+}
+
 // Address returns the server's HOST:PORT.
 func (s *RedisServer) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.Port) }
 
@@ -150,6 +156,14 @@ func (s *RedisServer) Must(words ...any) string {
 func (s *RedisServer) Says(text string, words ...any) bool {
 	answer, err := s.Do(context.Background(), words...).Text()
 	return err == nil && strings.Contains(answer, text)
+}
+
+// Calls returns how often a command was called, such as cluster|nodes.
+func (s *RedisServer) Calls(command string) (calls int) {
+	s.T.Helper()
+	_, text, _ := strings.Cut(s.Must("INFO", "commandstats"), "cmdstat_"+command+":calls=")
+	_, _ = fmt.Sscanf(text, "%d,", &calls) // 0 where it was not called
+	return calls
 }
 
 // ID returns the id of the server in its cluster.

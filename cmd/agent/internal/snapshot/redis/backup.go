@@ -65,10 +65,6 @@ type backup struct {
 	sources map[int]node // by shard
 }
 
-type sourceOf struct {
-	id, history string
-}
-
 // run copies all shards, and writes the manifest if they belong together. It fails with errChanged if they do not.
 func (b *backup) run(ctx context.Context) error {
 	m := &b.draft.Manifest
