@@ -93,12 +93,12 @@ func (r *redisRig) complete(t *testing.T, got contract.Result, acked []string, w
 
 // late makes a backup while the replica of a shard has not yet read the last writes of its master.
 func (r *redisRig) late(t *testing.T, want map[string]string) {
-	master, replica := r.master(1), r.replica(1)
+	master, replica := r.master(0), r.replica(0) // which is copied first
 	thaw := replica.Freeze()
 	defer thaw()
 	var acked []string
 	pipe, value := master.Pipeline(), strings.Repeat("late", 25000)
-	for i := range 300 {
+	for i := range 600 {
 		name := fmt.Sprintf("{%s}late:%d", r.keyOf(t, master), i)
 		acked = append(acked, name)
 		pipe.Set(t.Context(), name, value, 0)
