@@ -43,7 +43,15 @@ type servers struct {
 	patience time.Duration // until the slots have to be at rest
 }
 
+// silence keeps the client from writing to the error output: what fails is in the result.
+var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 func (c Cluster) servers() *servers {
+	silence()
 	return &servers{Cluster: c, clients: map[string]*redis.Client{}, patience: restTime}
 }
 
