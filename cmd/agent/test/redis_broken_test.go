@@ -27,9 +27,8 @@ import (
 // Backups that are broken off have no manifest, and are not listed.
 func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
 	before := len(ids(t, r.bucket))
-	for _, shard := range []string{"1 100", "2 5000000"} { // which call of redis-cli is killed, and after how many bytes
-		call, size, _ := strings.Cut(shard, " ")
-		got := must(t, r.backup(t, "PATH="+killedCLI(t, call, size)+":/usr/bin:/bin"), contract.ReasonDumpFailed)
+	for call, size := range map[int]string{1: "100", 2: "5000000"} {
+		got := must(t, r.backup(t, withCLI(t, call, killedCLI(size))), contract.ReasonDumpFailed)
 		if !strings.Contains(got.Message, "killed") {
 			t.Fatalf("the message says nothing of the end of redis-cli: %s", got.Message)
 		}
@@ -55,20 +54,18 @@ func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
 	t.Logf("a backup takes %s; %d were done before they were killed", usual, done)
 }
 
-// killedCLI returns a folder with a redis-cli of which a call is killed after it has sent some bytes.
-func killedCLI(t *testing.T, call, bytes string) string {
+// killedCLI is a redis-cli that is killed after it has sent some bytes.
+func killedCLI(size string) string { return `"$real" "$@" | head -c ` + size + "\nkill -9 $$\n" }
+
+// withCLI returns the environment of an agent for which one call of redis-cli is a script.
+func withCLI(t *testing.T, call int, script string) string {
 	t.Helper()
 	folder := t.TempDir()
-	script := fmt.Sprintf(`#!/bin/sh
-echo >>%[1]s/calls
-[ "$(wc -l <%[1]s/calls)" = %[2]s ] || exec %[4]s/redis-cli "$@"
-%[4]s/redis-cli "$@" | head -c %[3]s
-kill -9 $$
-`, folder, call, bytes, rig.Tools(t, rig.Redis))
-	if err := os.WriteFile(filepath.Join(folder, "redis-cli"), []byte(script), 0o700); err != nil {
+	text := fmt.Sprintf("#!/bin/sh\nreal=%[2]s/redis-cli\necho >>%[1]s/calls\n[ \"$(wc -l <%[1]s/calls)\" = %[3]d ] || exec \"$real\" \"$@\"\n%[4]s", folder, rig.Tools(t, rig.Redis), call, script)
+	if err := os.WriteFile(filepath.Join(folder, "redis-cli"), []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return folder
+	return "PATH=" + folder + ":/usr/bin:/bin"
 }
 
 // A restore that was broken off is made again, wherever that was.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"github.com/redis/go-redis/v9"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
@@ -116,6 +117,50 @@ func isDone(t *testing.T, volume string) {
 	if fmt.Sprint(names) != "[appendonly.aof nodes.conf]" {
 		t.Fatalf("the restore made %v", names)
 	}
+}
+
+// complete fails the test unless a backup has all keys.
+func (r *redisRig) complete(t *testing.T, got contract.Result, acked []string, want map[string]string) {
+	t.Helper()
+	has := r.has(t, got.ID)
+	for _, name := range acked {
+		if !has[name] {
+			t.Fatalf("%s was acknowledged before the backup, and is not in it", name)
+		}
+	}
+	for name := range want {
+		if !has[name] {
+			t.Fatalf("the backup lacks key %q", name)
+		}
+	}
+	t.Logf("%d writes were acknowledged before; %d keys were saved; %v", len(acked), len(has), got.Warnings)
+}
+
+// has returns the keys of a backup that are on the master of their slots.
+func (r *redisRig) has(t *testing.T, id string) map[string]bool {
+	t.Helper()
+	keys := map[string]bool{}
+	for _, s := range r.volumes(t, id).Masters {
+		names, err := s.Do(t.Context(), "KEYS", "*").StringSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, pipe := s.OwnedSlots(), s.Pipeline()
+		for _, name := range names {
+			pipe.ClusterKeySlot(t.Context(), name)
+		}
+		found, err := pipe.Exec(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range names {
+			if own[int(found[i].(*redis.IntCmd).Val())] {
+				keys[name] = true
+			}
+		}
+		s.Kill()
+	}
+	return keys
 }
 
 // A backup of each shard's replica, and a new cluster of it: all keys are there, and no others.
