@@ -25,7 +25,7 @@ func TestRedisChanges(t *testing.T) {
 	want := r.Keys()
 	load := r.Write(t, 3, 2*time.Millisecond)
 	until(t, "100 writes", time.Minute, func() bool { return len(load.Acks()) >= 100 })
-	shard := 0 // masters do not vote twice for the same one within a while
+	shard := 0
 	tests := []struct {
 		name string
 		// during is done each time when a shard's file arrives in the store.
@@ -62,7 +62,7 @@ func TestRedisChanges(t *testing.T) {
 	}
 	t.Run("failover in the middle of a copy", func(t *testing.T) {
 		acked, seen := load.Acks(), r.watch(t, nil)
-		got := must(t, r.backup(t, withCLI(t, 2, `"$real" "$@" | head -c 1000
+		got := must(t, r.backup(t, withCLI(t, 3, `"$real" "$@" | head -c 1000
 "$real" -h "$2" -p "$4" CLUSTER FAILOVER
 until "$real" -h "$2" -p "$4" ROLE | grep -q master; do sleep 0.05; done
 exit 1
@@ -176,7 +176,9 @@ func (r *redisRig) replica(i int) *rig.RedisServer {
 	return r.Masters[i]
 }
 
-// failover has the replica of a shard become its master.
+// failover has the replica of a shard become its master. No server may be elected twice within eight seconds: Redis 7.0 counts the
+// votes of the first election for the second one, too, and the others take the slots away from it again. So each of these tests
+// has another server elected.
 func (r *redisRig) failover(t *testing.T, i int) {
 	t.Helper()
 	old, now := r.master(i), r.replica(i)
