@@ -17,8 +17,7 @@ import (
 )
 
 // Writers are at work, slots are moved and masters change while a backup is made: what was acknowledged before it is in it.
-func TestRedisChanges(t *testing.T) {
-	r := startRedis(t)
+func redisChanges(t *testing.T, r *redisRig) {
 	for _, s := range r.All() {
 		s.Must("CONFIG", "SET", "repl-diskless-sync", "no") // the other way to send a copy, and the faster one
 	}

@@ -167,13 +167,12 @@ func (r *redisRig) has(t *testing.T, id string) map[string]bool {
 func TestRedis(t *testing.T) {
 	r := startRedis(t)
 	want := r.Keys()
-	began := time.Now()
 	got := must(t, r.backup(t), "")
-	took := time.Since(began)
+	took := time.Duration(got.Seconds * float64(time.Second))
 	if got.Rows != int64(len(want)) || got.Tables != 3 || len(got.Warnings) > 0 {
 		t.Fatalf("of %d keys, the result is %+v", len(want), got)
 	}
-	began = time.Now()
+	began := time.Now()
 	c := r.restored(t, got.ID)
 	t.Logf("%d keys, %d bytes: a backup takes %s, until a new cluster is well %s", len(want), got.Bytes, took, time.Since(began))
 	if diff := rig.KeysDiffer(c.Keys(), want); diff != "" {
@@ -203,7 +202,11 @@ func TestRedis(t *testing.T) {
 	if diff := rig.KeysDiffer(c.Keys(), want); diff != "" {
 		t.Fatal(diff)
 	}
+	for _, s := range c.Masters {
+		s.Kill()
+	}
 	t.Run("interrupted", func(t *testing.T) { redisInterrupted(t, r, took) })
 	t.Run("restore interrupted", func(t *testing.T) { redisRestoreInterrupted(t, r, got.ID) })
 	t.Run("refused", func(t *testing.T) { redisRefused(t, r) })
+	t.Run("changes", func(t *testing.T) { redisChanges(t, r) })
 }
