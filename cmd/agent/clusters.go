@@ -20,7 +20,7 @@ import (
 var clusters map[string]struct{ backup, restore func([]string) int }
 
 func init() {
-	clusters = map[string]struct{ backup, restore func([]string) int }{"etcd": {backupEtcd, restoreEtcd}}
+	clusters = map[string]struct{ backup, restore func([]string) int }{"etcd": {backupEtcd, restoreEtcd}, "redis": {backupRedis, restoreRedis}}
 }
 
 // draft returns what backups of clusters have in common.
@@ -72,6 +72,9 @@ func (c *config) birth() func() (bool, error) {
 		return false, err
 	}
 }
+
+// isBirth reports whether a volume with data is left as it is, and none of a failure.
+func (c *config) isBirth() bool { return c.Lookup("birth").Value.String() == "true" }
 
 func restoreEtcd(arguments []string) int {
 	c := newConfig("restore etcd")

@@ -62,7 +62,7 @@ func backupServer(arguments []string) int {
 }
 
 func describe(result *contract.Result, b *manifest.Backup) {
-	result.ID, result.Server, result.Position, result.Tables, result.Rows, result.Warnings = b.ID, b.Server.Version, b.Position, max(len(b.Tables), len(b.Shards)), b.Rows(), b.Warnings
+	result.ID, result.Server, result.Position, result.Tables, result.Rows, result.Warnings = b.ID, b.Server.Version, b.Position, len(b.Tables)+len(b.Shards), b.Rows(), b.Warnings
 	result.Revision = b.Revision
 	result.Bytes, result.StoredBytes = b.Totals()
 }

@@ -41,7 +41,7 @@ const (
 	ReasonNotFound Reason = "NotFound"
 	// ReasonDamaged: what the store has is not what was written.
 	ReasonDamaged Reason = "Damaged"
-	// ReasonBusy: another agent is at work.
+	// ReasonBusy: another agent is at work, or a Redis Cluster is not at rest: slots move, or masters change.
 	ReasonBusy Reason = "Busy"
 	// ReasonDumpFailed: the dump program failed, or its output is not whole.
 	ReasonDumpFailed Reason = "DumpFailed"

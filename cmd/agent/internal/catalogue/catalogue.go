@@ -119,7 +119,7 @@ func (e *Entry) Describe() contract.Backup {
 		b.Damaged = e.Err.Error()
 	}
 	if m := e.Manifest; m != nil {
-		b.Started, b.Completed, b.Server, b.Tables, b.Rows = m.Started, m.Completed, m.Server.Version, len(m.Tables), m.Rows()
+		b.Started, b.Completed, b.Server, b.Tables, b.Rows = m.Started, m.Completed, m.Server.Version, len(m.Tables)+len(m.Shards), m.Rows()
 		b.Encrypted, b.Position = len(m.Recipients) > 0, m.Position
 		b.Bytes, b.StoredBytes = m.Totals()
 	}

@@ -44,9 +44,15 @@ func Seeds(short, full int) int {
 	return short
 }
 
-// Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL), or bin/tools has.
+// Redis is what Tools knows Redis by.
+const Redis = "redis"
+
+// Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL, REDIS), or bin/tools has.
 func Tools(t testing.TB, flavour string) string {
 	t.Helper()
+	if flavour == Redis {
+		return tools(t, "REDIS", Redis, "redis-server")
+	}
 	return tools(t, map[string]string{server.MariaDB: "MARIADB", server.MySQL: "MYSQL"}[flavour], flavour, "mysqld")
 }
 
@@ -55,17 +61,22 @@ func tools(t testing.TB, variable, name, program string) string {
 	t.Helper()
 	folder := os.Getenv(variable)
 	if folder == "" {
-		// With -trimpath the source does not tell where it is; tests run in their package's folder.
-		folder, _ = os.Getwd()
-		for filepath.Base(folder) != "cmd" && folder != "/" {
-			folder = filepath.Dir(folder)
-		}
-		folder = filepath.Join(filepath.Dir(folder), "bin/tools", name)
+		folder = filepath.Join(root(), "bin/tools", name)
 	}
 	if _, err := os.Stat(filepath.Join(folder, program)); err != nil {
 		t.Fatalf("the tests need %s: run `make tools`, or name its folder in %s: %v", program, variable, err)
 	}
 	return folder
+}
+
+// root returns the folder of the repository. With -trimpath the source does not tell where it is; tests run in their package's
+// folder.
+func root() string {
+	folder, _ := os.Getwd()
+	for filepath.Base(folder) != "cmd" && folder != "/" {
+		folder = filepath.Dir(folder)
+	}
+	return filepath.Dir(folder)
 }
 
 // Programs returns a flavour's programs.

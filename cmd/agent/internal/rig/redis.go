@@ -1,0 +1,276 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// RedisServer is a real server of a Redis Cluster on a port of this machine.
+type RedisServer struct {
+	*redis.Client
+	T    testing.TB
+	Data string
+	Port int
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	log  *server.Tail
+}
+
+// StartRedis starts a server on a folder with data, or an empty one, with the settings that the operator gives it.
+func StartRedis(t testing.TB, data string) *RedisServer {
+	t.Helper()
+	s := &RedisServer{T: t, Data: data}
+	t.Cleanup(s.Kill)
+	s.Up()
+	return s
+}
+
+// settings are those of the chart, and then those that start.sh adds. A node timeout that is shorter makes tests shorter.
+func (s *RedisServer) settings() string {
+	s.T.Helper()
+	text, err := os.ReadFile(filepath.Join(root(), "helm-charts/rediscluster/files/redis.conf"))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(Password) + `"`
+	return fmt.Sprintf("%s\nport %d\nbind 127.0.0.1\ndir %q\ncluster-announce-ip 127.0.0.1\nrequirepass %s\nmasterauth %[4]s\ncluster-node-timeout 2000\nlatency-monitor-threshold 0\n",
+		text, s.Port, s.Data, quoted)
+}
+
+// Up starts the server's process and waits until it has read its data. A port that is taken is replaced by another one, also by
+// the second start: nodes tell each other.
+func (s *RedisServer) Up() {
+	s.T.Helper()
+	for range 20 {
+		if s.Port == 0 {
+			// That of the bus is higher by 10000. Both are below those that connections get.
+			s.Port = 12000 + rand.Intn(10000)
+		}
+		s.start()
+		if s.answers() {
+			return
+		}
+		s.Port = 0
+	}
+	s.T.Fatalf("no server starts: %s", s.log)
+}
+
+func (s *RedisServer) start() {
+	s.T.Helper()
+	s.log, s.done = &server.Tail{}, make(chan struct{})
+	s.cmd = exec.Command(filepath.Join(Tools(s.T, Redis), "redis-server"), "-")
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = strings.NewReader(s.settings()), s.log, s.log
+	started := make(chan error)
+	go func() { // the thread must live as long as its child
+		runtime.LockOSThread()
+		s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait()
+		}
+		close(s.done)
+	}()
+	if err := <-started; err != nil {
+		s.T.Fatal(err)
+	}
+	if s.Client != nil {
+		_ = s.Close()
+	}
+	s.Client = redis.NewClient(&redis.Options{Addr: s.Address(), Password: Password, Protocol: 2, DisableIdentity: true})
+}
+
+// answers waits until the server answers, or has ended. Another server of a test may have the port, and the same password.
+func (s *RedisServer) answers() bool {
+	s.T.Helper()
+	for end := time.Now().Add(time.Minute); ; {
+		conn, err := net.Dial("tcp", s.Address()) // the client waits a while after a connection that was refused
+		if err == nil {
+			_ = conn.Close()
+			if s.Says(fmt.Sprintf("process_id:%d\r", s.cmd.Process.Pid), "INFO", "server") && s.Says("loading:0", "INFO", "persistence") {
+				return true
+			}
+		}
+		select {
+		case <-s.done:
+			if !strings.Contains(s.log.String(), "in use") && !strings.Contains(s.log.String(), "bind") {
+				s.T.Fatalf("the server ended: %s", s.log)
+			}
+			return false
+		case <-time.After(10 * time.Millisecond):
+			if time.Now().After(end) {
+				s.T.Fatalf("the server does not answer: %v: %s", err, s.log)
+			}
+		}
+	}
+}
+
+// Kill ends the server's process at once, as a node does that loses its power.
+func (s *RedisServer) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	<-s.done
+}
+
+// Freeze stops the server's process without ending it, and returns what has it go on.
+func (s *RedisServer) Freeze() (thaw func()) {
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+}
+
+// Address returns the server's HOST:PORT.
+func (s *RedisServer) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.Port) }
+
+// Must fails the test unless a command succeeds, and returns its answer as text.
+func (s *RedisServer) Must(words ...any) string {
+	s.T.Helper()
+	answer, err := s.Do(context.Background(), words...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		s.T.Fatalf("%v of %s: %v", words, s.Address(), err)
+	}
+	return fmt.Sprint(answer)
+}
+
+// Says reports whether an answer has some text.
+func (s *RedisServer) Says(text string, words ...any) bool {
+	answer, err := s.Do(context.Background(), words...).Text()
+	return err == nil && strings.Contains(answer, text)
+}
+
+// Calls returns how often a command was called, such as cluster|nodes.
+func (s *RedisServer) Calls(command string) (calls int) {
+	s.T.Helper()
+	_, text, _ := strings.Cut(s.Must("INFO", "commandstats"), "cmdstat_"+command+":calls=")
+	_, _ = fmt.Sscanf(text, "%d,", &calls) // 0 where it was not called
+	return calls
+}
+
+// ID returns the id of the server in its cluster.
+func (s *RedisServer) ID() string { s.T.Helper(); return s.Must("CLUSTER", "MYID") }
+
+// Slots returns the slots that the server owns by its own word.
+func (s *RedisServer) Slots() string {
+	s.T.Helper()
+	for line := range strings.Lines(s.Must("CLUSTER", "NODES")) {
+		if words := strings.Fields(line); len(words) > 8 && strings.Contains(words[2], "myself") {
+			return strings.Join(words[8:], ",")
+		}
+	}
+	return ""
+}
+
+// OwnedSlots returns the slots that the server owns by its own word.
+func (s *RedisServer) OwnedSlots() map[int]bool {
+	s.T.Helper()
+	owned := map[int]bool{}
+	for word := range strings.SplitSeq(s.Slots(), ",") {
+		var first, last int
+		if n, _ := fmt.Sscanf(word, "%d-%d", &first, &last); n == 1 {
+			last = first
+		} else if n == 0 {
+			continue // a mark of one that is being moved
+		}
+		for ; first <= last; first++ {
+			owned[first] = true
+		}
+	}
+	return owned
+}
+
+// RedisCluster is servers that know each other.
+type RedisCluster struct {
+	T testing.TB
+	// Masters and Replicas are those of each shard, as they were at first.
+	Masters, Replicas []*RedisServer
+}
+
+// All returns all servers.
+func (c *RedisCluster) All() []*RedisServer {
+	return append(append([]*RedisServer{}, c.Masters...), c.Replicas...)
+}
+
+// StartRedisCluster forms a cluster of some shards, each of a master and a replica.
+func StartRedisCluster(t testing.TB, shards int) *RedisCluster {
+	t.Helper()
+	c := &RedisCluster{T: t}
+	for i := range shards {
+		m := StartRedis(t, t.TempDir())
+		m.Must("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		m.Must("CLUSTER", "ADDSLOTSRANGE", i*16384/shards, (i+1)*16384/shards-1)
+		c.Masters = append(c.Masters, m)
+		c.Replicas = append(c.Replicas, StartRedis(t, t.TempDir()))
+	}
+	c.Meet()
+	for i, r := range c.Replicas {
+		Until(t, "a replica knows its master", func() bool { return r.Do(context.Background(), "CLUSTER", "REPLICATE", c.Masters[i].ID()).Err() == nil })
+	}
+	for i, r := range c.Replicas {
+		Until(t, "a replica is in step", func() bool { return r.Says("master_link_status:up", "INFO", "replication") })
+		c.eachSees("all know the replicas", "slave "+c.Masters[i].ID())
+	}
+	return c
+}
+
+// Meet has all servers meet each other, and waits until they do.
+func (c *RedisCluster) Meet() {
+	c.T.Helper()
+	all := c.All()
+	for _, s := range all {
+		for _, o := range all {
+			if s != o {
+				s.Must("CLUSTER", "MEET", "127.0.0.1", o.Port)
+			}
+		}
+	}
+	c.AwaitWell()
+}
+
+// AwaitWell waits until each server finds the cluster to be well.
+func (c *RedisCluster) AwaitWell() {
+	c.T.Helper()
+	all := c.All()
+	for _, s := range all {
+		Until(c.T, "all servers know each other", func() bool {
+			return s.Says("cluster_state:ok", "CLUSTER", "INFO") && s.Says(fmt.Sprintf("cluster_known_nodes:%d\r", len(all)), "CLUSTER", "INFO") && !s.Says("handshake", "CLUSTER", "NODES")
+		})
+	}
+}
+
+// eachSees waits until the view of each server has a text.
+func (c *RedisCluster) eachSees(what, text string) {
+	c.T.Helper()
+	for _, s := range c.All() {
+		Until(c.T, what, func() bool { return s.Says(text, "CLUSTER", "NODES") })
+	}
+}
+
+// Until waits for a condition.
+func Until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited for a minute until %s", what)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redis makes a backup of a Redis Cluster, and of a backup the data of the masters of a new one.
+package redis
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// Flavour is what manifests call the server.
+const Flavour = "redis"
+
+// Cluster says how the servers are reached.
+type Cluster struct {
+	// Server is the HOST:PORT that leads to any of them.
+	Server string
+	// Password is that of all servers; empty for none.
+	Password string
+}
+
+// answerTime is how long a server may take to answer a question.
+const answerTime = 5 * time.Second
+
+// servers are connections to the servers of a cluster.
+type servers struct {
+	Cluster
+	mu      sync.Mutex
+	clients map[string]*redis.Client // by address
+	known   []string                 // addresses that answered when all was at rest
+
+	patience time.Duration // until the slots have to be at rest
+}
+
+// silence keeps the client from writing to the error output: what fails is in the result.
+var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+func (c Cluster) servers() *servers {
+	silence()
+	return &servers{Cluster: c, clients: map[string]*redis.Client{}, patience: restTime}
+}
+
+func (s *servers) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, client := range s.clients {
+		_ = client.Close() // nothing waits for an answer
+	}
+}
+
+func (s *servers) client(address string) *redis.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clients[address] == nil {
+		s.clients[address] = redis.NewClient(&redis.Options{
+			Addr: address, Password: s.Password,
+			// Redis 6.2 and 7.0 know no more than this, and nothing here needs more.
+			Protocol: 2, DisableIdentity: true,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+			MaxRetries:               -1, DialerRetries: 1, PoolSize: 2, ContextTimeoutEnabled: true,
+			DialTimeout: answerTime, ReadTimeout: answerTime, WriteTimeout: answerTime, PoolTimeout: answerTime,
+		})
+	}
+	return s.clients[address]
+}
+
+// answer is what one server says.
+type answer struct {
+	view
+	info info
+	keys int64
+}
+
+// ask asks a server for all that is to be known of it.
+func (s *servers) ask(ctx context.Context, address string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	pipe := s.client(address).Pipeline()
+	nodes, all, keys := pipe.ClusterNodes(ctx), pipe.Info(ctx), pipe.DBSize(ctx)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return answer{}, failed("ask", address, err)
+	}
+	host, _, _ := net.SplitHostPort(address)
+	v, err := parseView(nodes.Val(), host)
+	if err != nil {
+		return answer{}, contract.Errorf(contract.ReasonServerUnreachable, "read CLUSTER NODES of redis at %s: %w", address, err)
+	}
+	return answer{view: v, info: parseInfo(all.Val()), keys: keys.Val()}, nil
+}
+
+// info is the answer to INFO.
+type info map[string]string
+
+func parseInfo(text string) info {
+	i := info{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
+			i[name] = value
+		}
+	}
+	return i
+}
+
+// offset returns a place in the stream of writes; -1 for one that is not known.
+func (i info) offset(name string) int64 {
+	n, err := strconv.ParseInt(i[name], 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// isLinked reports whether a replica gets the writes of its master.
+func (i info) isLinked() bool {
+	return i["role"] == "slave" && i["master_link_status"] == "up" && i["master_sync_in_progress"] == "0" && i["loading"] == "0"
+}
+
+// isDenied reports whether words of Redis refuse an account or its password.
+func isDenied(words string) bool {
+	for _, code := range []string{"NOAUTH", "WRONGPASS", "NOPERM", "invalid password"} {
+		if strings.Contains(words, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// failed says what was tried on a server, and gives the failure its reason.
+func failed(what, address string, err error) error {
+	var said redis.Error
+	reason := contract.ReasonServerUnreachable
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &said) && isDenied(said.Error()):
+		reason = contract.ReasonAccessDenied
+	case errors.As(err, &said) && strings.Contains(said.Error(), "cluster support disabled"):
+		reason = contract.ReasonRefused
+	}
+	return contract.Errorf(reason, "%s redis at %s: %w", what, address, err)
+}

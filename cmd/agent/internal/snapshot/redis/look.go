@@ -1,0 +1,145 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// How long a cluster may take until its slots are at rest, and how often it is asked.
+const (
+	restTime = time.Minute
+	pause    = 200 * time.Millisecond
+)
+
+// layout is a cluster at rest: who owns which slots, and what each server says.
+type layout struct {
+	shards  []shard
+	answers map[string]answer // by node id
+}
+
+// atRest returns the layout of the cluster, as soon as all servers that can be reached agree on it.
+func (s *servers) atRest(ctx context.Context) (*layout, error) {
+	for end := time.Now().Add(s.patience); ; {
+		found, err := s.look(ctx)
+		if err == nil || contract.ReasonOf(err) != contract.ReasonBusy && contract.ReasonOf(err) != contract.ReasonServerUnreachable || ctx.Err() != nil {
+			return found, err
+		}
+		if time.Now().After(end) {
+			return nil, contract.Errorf(contract.ReasonOf(err), "waited %s for the slots of the cluster to be at rest: %w", s.patience, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// look asks all servers once. It fails with Busy where slots are not at rest, and with ServerUnreachable where a master does not
+// answer.
+func (s *servers) look(ctx context.Context) (*layout, error) {
+	l := &layout{answers: map[string]answer{}}
+	first, err := s.first(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.answers[first.own.id] = first
+	views, asked := []view{first.view}, map[string]bool{}
+	for next := 0; next < len(views); next++ { // a view may name servers that the earlier ones lack
+		var nodes []node
+		for _, n := range views[next].nodes {
+			key := n.id + " " + n.address
+			if _, has := l.answers[n.id]; !has && n.address != "" && !n.is("handshake") && !asked[key] {
+				asked[key] = true
+				nodes = append(nodes, n)
+			}
+		}
+		answers, err := s.askAll(ctx, nodes)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range answers {
+			l.answers[a.own.id] = a
+			views = append(views, a.view)
+		}
+	}
+	if l.shards, err = agree(views); err == nil {
+		s.remember(l)
+		return l, nil
+	}
+	reason := contract.ReasonBusy
+	var absent errAbsent
+	if errors.As(err, &absent) {
+		reason = contract.ReasonServerUnreachable
+	}
+	return nil, contract.Errorf(reason, "look at the slots of the cluster at %s: %w", s.Server, err)
+}
+
+// remember keeps the addresses of the servers: the one behind Server may be gone when the cluster is looked at again.
+func (s *servers) remember(l *layout) {
+	s.known = s.known[:0]
+	for _, a := range l.answers {
+		s.known = append(s.known, a.own.address)
+	}
+}
+
+// first asks the server behind the address that was given, or one of those that are known, when it does not answer.
+func (s *servers) first(ctx context.Context) (answer, error) {
+	a, err := s.ask(ctx, s.Server)
+	for _, address := range s.known {
+		if err == nil || contract.ReasonOf(err) != contract.ReasonServerUnreachable || ctx.Err() != nil {
+			break
+		}
+		if other, otherErr := s.ask(ctx, address); otherErr == nil {
+			return other, nil
+		}
+	}
+	return a, err
+}
+
+// askAll asks servers at once, and returns the answers of those that can be reached. What answers at the address of a node with
+// another id is another server by now.
+func (s *servers) askAll(ctx context.Context, nodes []node) ([]answer, error) {
+	answers, errs := make([]answer, len(nodes)), make([]error, len(nodes))
+	var group sync.WaitGroup
+	for i, n := range nodes {
+		group.Go(func() { answers[i], errs[i] = s.ask(ctx, n.address) })
+	}
+	group.Wait()
+	var found []answer
+	for i, err := range errs {
+		switch {
+		case err == nil && answers[i].own.id == nodes[i].id:
+			answers[i].own.address = nodes[i].address
+			found = append(found, answers[i])
+		case err != nil && contract.ReasonOf(err) == contract.ReasonAccessDenied && len(nodes[i].slots) > 0:
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		}
+	}
+	return found, nil
+}
+
+// history returns the id that a master gives to its stream of writes. Its replicas have the same one.
+func (l *layout) history(of shard) string { return l.answers[of.master.id].info["master_replid"] }
+
+// isSame reports whether nothing was moved, and no failover was, since an earlier look.
+func (l *layout) isSame(o *layout) bool {
+	if len(l.shards) != len(o.shards) {
+		return false
+	}
+	for i := range l.shards {
+		if !l.shards[i].equal(o.shards[i]) {
+			return false
+		}
+	}
+	return true
+}

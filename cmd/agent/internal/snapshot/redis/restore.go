@@ -1,0 +1,182 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+)
+
+// What a restore makes in the folder of the data. Redis 7 loads an append-only file of older versions, and moves it to its new
+// place itself. In all versions such a file may begin with an RDB file, and may have nothing behind that.
+const (
+	dataFile  = "appendonly.aof"
+	nodesFile = "nodes.conf"
+)
+
+// marker is the folder in which a restore makes them. While it is there, the restore is not done.
+const marker = "restoring"
+
+// Target is the volume of the first server of a shard of a new cluster.
+type Target struct {
+	// Volume is its root, and Data the folder of the data in it.
+	Volume, Data string
+	// Shard is the number of the shard, and Shards how many the cluster has.
+	Shard, Shards int
+}
+
+func (t Target) path(name ...string) string {
+	return filepath.Join(append([]string{t.Volume, t.Data}, name...)...)
+}
+
+// IsTaken reports whether a volume is no place for a restore: a server has written to it, or a restore is done. What a restore
+// that was broken off has left does not count.
+func (t Target) IsTaken() (bool, error) {
+	entries, err := os.ReadDir(t.path())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("look at the data of the volume: %w", err)
+	}
+	own := map[string]bool{"lost+found": true, ".writable": true} // the latter is what init.sh tries out the volume with
+	for _, e := range entries {
+		if e.Name() == marker && e.IsDir() {
+			own[marker], own[dataFile], own[nodesFile] = true, true, true
+		}
+	}
+	for _, e := range entries {
+		if !own[e.Name()] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Restore makes the data of a shard's first server from a backup: the keys, and the server's own view of a cluster that has its
+// slots. A server that starts on them owns the slots at once; that the servers of all shards have to meet is the caller's
+// business. It fails with NotEmpty where the volume is taken, and with Refused where the backup does not fit.
+func Restore(ctx context.Context, s restore.Source, t Target) error {
+	part, err := t.fits(ctx, s.Backup)
+	if err != nil {
+		return err
+	}
+	if taken, err := t.IsTaken(); err != nil {
+		return err
+	} else if taken {
+		return contract.Errorf(contract.ReasonNotEmpty, "folder %s has data: give an empty volume", t.path())
+	}
+	if err := t.clear(); err != nil {
+		return err
+	}
+	if err := t.make(ctx, s, part); err != nil {
+		return errors.Join(err, t.clear())
+	}
+	return nil
+}
+
+// make does the steps of a restore. One that is broken off between two of them is begun again, because the marker is there from
+// the first to the last.
+func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
+	if err := os.MkdirAll(t.path(marker), 0o700); err != nil {
+		return fmt.Errorf("make a folder for the restore: %w", err)
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if err := write(t.path(marker, dataFile), func(w io.Writer) error { return s.Copy(ctx, s.Backup.Objects[t.Shard], w) }); err != nil {
+		return err
+	}
+	if err := write(t.path(marker, nodesFile), func(w io.Writer) error { return t.writeNodes(w, part) }); err != nil {
+		return err
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	for _, name := range []string{dataFile, nodesFile} {
+		if err := os.Rename(t.path(marker, name), t.path(name)); err != nil {
+			return fmt.Errorf("put the restored data in its place: %w", err)
+		}
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if err := os.Remove(t.path(marker)); err != nil {
+		return fmt.Errorf("end the restore: %w", err)
+	}
+	return t.flush()
+}
+
+// clear removes what a restore that was broken off has left, the marker last. Without the marker nothing is a restore's.
+func (t Target) clear() error {
+	if _, err := os.Lstat(t.path(marker)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, path := range []string{t.path(dataFile), t.path(nodesFile), t.path(marker, dataFile), t.path(marker, nodesFile)} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove what an earlier restore left: %w", err)
+		}
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if err := os.Remove(t.path(marker)); err != nil {
+		return fmt.Errorf("remove what an earlier restore left: %w", err)
+	}
+	return nil
+}
+
+// writeNodes writes a server's view of a cluster in which it knows itself alone, and owns the slots of its shard. Each shard has
+// another config epoch, as the masters of one cluster must. The server puts its own address in.
+func (t Target) writeNodes(w io.Writer, part slots) error {
+	random := [20]byte{}
+	_, _ = rand.Read(random[:]) // never fails
+	_, err := fmt.Fprintf(w, "%x :6379@16379 myself,master - 0 0 %d connected", random, t.Shard+1)
+	for _, one := range part {
+		if err == nil {
+			_, err = fmt.Fprintf(w, " %s", slots{one})
+		}
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(w, "\nvars currentEpoch %d lastVoteEpoch 0\n", t.Shards)
+	}
+	return err
+}
+
+// write makes a file.
+func write(path string, content func(io.Writer) error) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("make a file for the restored data: %w", err)
+	}
+	defer file.Close()
+	if err := content(file); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("write the restored data: %w", err)
+	}
+	return nil
+}
+
+// flush has what was written to the volume on the disk.
+func (t Target) flush() error {
+	folder, err := os.Open(t.Volume)
+	if err == nil {
+		err = unix.Syncfs(int(folder.Fd()))
+		_ = folder.Close() // only read
+	}
+	if err != nil {
+		return fmt.Errorf("flush volume %s: %w", t.Volume, err)
+	}
+	return nil
+}

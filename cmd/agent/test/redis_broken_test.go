@@ -1,0 +1,233 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+
+	"filippo.io/age"
+)
+
+// Backups that are broken off have no manifest, and are not listed.
+func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
+	before := len(ids(t, r.bucket))
+	for call, size := range map[int]string{1: "100", 2: "5000000"} {
+		got := must(t, r.backup(t, withCLI(t, call, killedCLI(size))), contract.ReasonDumpFailed)
+		if !strings.Contains(got.Message, "killed") {
+			t.Fatalf("the message says nothing of the end of redis-cli: %s", got.Message)
+		}
+	}
+	clean(t, r.bucket)
+	done := 0
+	for seed := range rig.Seeds(8, 100) {
+		cmd, out := r.command(t)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.New(rand.NewSource(int64(seed))).Float64() * 1.1 * float64(usual)))
+		_ = cmd.Process.Kill()
+		if cmd.Wait() == nil {
+			done++
+		}
+		now := ids(t, r.bucket)
+		if len(now) > before+1 || len(now) == before && cmd.ProcessState.Success() {
+			t.Fatalf("seed %d: %d backups are listed, and %d were: %s", seed, len(now), before, out)
+		}
+		before = len(now) // one more where it was killed after its manifest was written
+	}
+	t.Logf("a backup takes %s; %d were done before they were killed", usual, done)
+}
+
+// killedCLI is a redis-cli that is killed after it has sent some bytes.
+func killedCLI(size string) string { return `"$real" "$@" | head -c ` + size + "\nkill -9 $$\n" }
+
+// withCLI returns the environment of an agent for which one call of redis-cli is a script.
+func withCLI(t *testing.T, call int, script string) string {
+	t.Helper()
+	folder := t.TempDir()
+	text := fmt.Sprintf("#!/bin/sh\nreal=%[2]s/redis-cli\necho >>%[1]s/calls\n[ \"$(wc -l <%[1]s/calls)\" = %[3]d ] || exec \"$real\" \"$@\"\n%[4]s", folder, rig.Tools(t, rig.Redis), call, script)
+	if err := os.WriteFile(filepath.Join(folder, "redis-cli"), []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return "PATH=" + folder + ":/usr/bin:/bin"
+}
+
+// A restore that was broken off is made again, wherever that was.
+func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
+	want := r.shard(t, id, 1)
+	data := func(volume string) string { return filepath.Join(volume, "data") }
+	states := map[string][]string{
+		"marker":      {"restoring/"},
+		"part":        {"restoring/appendonly.aof"},
+		"all":         {"restoring/appendonly.aof", "restoring/nodes.conf"},
+		"data moved":  {"appendonly.aof", "restoring/nodes.conf"},
+		"both moved":  {"appendonly.aof", "nodes.conf", "restoring/"},
+		"clean-up":    {"nodes.conf", "restoring/"},
+		"other files": {"lost+found/", ".writable"},
+	}
+	for name, files := range states {
+		volume := t.TempDir()
+		for _, file := range files {
+			folder, name := filepath.Split(filepath.Join(data(volume), file))
+			if strings.HasSuffix(file, "/") {
+				folder, name = filepath.Join(folder, name), ""
+			}
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if name == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(folder, name), []byte("REDIS"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(t, r.restore(t, volume, 1, "--backup="+id, "--birth"), "")
+		_ = os.Remove(filepath.Join(data(volume), "lost+found"))
+		r.isRestored(t, name, volume, want)
+	}
+	began := time.Now()
+	must(t, r.restore(t, t.TempDir(), 1, "--backup="+id), "")
+	usual := time.Since(began)
+	cut := 0
+	for seed := range rig.Seeds(12, 300) {
+		random, volume := rand.New(rand.NewSource(int64(seed))), t.TempDir()
+		for range 1 + random.Intn(3) {
+			cmd, _ := r.restoreCommand(t, volume, 1, "--backup="+id, "--birth")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(random.Float64() * float64(usual)))
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // killed, or done
+			if _, err := os.Stat(filepath.Join(data(volume), "restoring")); err == nil {
+				cut++
+			}
+		}
+		must(t, r.restore(t, volume, 1, "--backup="+id, "--birth"), "")
+		r.isRestored(t, fmt.Sprint("seed ", seed), volume, want)
+	}
+	t.Logf("a restore takes %s; %d were broken off in the middle", usual, cut)
+}
+
+// shard returns the RDB file of a shard.
+func (r *redisRig) shard(t *testing.T, id string, shard int) []byte {
+	t.Helper()
+	entry, err := catalogue.Find(t.Context(), r.bucket.Open(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := &bytes.Buffer{}
+	source := restore.Source{Store: r.bucket.Open(t), Backup: entry.Manifest, Identities: []age.Identity{r.identity}}
+	if err := source.Copy(t.Context(), entry.Manifest.Objects[shard], content); err != nil {
+		t.Fatal(err)
+	}
+	return content.Bytes()
+}
+
+var secondShard = regexp.MustCompile(`^[0-9a-f]{40} :6379@16379 myself,master - 0 0 2 connected 5461-10921\nvars currentEpoch 3 lastVoteEpoch 0\n$`)
+
+// isRestored fails the test unless a volume has the second shard.
+func (r *redisRig) isRestored(t *testing.T, what, volume string, want []byte) {
+	t.Helper()
+	_ = os.Remove(filepath.Join(volume, "data", ".writable"))
+	isDone(t, volume)
+	got, err := os.ReadFile(filepath.Join(volume, "data", "appendonly.aof"))
+	if err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("%s: %d bytes of data, and %d were saved (%v)", what, len(got), len(want), err)
+	}
+	if nodes, err := os.ReadFile(filepath.Join(volume, "data", "nodes.conf")); err != nil || !secondShard.Match(nodes) {
+		t.Fatalf("%s: nodes.conf is %q (%v)", what, nodes, err)
+	}
+}
+
+// What a person has to decide, or to put right, is refused at once, and leaves nothing behind.
+func redisRefused(t *testing.T, r *redisRig) {
+	refuse := func(reason contract.Reason, words string, got contract.Result) {
+		t.Helper()
+		if must(t, got, reason); !strings.Contains(got.Message, words) {
+			t.Fatalf("the message lacks %q: %s", words, got.Message)
+		}
+	}
+	began := time.Now()
+	refuse(contract.ReasonAccessDenied, "WRONGPASS", r.backup(t, "AGENT_PASSWORD=wrong"))
+	refuse(contract.ReasonAccessDenied, "NOAUTH", r.backup(t, "AGENT_PASSWORD="))
+	if took := time.Since(began); took > 10*time.Second {
+		t.Fatalf("two wrong passwords took %s", took)
+	}
+	volume := t.TempDir()
+	refuse(contract.ReasonRefused, "3 shards", r.restore(t, volume, 1, "--shards=4"))
+	refuse(contract.ReasonWrongKey, "", (&redisRig{r.RedisCluster, r.bucket, key(t)}).restore(t, volume, 1))
+	id := r.forge(t, func(m *manifest.Backup) { m.Server.Flavour = "etcd" })
+	refuse(contract.ReasonRefused, "is of etcd", r.restore(t, volume, 1, "--backup="+id))
+	id = r.forge(t, func(m *manifest.Backup) { m.Server.Version = "99.1.0" })
+	refuse(contract.ReasonRefused, "is of Redis 99.1.0", r.restore(t, volume, 1, "--backup="+id))
+	id = r.forge(t, func(m *manifest.Backup) { m.Shards[1].Slots = "5461-10920" })
+	refuse(contract.ReasonDamaged, "slot 10921 has no owner", r.restore(t, volume, 1, "--backup="+id))
+	id = r.forge(t, func(m *manifest.Backup) { m.Objects[1].PlainSHA256 = m.Objects[0].PlainSHA256 })
+	refuse(contract.ReasonDamaged, "", r.restore(t, volume, 1, "--backup="+id))
+	refuse(contract.ReasonUsage, "cache-0-0", r.restore(t, volume, 1, "--pod=cache"))
+	must(t, r.restore(t, volume, 1, "--pod=cache-1-1"), "") // a replica
+	if left, _ := filepath.Glob(filepath.Join(volume, "*", "*")); len(left) > 0 {
+		t.Fatalf("left over: %v", left)
+	}
+	if err := os.MkdirAll(filepath.Join(volume, "data", "appendonlydir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refuse(contract.ReasonNotEmpty, "empty volume", r.restore(t, volume, 1))
+	must(t, r.restore(t, volume, 1, "--birth", "--s3-endpoint=http://127.0.0.1:1"), "")
+	if left, _ := filepath.Glob(filepath.Join(volume, "data", "*")); len(left) != 1 {
+		t.Fatalf("a volume with data has now %v", left)
+	}
+}
+
+// forge writes a copy of the newest backup with another manifest, and returns its ID.
+func (r *redisRig) forge(t *testing.T, change func(*manifest.Backup)) string {
+	t.Helper()
+	s := r.bucket.Open(t)
+	entry, err := catalogue.Find(t.Context(), s, "latest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := *entry.Manifest
+	m.Shards, m.Objects = append([]manifest.Shard{}, m.Shards...), append([]manifest.Object{}, m.Objects...)
+	m.ID = manifest.ID(m.Started.Add(-time.Hour), [4]byte{byte(len(ids(t, r.bucket)))})
+	for _, o := range m.Objects {
+		content, err := s.Get(t.Context(), manifest.Folder(entry.ID)+o.Name, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(content)
+		if err == nil {
+			err = s.Put(t.Context(), manifest.Folder(m.ID)+o.Name, bytes.NewReader(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(&m)
+	text, err := manifest.Encode(&m)
+	if err == nil {
+		err = s.Create(t.Context(), manifest.Folder(m.ID)+manifest.Name, text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.ID
+}

@@ -1,0 +1,212 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"github.com/redis/go-redis/v9"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+)
+
+// redisRig is a Redis Cluster with data, a bucket and a key.
+type redisRig struct {
+	*rig.RedisCluster
+	bucket   *rig.Bucket
+	identity *age.X25519Identity
+}
+
+func startRedis(t *testing.T) *redisRig {
+	t.Helper()
+	r := &redisRig{rig.StartRedisCluster(t, 3), rig.NewBucket(t), key(t)}
+	r.Fill()
+	return r
+}
+
+// command prepares a backup of the cluster, through its third replica.
+func (r *redisRig) command(t *testing.T, env ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	return agent(t, rig.Redis, env, append([]string{"backup", "redis", "--server=" + r.Replicas[2].Address(), "--recipient=" + r.identity.Recipient().String()}, bucketFlags(r.bucket)...)...)
+}
+
+// backup makes a backup.
+func (r *redisRig) backup(t *testing.T, env ...string) contract.Result {
+	t.Helper()
+	cmd, out := r.command(t, env...)
+	_ = cmd.Run() // the result has it
+	got := result(t, out)
+	if code := cmd.ProcessState.ExitCode(); code != contract.Exits[got.Reason] {
+		t.Fatalf("exit code %d does not fit the result %+v", code, got)
+	}
+	return got
+}
+
+// must fails the test unless a command had an end.
+func must(t *testing.T, got contract.Result, reason contract.Reason) contract.Result {
+	t.Helper()
+	if got.Reason != reason || got.OK != (reason == "") {
+		t.Fatalf("wanted %q, got %+v", reason, got)
+	}
+	return got
+}
+
+// restoreCommand prepares the restore of a shard to a volume.
+func (r *redisRig) restoreCommand(t *testing.T, volume string, shard int, more ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "identities")
+	if err := os.WriteFile(file, []byte(r.identity.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	arguments := append([]string{"restore", "redis", "--volume=" + volume, "--data=data", "--shards=3", fmt.Sprintf("--pod=new-cache-%d-0", shard)}, bucketFlags(r.bucket)...)
+	return agent(t, rig.Redis, []string{"AGENT_IDENTITIES_FILE=" + file}, append(arguments, more...)...)
+}
+
+func (r *redisRig) restore(t *testing.T, volume string, shard int, more ...string) contract.Result {
+	t.Helper()
+	cmd, out := r.restoreCommand(t, volume, shard, more...)
+	_ = cmd.Run() // the result has it
+	return result(t, out)
+}
+
+// restored starts a new cluster of a backup.
+func (r *redisRig) restored(t *testing.T, id string) *rig.RedisCluster {
+	t.Helper()
+	c := r.volumes(t, id)
+	c.Meet()
+	return c
+}
+
+// volumes starts the servers of a new cluster, which do not know each other yet.
+func (r *redisRig) volumes(t *testing.T, id string) *rig.RedisCluster {
+	t.Helper()
+	c := &rig.RedisCluster{T: t}
+	for shard := range 3 {
+		volume := t.TempDir()
+		must(t, r.restore(t, volume, shard, "--backup="+id, "--birth"), "")
+		isDone(t, volume)
+		c.Masters = append(c.Masters, rig.StartRedis(t, filepath.Join(volume, "data")))
+	}
+	return c
+}
+
+// isDone fails the test unless a volume has what start.sh asks for, and nothing else.
+func isDone(t *testing.T, volume string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(volume, "data", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range found {
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
+			t.Fatalf("%s: %v, %v", path, info, err)
+		}
+		names = append(names, filepath.Base(path))
+	}
+	if fmt.Sprint(names) != "[appendonly.aof nodes.conf]" {
+		t.Fatalf("the restore made %v", names)
+	}
+}
+
+// complete fails the test unless a backup has all keys.
+func (r *redisRig) complete(t *testing.T, got contract.Result, acked []string, want map[string]string) {
+	t.Helper()
+	has := r.has(t, got.ID)
+	for _, name := range acked {
+		if !has[name] {
+			t.Fatalf("%s was acknowledged before the backup, and is not in it", name)
+		}
+	}
+	for name := range want {
+		if !has[name] {
+			t.Fatalf("the backup lacks key %q", name)
+		}
+	}
+	t.Logf("%d writes were acknowledged before; %d keys were saved; %v", len(acked), len(has), got.Warnings)
+}
+
+// has returns the keys of a backup that are on the master of their slots.
+func (r *redisRig) has(t *testing.T, id string) map[string]bool {
+	t.Helper()
+	keys := map[string]bool{}
+	for _, s := range r.volumes(t, id).Masters {
+		names, err := s.Do(t.Context(), "KEYS", "*").StringSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, pipe := s.OwnedSlots(), s.Pipeline()
+		for _, name := range names {
+			pipe.ClusterKeySlot(t.Context(), name)
+		}
+		found, err := pipe.Exec(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range names {
+			if own[int(found[i].(*redis.IntCmd).Val())] {
+				keys[name] = true
+			}
+		}
+		s.Kill()
+	}
+	return keys
+}
+
+// A backup of each shard's replica, and a new cluster of it: all keys are there, and no others.
+func TestRedis(t *testing.T) {
+	r := startRedis(t)
+	want := r.Keys()
+	got := must(t, r.backup(t), "")
+	took := time.Duration(got.Seconds * float64(time.Second))
+	if got.Rows != int64(len(want)) || got.Tables != 3 || len(got.Warnings) > 0 {
+		t.Fatalf("of %d keys, the result is %+v", len(want), got)
+	}
+	began := time.Now()
+	c := r.restored(t, got.ID)
+	t.Logf("%d keys, %d bytes: a backup takes %s, until a new cluster is well %s", len(want), got.Bytes, took, time.Since(began))
+	if diff := rig.KeysDiffer(c.Keys(), want); diff != "" {
+		t.Fatal(diff)
+	}
+	for i, s := range c.Masters {
+		if s.Slots() != r.Masters[i].Slots() || s.Slots() == "" {
+			t.Fatalf("shard %d has slots %s, and had %s", i, s.Slots(), r.Masters[i].Slots())
+		}
+		if found, _ := filepath.Glob(filepath.Join(s.Data, "appendonlydir", "*.manifest")); len(found) != 1 {
+			t.Fatalf("Redis keeps its data in %v", found)
+		}
+	}
+	// What is written to it stays.
+	client := c.Open()
+	for i := range 20 {
+		if err := client.Set(t.Context(), fmt.Sprint("new:", i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want = c.Keys()
+	for _, s := range c.Masters {
+		s.Kill()
+		s.Up()
+	}
+	c.AwaitWell()
+	if diff := rig.KeysDiffer(c.Keys(), want); diff != "" {
+		t.Fatal(diff)
+	}
+	for _, s := range c.Masters {
+		s.Kill()
+	}
+	t.Run("interrupted", func(t *testing.T) { redisInterrupted(t, r, took) })
+	t.Run("restore interrupted", func(t *testing.T) { redisRestoreInterrupted(t, r, got.ID) })
+	t.Run("refused", func(t *testing.T) { redisRefused(t, r) })
+	t.Run("changes", func(t *testing.T) { redisChanges(t, r) })
+}
