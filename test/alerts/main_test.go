@@ -85,10 +85,8 @@ func prepare(ctx context.Context, dir string) error {
 		}
 	}
 	programs.agent = filepath.Join(dir, "agent")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", programs.agent, ".")
-	build.Dir = filepath.Join(cluster.Root(), "cmd", "agent")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the agent: %w\n%s", err, out)
+	if err := cluster.BuildAgent(ctx, programs.agent); err != nil {
+		return err
 	}
 	return allow(ctx)
 }

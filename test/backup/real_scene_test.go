@@ -45,10 +45,8 @@ func tools(t *testing.T) string {
 func agent(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", file, ".")
-	build.Dir = filepath.Join(cluster.Root(), "cmd", "agent")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the agent: %v\n%s", err, out)
+	if err := cluster.BuildAgent(t.Context(), file); err != nil {
+		t.Fatal(err)
 	}
 	return file
 }

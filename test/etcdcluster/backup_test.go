@@ -13,11 +13,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/test/etcd/rig"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
@@ -37,60 +35,6 @@ func restores(o *emulator.Options) {
 	}
 }
 
-// volume creates the claim that backups are kept on.
-func (s *scene) volume() {
-	s.Helper()
-	s.Must(suite.API.Create(s.Ctx, &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "backups"},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-		},
-	}))
-}
-
-// backup makes a backup by a DataBackup, and returns its status.
-func (s *scene) backup(called string) backupv1.DataBackupStatus {
-	s.Helper()
-	b := &backupv1.DataBackup{ObjectMeta: metav1.ObjectMeta{Name: called}}
-	s.CreateWith(b, &b.Spec, "{of: {kind: EtcdCluster, name: "+name+"}}")
-	s.Until("the end of "+called, func() error {
-		s.Read(b)
-		if b.Status.Phase != backupv1.PhaseSucceeded && b.Status.Phase != backupv1.PhaseFailed {
-			return fmt.Errorf("%s: %s", b.Status.Phase, b.Status.Message)
-		}
-		return nil
-	})
-	return b.Status
-}
-
-// forget deletes the cluster with all of its data.
-func (s *scene) forget() {
-	s.Helper()
-	s.Must(suite.API.Delete(s.Ctx, s.get()))
-	s.Until("the cluster goes", func() error {
-		if left := len(s.pods()); left > 0 {
-			return fmt.Errorf("%d pods", left)
-		}
-		return nil
-	})
-	for _, o := range s.All() {
-		_, isClaim := o.(*corev1.PersistentVolumeClaim)
-		_, isSecret := o.(*corev1.Secret)
-		if strings.Contains(o.GetName(), name) && (isClaim || isSecret) {
-			s.Must(client.IgnoreNotFound(suite.API.Delete(s.Ctx, o)))
-		}
-	}
-	s.Until("the data goes", func() error {
-		for _, o := range s.All() {
-			if strings.Contains(o.GetName(), name) {
-				return errors.New(harness.IDOf(o) + " is there")
-			}
-		}
-		return nil
-	})
-}
-
 // A cluster that is lost with all of its data comes back from its backup, with another id and under higher revisions. Once it was formed, a
 // lost volume gets its data from the other members, and not from the backup.
 func TestComesBackFromABackup(t *testing.T) {
@@ -101,7 +45,7 @@ func TestComesBackFromABackup(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			s := newScene(t, restores)
 			s.start()
-			s.volume()
+			s.Claim("backups")
 			const store = "{destination: {claim: {name: backups}}}"
 			tls := "tls: {mode: Auto}"
 			if version == rig.V34 {
@@ -111,12 +55,12 @@ func TestComesBackFromABackup(t *testing.T) {
 			s.create("{" + of + "}")
 			s.ready(3)
 			s.write()
-			made := s.backup("first")
+			made := s.BackUp("first", etcdv1.Kind, name)
 			if made.Phase != backupv1.PhaseSucceeded || made.ID == "" || made.Revision < keys || made.StoredBytes == 0 || made.ServerVersion != version {
 				t.Fatalf("the backup: %+v", made)
 			}
 			before := s.get().Status.ClusterID
-			s.forget()
+			s.Lose(s.get())
 
 			s.create("{" + of + ", restoreFrom: " + store + "}")
 			t.Logf("etcd %s: the backup of %d bytes took %s; ready again with it after %.1f s", version, made.Bytes, made.Duration, s.ready(3).Seconds())
@@ -149,7 +93,7 @@ func TestComesBackFromABackup(t *testing.T) {
 func TestBirthThatCannotBe(t *testing.T) {
 	s := newScene(t, restores)
 	s.start()
-	s.volume()
+	s.Claim("backups")
 	s.create("{replicas: 3, restoreFrom: {destination: {claim: {name: backups}}, backup: 20260102T150405Z-0a1b2c3d}}")
 	s.Until("the status says why", func() error {
 		if said := s.get().Status.Message; !strings.Contains(said, "no backup 20260102T150405Z-0a1b2c3d") {
@@ -171,17 +115,18 @@ func TestBirthThatCannotBe(t *testing.T) {
 
 // With an operator that is killed at every step, a cluster comes back whole.
 func TestKilledWhileItComesBack(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t, restores)
 	op := s.start()
-	s.volume()
+	s.Claim("backups")
 	const of = "replicas: 3, backup: {destination: {claim: {name: backups}}}"
 	s.create("{" + of + "}")
 	s.ready(3)
 	s.write()
-	if made := s.backup("first"); made.Phase != backupv1.PhaseSucceeded {
+	if made := s.BackUp("first", etcdv1.Kind, name); made.Phase != backupv1.PhaseSucceeded {
 		t.Fatalf("the backup: %+v", made)
 	}
-	s.forget()
+	s.Lose(s.get())
 	op.Stop()
 	m := &mortal{ends: map[string]int{}}
 	s.create("{" + of + ", restoreFrom: {destination: {claim: {name: backups}}}}")

@@ -9,17 +9,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
@@ -37,10 +34,10 @@ var full = os.Getenv("ETCD_TESTS") == "full"
 var (
 	suite = &stage.Suite{
 		Patience: func() time.Duration { return patience }, Parallel: 4,
-		Lists: []client.ObjectList{
+		Lists: append([]client.ObjectList{
 			&dsv1.DataServiceList{}, &appsv1.DeploymentList{}, &etcdv1.EtcdClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
-			&appsv1.StatefulSetList{}, &corev1.PodList{}, &backupv1.DataBackupList{}, &batchv1.JobList{}, &batchv1.CronJobList{},
-		},
+			&appsv1.StatefulSetList{}, &corev1.PodList{},
+		}, stage.Backups...),
 	}
 	agent string // path of the agent's program
 )
@@ -54,13 +51,7 @@ func TestMain(m *testing.M) {
 	}
 	agent = filepath.Join(dir, "agent")
 	code := suite.Main(m, cluster.Options{Name: "etcdcluster", Audit: filepath.Join(cluster.Root(), "test", "etcdcluster", "audit.yaml")}, func(ctx context.Context) error {
-		build := exec.CommandContext(ctx, "go", "build", "-o", agent, ".")
-		build.Dir = filepath.Join(cluster.Root(), "cmd", "agent")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build the agent: %w\n%s", err, out)
-		}
-		return nil
+		return cluster.BuildAgent(ctx, agent)
 	})
 	_ = os.RemoveAll(dir) // a folder of its own under /tmp
 	os.Exit(code)

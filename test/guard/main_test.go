@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -58,13 +57,7 @@ func TestMain(m *testing.M) {
 	}
 	agent = filepath.Join(dir, "agent")
 	code := suite.Main(m, cluster.Options{Name: "guard"}, func(ctx context.Context) error {
-		build := exec.CommandContext(ctx, "go", "build", "-o", agent, ".")
-		build.Dir = filepath.Join(cluster.Root(), "cmd", "agent")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build the agent: %w\n%s", err, out)
-		}
-		return nil
+		return cluster.BuildAgent(ctx, agent)
 	})
 	_ = os.RemoveAll(dir) // a folder of its own under /tmp
 	os.Exit(code)

@@ -6,7 +6,10 @@
 package rediscluster_test
 
 import (
+	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,12 +32,23 @@ var full = os.Getenv("REDIS_TESTS") == "full"
 
 var suite = &stage.Suite{
 	Patience: func() time.Duration { return patience }, Parallel: 2,
-	Lists: []client.ObjectList{
+	Lists: append([]client.ObjectList{
 		&dsv1.DataServiceList{}, &redisv1.RedisClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
 		&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.PodList{},
-	},
+	}, stage.Backups...),
 }
 
+// agent is the path of the agent's program.
+var agent string
+
 func TestMain(m *testing.M) {
-	os.Exit(suite.Main(m, cluster.Options{Name: "rediscluster"}, nil))
+	dir, err := os.MkdirTemp("", "d3os-agent-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	agent = filepath.Join(dir, "agent")
+	code := suite.Main(m, cluster.Options{Name: "rediscluster"}, func(ctx context.Context) error { return cluster.BuildAgent(ctx, agent) })
+	_ = os.RemoveAll(dir) // a folder of its own under /tmp
+	os.Exit(code)
 }

@@ -78,8 +78,6 @@ data:
   {{- if and .root.Values.restoreFrom .root.Values.formed }}
   formed: "true"
   {{- else if .root.Values.restoreFrom }}
-  {{- $shards := 0 }}
-  {{- range .root.Values.shards }}{{ if int . }}{{ $shards = add1 $shards }}{{ end }}{{ end }}
-  shards: {{ print $shards | quote }}
+  shards: {{ .root.Values.restoreShards | default (len .root.Values.shards) | print | quote }}
   {{- end }}
 {{- end }}

@@ -52,6 +52,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, related s
 		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom},
 		"priorityClassName": pod.PriorityClassName,
 		"agentImage":        how.Agents.backup, "restoreAgentImage": how.Agents.restore, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": how.Formed,
+		"restoreShards": len(wantedShards(spec)),
 	}
 	if spec.Storage.Size == nil { // of a resource that no API server has completed
 		delete(v["storage"].(map[string]any), "size")

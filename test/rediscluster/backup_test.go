@@ -1,0 +1,138 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// ofBackups is a cluster with backups on a claim, and restored is one that is made of them.
+const (
+	ofBackups = "replicas: 6, repository: redis, backup: {destination: {claim: {name: backups}}}"
+	restored  = "{" + ofBackups + ", restoreFrom: {destination: {claim: {name: backups}}}}"
+)
+
+// withAgent has an operator know the image of the agent.
+func withAgent(_ *rest.Config, o *manager.Options) {
+	o.Images = map[string]string{"agent": "example/agent:v1"}
+}
+
+// resolve leads the name of the cluster's Service to its first pod: there is no DNS.
+func (s *scene) resolve(_ *corev1.Pod, text string) string {
+	first := harness.Lookup[*corev1.Pod](s.Journal, name+"-0-0")
+	if first == nil {
+		return text
+	}
+	return strings.ReplaceAll(text, "--server="+name+"."+s.Namespace+".svc:", "--server="+first.Status.PodIP+":")
+}
+
+// lost makes a cluster with data and a backup, and loses it with all of its data.
+func (s *scene) lost() backupv1.DataBackupStatus {
+	s.Helper()
+	op := s.Start(withAgent)
+	defer op.Stop()
+	s.Claim("backups")
+	s.create("{" + ofBackups + "}")
+	s.ready(6)
+	s.write()
+	made := s.BackUp("first", redisv1.Kind, name)
+	if made.Phase != backupv1.PhaseSucceeded || made.ID == "" || made.Tables != 3 || made.Rows != keys || len(made.Warnings) > 0 {
+		s.Fatalf("the backup: %+v", made)
+	}
+	s.Lose(s.get())
+	return made
+}
+
+// A cluster that is lost with all of its data comes back from its backup, and is scaled afterwards. Once it has begun, a master that loses its
+// volume is taken over by its replica, and gets nothing from the backup.
+func TestComesBackFromABackup(t *testing.T) {
+	s := newScene(t)
+	made := s.lost()
+	s.Start(withAgent)
+	s.create(restored)
+	t.Logf("the backup of %d bytes took %s; ready again with it after %.1f s", made.Bytes, made.Duration, s.ready(6).Seconds())
+	s.holds()
+	c := s.clients()
+	defer c.Close()
+	for i := range 100 {
+		s.Until("a key is written", func() error { return c.Set(s.Ctx, fmt.Sprint("after-", i), "birth", 0).Err() })
+	}
+	s.Until("the replicas have it", func() error {
+		return c.ForEachMaster(s.Ctx, func(ctx context.Context, master *redis.Client) error { return master.Wait(ctx, 1, time.Second).Err() })
+	})
+	before := s.uids()
+	first := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "data-" + name + "-0-0"}}
+	s.Must(suite.API.Delete(s.Ctx, &first))
+	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*corev1.Pod](s.Journal, name+"-0-0").DeepCopy(), client.GracePeriodSeconds(1)))
+	s.Until("another pod", func() error {
+		if s.remain(before) == len(before) {
+			return errors.New("it is the old one")
+		}
+		return nil
+	})
+	s.ready(6)
+	s.holds()
+	for i := range 100 {
+		s.Until("a key is read", func() error { return c.Get(s.Ctx, fmt.Sprint("after-", i)).Err() })
+	}
+	before = s.uids()
+	s.change("{replicas: 8}")
+	s.ready(8)
+	s.holds()
+	if stay := s.remain(before); stay != len(before) {
+		t.Errorf("%d of %d pods stay when the cluster grows", stay, len(before))
+	}
+}
+
+// What keeps a cluster from being restored is said, and no empty cluster takes its place.
+func TestBirthThatCannotBe(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.lost()
+	s.Start(withAgent)
+	s.create(strings.Replace(restored, "replicas: 6", "replicas: 8", 1))
+	s.Until("the status says why", func() error {
+		if said := s.get().Status.Message; !strings.Contains(said, "shards") {
+			return errors.New(said)
+		}
+		return nil
+	})
+	if slots := s.get().Status.Slots; slots > 0 {
+		t.Errorf("%d slots are served", slots)
+	}
+	s.change("{replicas: 6}")
+	s.ready(6)
+	s.holds()
+}
+
+// With an operator that is killed at every step, a cluster comes back whole.
+func TestKilledWhileItComesBack(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.lost()
+	m := &mortal{ends: map[string]int{}}
+	s.create(restored)
+	began := time.Now()
+	m.live(s, 2*patience, func() error { return s.isReady(6) })
+	t.Logf("ready after %.1f s and %d lives, which ended at %v", time.Since(began).Seconds(), m.lives, m.ends)
+	s.Start(withAgent)
+	s.ready(6)
+	s.holds()
+}
