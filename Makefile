@@ -150,7 +150,7 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LI
 # Long tests (test/harness/long.go) are left to `make verify`, which sets SHORT to nothing.
 SHORT := -short
 # The agent's tests wait more than they compute.
-test: export beside = MARIADB='$(MARIADB)' go test -C cmd/agent $(LINK) $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./...
+test: export beside = MARIADB='$(MARIADB)' REDIS='$(REDIS)' go test -C cmd/agent $(LINK) $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./...
 test: cluster-tools $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(PROMETHEUS)/promtool $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests but the long ones (SHORT=: these, too); they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' $(if $(ARGS),,hack/beside.sh "$$beside" --) go test $(LINK) -p 2 -timeout 20m $(or $(ARGS),$(SHORT) ./...)
 	$(if $(ARGS),,$(ON_CLUSTER) go test -C cmd/kubectl-dataservice $(LINK) $(SHORT) -timeout 20m ./...)
@@ -203,8 +203,8 @@ redis: cluster-tools $(REDIS)/redis-server $(SOURCE_LINK) ## Break real Redis cl
 	$(ON_CLUSTER) REDIS_TESTS=full go test -p 1 -parallel 2 -count 1 -timeout 2h -v $(ARGS) ./test/redis ./test/rediscluster
 
 .PHONY: backup
-backup: $(MARIADB)/mysqld $(MYSQL)/mysqld ## Break backups, archives and restores of real databases in every way, and measure them (some hours; ARGS='-run X', BACKUP_SEEDS=N).
-	MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' BACKUP_TESTS=full go test -C cmd/agent -count 1 -timeout 6h -v $(ARGS) ./test
+backup: $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-server ## Break backups, archives and restores of real databases in every way, and measure them (some hours; ARGS='-run X', BACKUP_SEEDS=N).
+	MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' REDIS='$(REDIS)' BACKUP_TESTS=full go test -C cmd/agent -count 1 -timeout 6h -v $(ARGS) ./test
 
 .PHONY: guard
 guard: cluster-tools $(SOURCE_LINK) ## Crash the operator at every write of a switch from one database to another and back (ARGS='-run X').

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
@@ -167,7 +169,14 @@ func (r *redisRig) has(t *testing.T, id string) map[string]bool {
 func TestRedis(t *testing.T) {
 	r := startRedis(t)
 	want := r.Keys()
+	old := manifest.Folder(manifest.ID(time.Now().Add(-25*time.Hour), [4]byte{1})) + "shard-0.rdb"
+	if err := r.bucket.Open(t).Put(t.Context(), old, strings.NewReader("left over")); err != nil {
+		t.Fatal(err)
+	}
 	got := must(t, r.backup(t), "")
+	if fmt.Sprint(got.Removed) != "["+old+"]" {
+		t.Fatalf("of what an earlier run left, the agent removed %v", got.Removed)
+	}
 	took := time.Duration(got.Seconds * float64(time.Second))
 	if got.Rows != int64(len(want)) || got.Tables != 3 || len(got.Warnings) > 0 {
 		t.Fatalf("of %d keys, the result is %+v", len(want), got)
@@ -208,5 +217,5 @@ func TestRedis(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) { redisInterrupted(t, r, took) })
 	t.Run("restore interrupted", func(t *testing.T) { redisRestoreInterrupted(t, r, got.ID) })
 	t.Run("refused", func(t *testing.T) { redisRefused(t, r) })
-	t.Run("changes", func(t *testing.T) { redisChanges(t, r) })
+	t.Run("changes", func(t *testing.T) { redisChanges(t, &redisRig{r.RedisCluster, rig.NewBucket(t), r.identity}) })
 }

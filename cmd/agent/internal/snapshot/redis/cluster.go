@@ -63,6 +63,16 @@ func (s *servers) Close() {
 	}
 }
 
+// hangUp closes the connections to an address.
+func (s *servers) hangUp(address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if client := s.clients[address]; client != nil {
+		_ = client.Close() // nothing waits for an answer
+		delete(s.clients, address)
+	}
+}
+
 func (s *servers) client(address string) *redis.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()

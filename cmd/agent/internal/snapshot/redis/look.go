@@ -34,6 +34,7 @@ func (s *servers) atRest(ctx context.Context) (*layout, error) {
 		if time.Now().After(end) {
 			return nil, contract.Errorf(contract.ReasonOf(err), "waited %s for the slots of the cluster to be at rest: %w", s.patience, err)
 		}
+		s.hangUp(s.Server) // it may lead to another server the next time, and this one may belong to no cluster
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
