@@ -33,19 +33,29 @@ type Source struct {
 // Opens fails unless the identities open all objects of the backup. It reads their beginnings.
 func (s Source) Opens(ctx context.Context) error {
 	for _, o := range s.Backup.Objects {
-		content, err := s.Store.Get(ctx, manifest.Folder(s.Backup.ID)+o.Name, 0)
+		_, done, err := s.open(ctx, o)
 		if err != nil {
-			return missing(err)
-		}
-		r, err := seal.NewReader(content, o, s.Identities)
-		if err == nil {
-			r.Close()
-		}
-		if err = errors.Join(err, content.Close()); err != nil {
 			return err
 		}
+		done()
 	}
 	return nil
+}
+
+// open opens an object. Who reads it calls done.
+func (s Source) open(ctx context.Context, o manifest.Object) (r io.Reader, done func(), err error) {
+	content, err := s.Store.Get(ctx, manifest.Folder(s.Backup.ID)+o.Name, 0)
+	if err != nil {
+		return nil, nil, missing(err)
+	}
+	sealed, err := seal.NewReader(content, o, s.Identities)
+	if err != nil {
+		return nil, nil, errors.Join(err, content.Close())
+	}
+	return sealed, func() {
+		sealed.Close()
+		_ = content.Close() // only read
+	}, nil
 }
 
 // missing says that an object that a manifest names is not there.
@@ -70,16 +80,11 @@ func (s Source) Load(ctx context.Context, to server.Options, client string) erro
 }
 
 func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, client string, tell *loaded) error {
-	content, err := s.Store.Get(ctx, manifest.Folder(s.Backup.ID)+o.Name, 0)
-	if err != nil {
-		return missing(err)
-	}
-	defer content.Close()
-	r, err := seal.NewReader(content, o, s.Identities)
+	r, done, err := s.open(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer done()
 	cmd, err := to.Command(ctx, client, "--binary-mode", "--default-character-set=utf8mb4", "--max-allowed-packet=1G")
 	if err != nil {
 		return err
@@ -130,16 +135,11 @@ func (l *loaded) Write(p []byte) (int, error) {
 // Copy writes the content of one object of the backup. It fails with Damaged when that is not what the manifest says: then
 // what was written has to be thrown away.
 func (s Source) Copy(ctx context.Context, o manifest.Object, to io.Writer) error {
-	content, err := s.Store.Get(ctx, manifest.Folder(s.Backup.ID)+o.Name, 0)
-	if err != nil {
-		return missing(err)
-	}
-	defer content.Close()
-	r, err := seal.NewReader(content, o, s.Identities)
+	r, done, err := s.open(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer done()
 	total, _ := s.Backup.Totals()
 	tell := &loaded{total: total, tell: s.Progress}
 	if _, err := io.CopyBuffer(struct{ io.Writer }{to}, io.TeeReader(r, tell), make([]byte, 256<<10)); err != nil {

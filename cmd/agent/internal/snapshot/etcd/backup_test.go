@@ -44,15 +44,3 @@ func TestTrailer(t *testing.T) {
 		}
 	}
 }
-
-func TestSeries(t *testing.T) {
-	t.Parallel()
-	for older, newer := range map[string]string{"3.4.44": "3.5.0", "3.5.9": "3.10.1", "3.9.9": "4.0.0", "": "3.4.0"} {
-		if series(older) >= series(newer) {
-			t.Errorf("%s is not older than %s", older, newer)
-		}
-	}
-	if series("3.6.1") != series("3.6.16") {
-		t.Error("patches are compared")
-	}
-}

@@ -11,13 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/etcd"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 )
 
 // revisionGap is how far the revision of a restored cluster is ahead of the backup's: further than the old cluster can have
@@ -64,24 +63,24 @@ func Restore(ctx context.Context, s restore.Source, t Target) error {
 		return fmt.Errorf("make a folder for the restore: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(work) }() // else the next restore does
-	snapshot := filepath.Join(work, object)
-	if err := fetch(ctx, s, snapshot); err != nil {
+	file := filepath.Join(work, object)
+	if err := fetch(ctx, s, file); err != nil {
 		return err
 	}
 	made := filepath.Join(work, "data")
-	if err := program.restore(ctx, snapshot, made, t); err != nil {
+	if err := program.restore(ctx, file, made, t); err != nil {
 		return err
 	}
-	if err := os.Remove(snapshot); err != nil {
+	if err := os.Remove(file); err != nil {
 		return fmt.Errorf("remove the snapshot: %w", err)
 	}
-	if err := flush(t.Volume); err != nil {
+	if err := snapshot.Flush(t.Volume); err != nil {
 		return err
 	}
 	if err := os.Rename(made, member.Restored(t.Volume)); err != nil {
 		return fmt.Errorf("put the restored data in its place: %w", err)
 	}
-	if err := flush(t.Volume); err != nil {
+	if err := snapshot.Flush(t.Volume); err != nil {
 		return err
 	}
 	return member.NoteRestored(t.Notes)
@@ -99,19 +98,6 @@ func fetch(ctx context.Context, s restore.Source, path string) error {
 	}
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("write the snapshot: %w", err)
-	}
-	return nil
-}
-
-// flush has what was written to a volume on the disk.
-func flush(volume string) error {
-	folder, err := os.Open(volume)
-	if err == nil {
-		err = unix.Syncfs(int(folder.Fd()))
-		_ = folder.Close() // only read
-	}
-	if err != nil {
-		return fmt.Errorf("flush volume %s: %w", volume, err)
 	}
 	return nil
 }
@@ -141,10 +127,10 @@ func findProgram(ctx context.Context, s restore.Source) (program, error) {
 }
 
 // restore has the program make the data of a cluster with one member.
-func (p program) restore(ctx context.Context, snapshot, to string, t Target) error {
+func (p program) restore(ctx context.Context, from, to string, t Target) error {
 	peer := t.Server.PeerURL()
 	args := []string{
-		"snapshot", "restore", snapshot, "--data-dir=" + to, "--name=" + t.Server.Pod,
+		"snapshot", "restore", from, "--data-dir=" + to, "--name=" + t.Server.Pod,
 		"--initial-cluster=" + t.Server.Pod + "=" + peer, "--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster-token=" + t.Server.Namespace + "/" + t.Server.Set + "/" + t.UID,
 	}
@@ -171,17 +157,8 @@ func isNewer(ctx context.Context, backup, path string) (bool, string) {
 		name, version, ok := strings.Cut(line, " version: ")
 		if ok && strings.HasPrefix(name, "etcd") {
 			version = strings.TrimSpace(version)
-			return series(backup) > series(version), version
+			return snapshot.Series(backup) > snapshot.Series(version), version
 		}
 	}
 	return false, ""
-}
-
-// series returns a number by which release series are compared; 0 for what is no version.
-func series(version string) int {
-	var major, minor int
-	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
-		return 0
-	}
-	return major<<16 + minor
 }

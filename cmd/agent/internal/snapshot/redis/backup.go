@@ -14,6 +14,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 )
 
 // mostTries is how often all shards are copied, when slots are moved or masters change in the meantime.
@@ -105,7 +106,7 @@ func (b *backup) shard(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	if version := said.info["redis_version"]; series(version) >= series(m.Server.Version) {
+	if version := said.info["redis_version"]; snapshot.Series(version) >= snapshot.Series(m.Server.Version) {
 		m.Server.Version = version // the newest, where they differ: an older server may not read its file
 	}
 	m.Shards = append(m.Shards, manifest.Shard{Slots: of.master.slots.String(), Keys: said.keys})

@@ -12,6 +12,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 )
 
 // fits returns the slots of the target's shard. It fails with Refused unless the new cluster and its image can have the data of
@@ -42,7 +43,7 @@ func (t Target) fits(ctx context.Context, b *manifest.Backup) (slots, error) {
 	if err != nil {
 		return nil, err
 	}
-	if series(b.Server.Version) > series(version) {
+	if snapshot.Series(b.Server.Version) > snapshot.Series(version) {
 		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of Redis %s, the image has %s: use an image of that version, or a newer one", b.ID, b.Server.Version, version)
 	}
 	return parts[t.Shard], nil
@@ -59,18 +60,9 @@ func programVersion(ctx context.Context) (string, error) {
 		return "", contract.Errorf(contract.ReasonFailed, "ask %s for its version: %w", path, err)
 	}
 	for word := range strings.FieldsSeq(string(words)) { // Redis server v=7.0.15 sha=...
-		if version, ok := strings.CutPrefix(word, "v="); ok && series(version) > 0 {
+		if version, ok := strings.CutPrefix(word, "v="); ok && snapshot.Series(version) > 0 {
 			return version, nil
 		}
 	}
 	return "", contract.Errorf(contract.ReasonFailed, "ask %s for its version: it says %q", path, words)
-}
-
-// series returns a number by which release series are compared; 0 for what is no version.
-func series(version string) int {
-	var major, minor int
-	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
-		return 0
-	}
-	return major<<16 + minor
 }

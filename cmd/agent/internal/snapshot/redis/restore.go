@@ -13,10 +13,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 )
 
 // What a restore makes in the folder of the data. Redis 7 loads an append-only file of older versions, and moves it to its new
@@ -90,7 +89,7 @@ func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
 	if err := os.MkdirAll(t.path(marker), 0o700); err != nil {
 		return fmt.Errorf("make a folder for the restore: %w", err)
 	}
-	if err := t.flush(); err != nil {
+	if err := snapshot.Flush(t.Volume); err != nil {
 		return err
 	}
 	if err := write(t.path(marker, dataFile), func(w io.Writer) error { return s.Copy(ctx, s.Backup.Objects[t.Shard], w) }); err != nil {
@@ -99,7 +98,7 @@ func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
 	if err := write(t.path(marker, nodesFile), func(w io.Writer) error { return t.writeNodes(w, part) }); err != nil {
 		return err
 	}
-	if err := t.flush(); err != nil {
+	if err := snapshot.Flush(t.Volume); err != nil {
 		return err
 	}
 	for _, name := range []string{dataFile, nodesFile} {
@@ -107,13 +106,13 @@ func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
 			return fmt.Errorf("put the restored data in its place: %w", err)
 		}
 	}
-	if err := t.flush(); err != nil {
+	if err := snapshot.Flush(t.Volume); err != nil {
 		return err
 	}
 	if err := os.Remove(t.path(marker)); err != nil {
 		return fmt.Errorf("end the restore: %w", err)
 	}
-	return t.flush()
+	return snapshot.Flush(t.Volume)
 }
 
 // clear removes what a restore that was broken off has left, the marker last. Without the marker nothing is a restore's.
@@ -126,7 +125,7 @@ func (t Target) clear() error {
 			return fmt.Errorf("remove what an earlier restore left: %w", err)
 		}
 	}
-	if err := t.flush(); err != nil {
+	if err := snapshot.Flush(t.Volume); err != nil {
 		return err
 	}
 	if err := os.Remove(t.path(marker)); err != nil {
@@ -164,19 +163,6 @@ func write(path string, content func(io.Writer) error) error {
 	}
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("write the restored data: %w", err)
-	}
-	return nil
-}
-
-// flush has what was written to the volume on the disk.
-func (t Target) flush() error {
-	folder, err := os.Open(t.Volume)
-	if err == nil {
-		err = unix.Syncfs(int(folder.Fd()))
-		_ = folder.Close() // only read
-	}
-	if err != nil {
-		return fmt.Errorf("flush volume %s: %w", t.Volume, err)
 	}
 	return nil
 }
