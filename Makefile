@@ -321,9 +321,9 @@ scorecard: $(if $(USER_CLUSTER),$(OPERATOR_SDK) $(KUBECTL),e2e-tools) ## Scoreca
 	@$(if $(USER_CLUSTER),KUBECTL='$(KUBECTL)' hack/scorecard.sh $(ARGS),USER_CLUSTER= IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/e2e.sh TestScorecard)
 
 .PHONY: e2e-tools
-e2e-tools: node-tools olm-tools $(if $(filter full,$(E2E)),olm-v1-tools) $(KUSTOMIZE) $(SOURCE_LINK)
+e2e-tools: node-tools olm-tools $(if $(filter full,$(E2E)),olm-v1-tools $(VERSITYGW)) $(KUSTOMIZE) $(SOURCE_LINK)
 
 .PHONY: e2e
-e2e: e2e-tools plugin ## Install, upgrade and remove the operator as users do, on real pods: a node of this machine or KUBECONFIG (ARGS=test; E2E=full: with OLM v1, too).
+e2e: e2e-tools plugin ## Install, upgrade and remove the operator as users do, on real pods: a node of this machine or KUBECONFIG (ARGS=test; E2E=full: with OLM v1 and a store of S3, too).
 	@USER_CLUSTER='$(USER_CLUSTER)' E2E='$(E2E)' IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/e2e.sh $(ARGS)
 

@@ -12,7 +12,7 @@
 # where their names say.
 #
 #   KEEP=1     leave the node running
-#   E2E=full   OLM v1, too; on a node of this machine only
+#   E2E=full   OLM v1 and a store of S3, too; on a node of this machine only
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

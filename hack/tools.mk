@@ -66,6 +66,8 @@ MARIADB        := $(TOOLS)/mariadb
 MYSQL          := $(TOOLS)/mysql
 # A folder with prometheus and promtool, likewise.
 PROMETHEUS     := $(TOOLS)/prometheus
+# A gateway of S3's protocol to a folder, for the tests of backups on real pods.
+VERSITYGW      := $(TOOLS)/versitygw
 # A folder with etcd-3.4, etcd-3.5 and etcd-3.6, and what restores the snapshots of each, for the tests of EtcdCluster.
 ETCD           := $(TOOLS)/etcds
 ETCDS          := $(addprefix $(ETCD)/,etcd-3.4 etcdctl-3.4 etcd-3.5 etcdutl-3.5 etcd-3.6 etcdutl-3.6)
@@ -109,6 +111,8 @@ $(GOVULNCHECK): hack/tools/govulncheck/go.mod
 	$(call build_tools,govulncheck,golang.org/x/vuln/cmd/govulncheck,govulncheck)
 $(KREW): hack/tools/krew/go.mod
 	$(call build_tools,krew,sigs.k8s.io/krew/cmd/krew,krew)
+$(VERSITYGW): hack/tools/versitygw/go.mod
+	$(call build_tools,versitygw,github.com/versity/versitygw/cmd/versitygw,versitygw)
 $(REDIS)/redis-server: hack/redis.sh hack/debian.sh
 	@hack/redis.sh '$(REDIS)' && touch $@
 $(PROMETHEUS)/promtool: hack/prometheus.sh hack/debian.sh

@@ -54,6 +54,7 @@ build() {
 		cp "${TOOLS:-$root/bin/tools}/etcd" "$context"
 		cp "${TOOLS:-$root/bin/tools}/etcds/etcdutl-3.6" "$context/etcdutl"
 		;;
+	s3) cp "${TOOLS:-$root/bin/tools}/versitygw" "$context" ;;
 	probe) cat /etc/ssl/certs/ca-certificates.crt "$node_dir/pki/outside-ca.crt" >"$context/bundle.crt" 2>/dev/null || true ;;
 	service | eureka | orders)
 		GOWORK=off CGO_ENABLED=0 go build -C "$root/test/images" -trimpath -ldflags '-s -w' -o "$context/$1" "./$1"
@@ -68,7 +69,9 @@ image_of() { sed -n 's/^image: *\([^ ]\+\).*/\1/p' "$1" | head -n 1; }
 
 prepare
 debian
-for part in debian service eureka mysql web probe orders redis etcd; do
+parts='debian service eureka mysql web probe orders redis etcd'
+[[ ${E2E:-} != full ]] || parts+=' s3'
+for part in $parts; do
 	build "$part"
 done
 say 'the images are built'
@@ -91,6 +94,7 @@ push_image redis docker.io/library/redis:7.0.15
 # It is the patch of 3.6 that the tools have.
 push_image etcd gcr.io/etcd-development/etcd:v3.6.16
 push_image debian docker.io/library/busybox:1.37
+[[ ${E2E:-} != full ]] || push_image s3 docker.io/versity/versitygw:v1.8.0
 for name; do
 	push_image "${name%%=*}" "${name#*=}"
 done

@@ -96,10 +96,16 @@ func testCalls(t *testing.T) {
 // sql runs a statement in the database's own pod.
 func sql(t *testing.T, statement string) string {
 	t.Helper()
+	return sqlIn(t, platformNamespace, statement)
+}
+
+// sqlIn runs SQL in the database of the platform in a namespace.
+func sqlIn(t *testing.T, namespace, statement string) string {
+	t.Helper()
 	return shell(t, fmt.Sprintf(`kubectl exec --stdin --namespace %s mysql-dataservice-0 -- \
   sh -c 'MYSQL_PWD=$MYSQL_ROOT_PASSWORD mysql --user root --skip-column-names' <<'SQL'
 %s
-SQL`, platformNamespace, statement))
+SQL`, namespace, statement))
 }
 
 func testData(t *testing.T) {
