@@ -36,6 +36,19 @@ a claim it is, unless the destination says so.
 {{- toJson (dict "args" $args "env" $env "mounts" $mounts "volumes" $volumes) }}
 {{- end }}
 
+{{- /* What reads the backup that a new database is made of (the value restoreFrom), in the same form: the store, which backup, and what opens it. */}}
+{{- define "common.backup.reads" -}}
+{{- $from := .component.root.Values.restoreFrom }}
+{{- $all := fromJson (include "common.backup.opens" (dict "component" .component "destination" $from.destination "prefix" "d3os-restore-" "folder" (get . "folder"))) }}
+{{- $_ := set $all "args" (prepend $all.args (print "--backup=" (get $from "backup" | default "latest"))) }}
+{{- with get $from "identitySecret" }}
+{{- $_ := set $all "env" (append $all.env (dict "name" "AGENT_IDENTITIES_FILE" "value" "/d3os-backup/identity/identities")) }}
+{{- $_ := set $all "mounts" (append $all.mounts (dict "name" "d3os-restore-identity" "mountPath" "/d3os-backup/identity" "readOnly" true)) }}
+{{- $_ := set $all "volumes" (append $all.volumes (dict "name" "d3os-restore-identity" "secret" (dict "secretName" .name "defaultMode" 288))) }}
+{{- end }}
+{{- toJson $all }}
+{{- end }}
+
 {{- /*
 A CronJob that removes the backups that the retention lets go.
 */}}

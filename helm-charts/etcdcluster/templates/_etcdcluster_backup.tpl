@@ -29,24 +29,16 @@ was formed, nothing is restored.
 {{- define "etcdcluster.birth" }}
 {{- $c := . }}
 {{- $v := .root.Values }}
-{{- $from := $v.restoreFrom }}
-{{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $from.destination "prefix" "d3os-restore-" "folder" (include "etcdcluster.folder" .))) }}
+{{- $store := fromJson (include "common.backup.reads" (dict "component" . "folder" (include "etcdcluster.folder" .))) }}
 {{- $command := concat (list "/d3os-agent/agent" "restore" "etcd" "--birth" "--volume=/data" "--record=/d3os-record" "--notes=/d3os-notes"
-      (printf "--pod=%s-0" .name) (printf "--domain=%s-headless.%s.svc" .name .root.Release.Namespace) (print "--backup=" (get $from "backup" | default "latest"))) $store.args }}
+      (printf "--pod=%s-0" .name) (printf "--domain=%s-headless.%s.svc" .name .root.Release.Namespace)) $store.args }}
 {{- if $v.tls.peerSecret }}{{ $command = append $command "--peer-tls" }}{{ end }}
 {{- $env := list }}
 {{- range $name := list "POD_IP" "POD_NAME" "POD_NAMESPACE" "POD_UID" }}{{ $env = append $env (dict "name" $name "valueFrom" (get $c.env $name)) }}{{ end }}
-{{- $env = concat $env $store.env }}
 {{- $mounts := concat $store.mounts (list (dict "name" "data" "mountPath" "/data") (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
       (dict "name" "d3os-notes" "mountPath" "/d3os-notes") (dict "name" "d3os-record" "mountPath" "/d3os-record" "readOnly" true)) }}
-{{- $volumes := append $store.volumes (dict "name" "d3os-record" "configMap" (dict "name" (print .name "-membership"))) }}
-{{- with get $from "identitySecret" }}
-{{- $env = append $env (dict "name" "AGENT_IDENTITIES_FILE" "value" "/d3os-backup/identity/identities") }}
-{{- $mounts = append $mounts (dict "name" "d3os-restore-identity" "mountPath" "/d3os-backup/identity" "readOnly" true) }}
-{{- $volumes = append $volumes (dict "name" "d3os-restore-identity" "secret" (dict "secretName" .name "defaultMode" 288)) }}
-{{- end }}
-{{- $container := dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" $env
+{{- $container := dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" (concat $env $store.env)
       "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "memory" "1Gi")) "volumeMounts" $mounts }}
 {{- $_ := set . "initContainers" (append .initContainers $container) }}
-{{- $_ := set . "volumes" (concat .volumes $volumes) }}
+{{- $_ := set . "volumes" (concat .volumes $store.volumes (list (dict "name" "d3os-record" "configMap" (dict "name" (print .name "-membership"))))) }}
 {{- end }}

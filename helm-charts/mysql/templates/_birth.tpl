@@ -5,17 +5,11 @@ has held some, or is expected to. Its container and its volumes are taken out ag
 {{- define "mysql.birth" }}
 {{- $v := .root.Values }}
 {{- $from := $v.restoreFrom }}
-{{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $from.destination "prefix" "d3os-restore-")) }}
+{{- $store := fromJson (include "common.backup.reads" (dict "component" .)) }}
 {{- $env := concat $store.env (fromJsonArray (include "mysql.restore.accounts" .)) }}
-{{- $mounts := concat $store.mounts (list (dict "name" "d3os-restore-root" "mountPath" "/d3os-backup/root" "readOnly" true)) }}
+{{- $mounts := append $store.mounts (dict "name" "d3os-restore-root" "mountPath" "/d3os-backup/root" "readOnly" true) }}
 {{- $volumes := append $store.volumes (dict "name" "d3os-restore-root" "secret" (dict "secretName" ($v.credentialsSecret | default (print .name "-credentials")) "defaultMode" 288)) }}
-{{- with get $from "identitySecret" }}
-{{- $env = append $env (dict "name" "AGENT_IDENTITIES_FILE" "value" "/d3os-backup/identity/identities") }}
-{{- $mounts = append $mounts (dict "name" "d3os-restore-identity" "mountPath" "/d3os-backup/identity" "readOnly" true) }}
-{{- $volumes = append $volumes (dict "name" "d3os-restore-identity" "secret" (dict "secretName" .name "defaultMode" 288)) }}
-{{- end }}
-{{- $command := concat (list "/d3os-agent/agent" "restore" "--birth" "--volume=/d3os-volume" "--data=mysql" "--record=/d3os-record"
-      (print "--backup=" (get $from "backup" | default "latest"))) $store.args }}
+{{- $command := concat (list "/d3os-agent/agent" "restore" "--birth" "--volume=/d3os-volume" "--data=mysql" "--record=/d3os-record") $store.args }}
 {{- with get $from "toTime" }}{{ $command = append $command (print "--to-time=" .) }}{{ end }}
 {{- $container := dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" $env
       "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "memory" "1Gi"))

@@ -24,20 +24,12 @@ not replaced when that changes.
 {{- define "rediscluster.birth" }}
 {{- $c := . }}
 {{- $v := .root.Values }}
-{{- $from := $v.restoreFrom }}
-{{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $from.destination "prefix" "d3os-restore-" "folder" (include "rediscluster.folder" .))) }}
-{{- $command := concat (list "/d3os-agent/agent" "restore" "redis" "--birth" (print "--volume=" .data.mountPath) "--record=/d3os-record"
-      (print "--backup=" (get $from "backup" | default "latest"))) $store.args }}
+{{- $store := fromJson (include "common.backup.reads" (dict "component" . "folder" (include "rediscluster.folder" .))) }}
+{{- $command := concat (list "/d3os-agent/agent" "restore" "redis" "--birth" (print "--volume=" .data.mountPath) "--record=/d3os-record") $store.args }}
 {{- if $v.storage.claim }}{{ $command = append $command (printf "--data=%s/$(POD_NAME)" .name) }}{{ end }}
 {{- $env := append $store.env (dict "name" "POD_NAME" "valueFrom" (get $c.env "POD_NAME")) }}
 {{- $mounts := concat $store.mounts (list .data (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
       (dict "name" "d3os-record" "mountPath" "/d3os-record" "readOnly" true)) }}
-{{- $volumes := concat $store.volumes (list (dict "name" "d3os-agent" "emptyDir" dict) (dict "name" "d3os-record" "configMap" (dict "name" (print .name "-topology")))) }}
-{{- with get $from "identitySecret" }}
-{{- $env = append $env (dict "name" "AGENT_IDENTITIES_FILE" "value" "/d3os-backup/identity/identities") }}
-{{- $mounts = append $mounts (dict "name" "d3os-restore-identity" "mountPath" "/d3os-backup/identity" "readOnly" true) }}
-{{- $volumes = append $volumes (dict "name" "d3os-restore-identity" "secret" (dict "secretName" .name "defaultMode" 288)) }}
-{{- end }}
 {{- $_ := set . "initContainers" (list
       (dict "name" "d3os-agent" "image" ($v.restoreAgentImage | default (required "agentImage must be given" $v.agentImage)) "imagePullPolicy" "IfNotPresent"
         "command" (list "/agent" "install" "/d3os-agent/agent")
@@ -45,5 +37,6 @@ not replaced when that changes.
         "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))
       (dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" $env
         "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "memory" "1Gi")) "volumeMounts" $mounts)) }}
-{{- $_ := set . "volumes" (concat .volumes $volumes) }}
+{{- $_ := set . "volumes" (concat .volumes $store.volumes (list (dict "name" "d3os-agent" "emptyDir" dict)
+      (dict "name" "d3os-record" "configMap" (dict "name" (print .name "-topology"))))) }}
 {{- end }}
