@@ -14,12 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
-	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -28,11 +26,6 @@ const (
 	ofBackups = "replicas: 6, repository: redis, backup: {destination: {claim: {name: backups}}}"
 	restored  = "{" + ofBackups + ", restoreFrom: {destination: {claim: {name: backups}}}}"
 )
-
-// withAgent has an operator know the image of the agent.
-func withAgent(_ *rest.Config, o *manager.Options) {
-	o.Images = map[string]string{"agent": "example/agent:v1"}
-}
 
 // resolve leads the name of the cluster's Service to its first pod: there is no DNS.
 func (s *scene) resolve(_ *corev1.Pod, text string) string {
@@ -46,7 +39,7 @@ func (s *scene) resolve(_ *corev1.Pod, text string) string {
 // lost makes a cluster with data and a backup, and loses it with all of its data.
 func (s *scene) lost() backupv1.DataBackupStatus {
 	s.Helper()
-	op := s.Start(withAgent)
+	op := s.Start()
 	defer op.Stop()
 	s.Claim("backups")
 	s.create("{" + ofBackups + "}")
@@ -65,7 +58,7 @@ func (s *scene) lost() backupv1.DataBackupStatus {
 func TestComesBackFromABackup(t *testing.T) {
 	s := newScene(t)
 	made := s.lost()
-	s.Start(withAgent)
+	s.Start()
 	s.create(restored)
 	t.Logf("the backup of %d bytes took %s; ready again with it after %.1f s", made.Bytes, made.Duration, s.ready(6).Seconds())
 	s.holds()
@@ -106,7 +99,7 @@ func TestBirthThatCannotBe(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.lost()
-	s.Start(withAgent)
+	s.Start()
 	s.create(strings.Replace(restored, "replicas: 6", "replicas: 8", 1))
 	s.Until("the status says why", func() error {
 		if said := s.get().Status.Message; !strings.Contains(said, "shards") {
@@ -132,7 +125,7 @@ func TestKilledWhileItComesBack(t *testing.T) {
 	began := time.Now()
 	m.live(s, 2*patience, func() error { return s.isReady(6) })
 	t.Logf("ready after %.1f s and %d lives, which ended at %v", time.Since(began).Seconds(), m.lives, m.ends)
-	s.Start(withAgent)
+	s.Start()
 	s.ready(6)
 	s.holds()
 }

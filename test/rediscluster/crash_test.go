@@ -139,7 +139,6 @@ func (m *mortal) live(s *scene, within time.Duration, holds func() error) {
 	for time.Now().Before(end) {
 		l := m.next()
 		op := s.Start(func(config *rest.Config, options *manager.Options) {
-			withAgent(config, options)
 			config.Wrap(l.Wrap)
 			options.Redis.Tap = l
 		})

@@ -45,6 +45,8 @@ var fieldChanges = []struct {
 	{"config", "{maxmemory-policy: allkeys-lru}", lives},
 	{"networkPolicy.enabled", "true", lives},
 	{"networkPolicy.allowFrom", "[{podSelector: {}}]", lives},
+	{"backup", "{destination: {claim: {name: backups}}}", lives},
+	{"restoreFrom", "{destination: {claim: {name: backups}}}", refused}, // it is for a cluster that is created
 	{"storage.storageClassName", "other", refused},
 	{"credentialsSecret", "other", refused},
 	{"tls.enabled", "true", refused},

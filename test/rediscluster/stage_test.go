@@ -19,11 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
 	"d3os.com/d3os-operator/test/harness/stage"
@@ -72,6 +74,14 @@ func newScene(t *testing.T) *scene {
 		s.Must(suite.API.Patch(s.Ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, patch))
 	}
 	return s
+}
+
+// Start starts an operator that knows the image of the agent.
+func (s *scene) Start(settings ...func(*rest.Config, *manager.Options)) *stage.Operator {
+	s.Helper()
+	return s.Stage.Start(append([]func(*rest.Config, *manager.Options){func(_ *rest.Config, o *manager.Options) {
+		o.Images = map[string]string{"agent": "example/agent:v1"}
+	}}, settings...)...)
 }
 
 // describe says how things are when a test has failed.
