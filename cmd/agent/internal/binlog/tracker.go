@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"time"
 )
 
@@ -88,7 +89,7 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 	if kind == typeHeartbeat || kind == typeHeartbeat2 || flags&flagArtificial != 0 || end == 0 && (kind == typeRotate || kind == typeFormat) {
 		e.Artificial = true
 		if kind == typeRotate {
-			e.Next = rotateTo(raw[headerSize:], body, end == 0)
+			e.Next = rotateTo(withoutChecksum(raw))
 		}
 		return e, nil
 	}
@@ -97,25 +98,24 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 		return e, fmt.Errorf("an event ends at offset %d, but the one before and its length say %d: events are missing", end, t.Offset)
 	}
 	if kind == typeRotate {
-		e.Next = rotateTo(body, body, false)
+		e.Next = rotateTo(body)
 		return e, nil
 	}
 	t.transaction(kind, body, &e)
 	return e, nil
 }
 
-// rotateTo returns the file that a rotation names. The first artificial one comes before it is known whether events have
-// checksums; names of files do not end in such bytes.
-func rotateTo(whole, body []byte, unsure bool) string {
-	if unsure {
-		body = whole
-		if i := bytes.LastIndexByte(body, '.'); i >= 8 {
-			for i++; i < len(body) && body[i] >= '0' && body[i] <= '9'; i++ {
-				continue
-			}
-			body = body[:i]
-		}
+// withoutChecksum returns the body of an event of which it is not known whether it ends in a checksum: the first artificial one
+// comes before the description of the file. An event without one that looks as if it had one is one of four billion.
+func withoutChecksum(raw []byte) []byte {
+	if n := len(raw) - 4; n >= headerSize && crc32.ChecksumIEEE(raw[:n]) == binary.LittleEndian.Uint32(raw[n:]) {
+		return raw[headerSize:n]
 	}
+	return raw[headerSize:]
+}
+
+// rotateTo returns the file that a rotation names.
+func rotateTo(body []byte) string {
 	if len(body) < 8 {
 		return ""
 	}
