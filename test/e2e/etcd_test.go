@@ -84,7 +84,7 @@ func testTicket(t *testing.T, pod string) {
 	t.Logf("an annotation was in the file of the running pod %.1f s after it was written", time.Since(began).Seconds())
 }
 
-// backUpEtcd has the cluster backed up to a claim, by the sample of a DataBackup.
+// backUpEtcd has the cluster backed up to a claim, by the sample of a DataBackup. What the store has does not go with that.
 func backUpEtcd(t *testing.T) {
 	t.Helper()
 	shell(t, fmt.Sprintf(`kubectl apply --namespace %[1]s -f - <<'YAML'
@@ -96,7 +96,8 @@ YAML
 kubectl patch --namespace %[1]s etcd/%[2]s --type merge -p '{"spec": {"backup": {"destination": {"claim": {"name": "backups"}}}}}'
 kubectl apply --namespace %[1]s -f config/samples/backup/etcd.yaml
 kubectl wait --namespace %[1]s databackup/before-upgrade-of-etcd --for 'jsonpath={.status.phase}=Succeeded' --timeout 5m
-kubectl get --namespace %[1]s databackups`, etcdNamespace, etcdName))
+kubectl get --namespace %[1]s databackups
+kubectl delete --namespace %[1]s databackup/before-upgrade-of-etcd --timeout 3m`, etcdNamespace, etcdName))
 }
 
 // restoreEtcd has the lost cluster come back from its backup, with the key in it.
@@ -176,7 +177,7 @@ kubectl wait --namespace `+etcdNamespace+` pods --selector app.kubernetes.io/ins
 	}
 	deleteClaims()
 	restoreEtcd(t)
-	shell(t, `kubectl delete --namespace `+etcdNamespace+` etcd/`+etcdName+` databackup/before-upgrade-of-etcd --timeout 3m
+	shell(t, `kubectl delete --namespace `+etcdNamespace+` etcd/`+etcdName+` --timeout 3m
 kubectl wait --namespace `+etcdNamespace+` pods --selector app.kubernetes.io/instance=`+etcdName+` --for delete --timeout 3m`)
 	deleteClaims()
 	shell(t, "kubectl delete pvc --namespace "+etcdNamespace+" backups --timeout 3m")
