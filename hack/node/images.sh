@@ -18,7 +18,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$root/hack/node/buildah.sh"
 
 # One root for all parts that are Debian's: it is pulled and unpacked once.
-contents=ca-certificates,curl,gettext-base,mariadb-client-core,mariadb-server-core,netcat-openbsd,nginx,redis-server,tzdata
+contents=ca-certificates,curl,gettext-base,mariadb-client,mariadb-server-core,netcat-openbsd,nginx,redis-server,tzdata
 
 debian() {
 	local release mirrors=() hash
