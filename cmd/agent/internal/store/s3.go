@@ -81,10 +81,10 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	// Needs no other right than listing, and tells of a wrong name, wrong credentials and a store that is not there.
 	first, ok := <-s.client.Client.ListObjects(ctx, o.Bucket, minio.ListObjectsOptions{Prefix: o.Prefix, Recursive: true, MaxKeys: 1})
 	if ok && first.Err != nil {
-		return nil, s.error("look into", "", first.Err)
+		return nil, s.error("list the objects", "", first.Err)
 	}
 	if !ok && ctx.Err() != nil {
-		return nil, s.error("look into", "", context.DeadlineExceeded)
+		return nil, s.error("list the objects", "", context.DeadlineExceeded)
 	}
 	return s, nil
 }
