@@ -53,18 +53,21 @@ func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) er
 	return conflict
 }
 
-// OwnerLives asks the API server whether an owner exists and is not being deleted.
-func (a *Applier) OwnerLives(ctx context.Context, owner object.Owner) (bool, error) {
+// OwnerGeneration asks the API server for the generation of an owner's spec: 0 when it is gone, or being deleted.
+func (a *Applier) OwnerGeneration(ctx context.Context, owner object.Owner) (int64, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(owner.GroupVersionKind)
 	err := a.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, live)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return 0, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
+		return 0, fmt.Errorf("read %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
 	}
-	return live.UID == owner.UID && live.DeletionTimestamp == nil, nil
+	if live.UID != owner.UID || live.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	return live.Generation, nil
 }
 
 // Owned lists, from the cache, what the owner controls in a namespace. The error is a

@@ -246,8 +246,9 @@ func (r *Reconciler[T, W]) inputs(ctx context.Context, owner object.Owner) kinds
 		LookupLive: func(kind, name string) (*unstructured.Unstructured, error) {
 			return r.engine.LookupLive(ctx, owner, kind, name)
 		},
-		List:     func(kind string) ([]*unstructured.Unstructured, error) { return r.engine.List(ctx, owner, kind) },
-		Pods:     func(part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) },
-		PodsLive: func(part string) ([]*corev1.Pod, error) { return r.engine.PodsLive(ctx, owner, part) },
+		List:       func(kind string) ([]*unstructured.Unstructured, error) { return r.engine.List(ctx, owner, kind) },
+		Pods:       func(part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) },
+		PodsLive:   func(part string) ([]*corev1.Pod, error) { return r.engine.PodsLive(ctx, owner, part) },
+		Generation: func() (int64, error) { return r.engine.Generation(ctx, owner) },
 	}
 }

@@ -154,7 +154,7 @@ func TestOwnerThatIsGone(t *testing.T) {
 		assert.NilError(t, corev1.AddToScheme(scheme))
 		b := fake.NewClientBuilder().WithScheme(scheme)
 		if test.live != "" {
-			b = b.WithObjects(&corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "book", UID: test.live}})
+			b = b.WithObjects(&corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "book", UID: test.live, Generation: 1}})
 		}
 		c := interceptor.NewClient(b.Build(), interceptor.Funcs{
 			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {

@@ -37,6 +37,11 @@ func (e *Engine) LookupLive(ctx context.Context, owner object.Owner, kind, name 
 	return e.applier.GetLive(ctx, wanted)
 }
 
+// Generation asks the API server for the generation of the owner's spec: 0 when it is gone, or being deleted.
+func (e *Engine) Generation(ctx context.Context, owner object.Owner) (int64, error) {
+	return e.applier.OwnerGeneration(ctx, owner)
+}
+
 // List lists the owner's objects of one of object.Kinds, from the cache, retained ones included.
 func (e *Engine) List(ctx context.Context, owner object.Owner, kind string) ([]*unstructured.Unstructured, error) {
 	wanted, err := named(owner, kind, "")

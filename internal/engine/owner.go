@@ -46,8 +46,8 @@ func (p *pass) checkOwnerOf(ctx context.Context, parts []Part, planned, live []*
 }
 
 func (p *pass) ownerLives(ctx context.Context) error {
-	lives, err := p.applier.OwnerLives(ctx, p.owner)
-	if err == nil && !lives {
+	generation, err := p.applier.OwnerGeneration(ctx, p.owner)
+	if err == nil && generation == 0 {
 		err = ErrOwnerGone
 	}
 	return err

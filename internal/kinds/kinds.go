@@ -113,6 +113,9 @@ type Inputs struct {
 	Pods func(part string) ([]*corev1.Pod, error)
 	// PodsLive asks the API server for them. It costs a request.
 	PodsLive func(part string) ([]*corev1.Pod, error)
+	// Generation asks the API server for the generation of the resource's spec: 0 when the resource is gone, or being
+	// deleted. It costs a request.
+	Generation func() (int64, error)
 }
 
 // Pods are the pods of a resource, as the cache shows them: without their annotations, but for

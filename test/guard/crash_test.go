@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -112,4 +113,25 @@ func TestASwitchAndAStaleCache(t *testing.T) {
 	equal(t, "the database in use", e.pod().Name, restored+"-0")
 	equal(t, "starts of the one before", e.startsOf(database), 1)
 	e.isOrderly(mark, false)
+}
+
+// An operator whose cache still shows a consent that was taken back stops nothing.
+func TestAConsentThatIsTakenBack(t *testing.T) {
+	e := start(t)
+	p := fault.New()
+	e.Start(guarded("v1"), faulty(p))
+	e.comesUp(scaled("StatefulSet"))
+	e.Change(platform, fields{"mysql": fields{"name": restored, "acceptLoss": loss}})
+	e.tells(dsv1.ReasonNotPrepared)
+	p.Hold("dataservices")
+	e.Change(platform, fields{"mysql": fields{"acceptLoss": "nothing"}})
+	mark := e.Mark()
+	e.prepare()
+	e.never("something was stopped", func() bool {
+		return slices.ContainsFunc(e.Since(mark), func(c harness.Change) bool { return c.Event == watch.Deleted })
+	})
+	p.Release()
+	e.tells(dsv1.ReasonLossNotAccepted)
+	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": loss}})
+	equal(t, "the database in use", e.pod().Name, restored+"-0")
 }

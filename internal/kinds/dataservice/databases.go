@@ -65,6 +65,11 @@ func (k *Kind) databases(ds *dsv1.DataService, c *component.Component, in kinds.
 		}
 		d.judge(c.MySQL, hasVolume, running)
 	}
+	if d.IsStopping { // services stop only for a consent that was not taken back meanwhile
+		if err := d.isCurrent(); err != nil {
+			return nil, err
+		}
+	}
 	if d.Active == "" {
 		return nil, mistake(errors.New(d.Message))
 	}

@@ -47,7 +47,6 @@ type Kind struct {
 	planner   *plan.Planner
 	keeper    *credentials.Keeper
 	client    client.Client
-	live      client.Reader
 	originals cache.Cache // the metadata of what the original operator made; nil for none
 }
 
@@ -56,10 +55,10 @@ var (
 	_ kinds.Parent                         = &Kind{}
 )
 
-// New returns the kind. The client writes what switches databases, and live reads from the API server; who only plans gives nil
-// for both. originals is the metadata of what the original operator made.
-func New(planner *plan.Planner, keeper *credentials.Keeper, c client.Client, live client.Reader, originals cache.Cache) *Kind {
-	return &Kind{planner: planner, keeper: keeper, client: c, live: live, originals: originals}
+// New returns the kind. The client writes what switches databases; who only plans gives nil. originals is the metadata of what
+// the original operator made.
+func New(planner *plan.Planner, keeper *credentials.Keeper, c client.Client, originals cache.Cache) *Kind {
+	return &Kind{planner: planner, keeper: keeper, client: c, originals: originals}
 }
 
 // GVK is DataService of the API's version.

@@ -93,7 +93,7 @@ func (k *Kind) switches(ds *dsv1.DataService, seen engine.Seen, d *Databases) []
 
 // act writes the record of a database, after it was proved that all is still as it was judged.
 func (k *Kind) act(ctx context.Context, ds *dsv1.DataService, d *Databases, database string) error {
-	if err := k.prove(ctx, ds, d); err != nil {
+	if err := d.prove(); err != nil {
 		return err
 	}
 	known := d.records[database]
@@ -145,18 +145,23 @@ func newRecord(ds *dsv1.DataService, database string) *unstructured.Unstructured
 	return record
 }
 
+// isCurrent asks the API server whether the spec is still the one that was judged.
+func (d *Databases) isCurrent() error {
+	generation, err := d.in.Generation()
+	if err == nil && generation != d.generation {
+		err = fmt.Errorf("%w: the DataService has changed", day2.ErrAgain)
+	}
+	return err
+}
+
 // prove asks the API server whether all is still as it was judged: the spec, the records, the claim, and that nothing runs which
 // would have to be gone.
-func (k *Kind) prove(ctx context.Context, ds *dsv1.DataService, d *Databases) error {
+func (d *Databases) prove() error {
 	again := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{day2.ErrAgain}, args...)...)
 	}
-	now := &dsv1.DataService{}
-	if err := k.live.Get(ctx, client.ObjectKeyFromObject(ds), now); err != nil {
-		return fmt.Errorf("read DataService %s: %w", ds.Name, err)
-	}
-	if now.UID != ds.UID || now.Generation != d.generation || now.DeletionTimestamp != nil {
-		return again("DataService %s has changed", ds.Name)
+	if err := d.isCurrent(); err != nil {
+		return err
 	}
 	for _, database := range []string{d.Active, d.Wanted} {
 		live, err := d.in.LookupLive("ConfigMap", guard.RecordName(database))
