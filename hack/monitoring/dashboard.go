@@ -94,6 +94,9 @@ func backup(b *dashboard.DashboardBuilder) {
 	b.WithPanel(lines("Since the last backup, and the last that was verified", "s", half,
 		query{`time() - max by (namespace, dataservice, what) (dataservice_backup_last_timestamp_seconds{` + these + `})`, "{{namespace}}/{{dataservice}} {{what}}"},
 		query{`max by (namespace, dataservice, what) (dataservice_backup_period_seconds{` + these + `})`, "{{namespace}}/{{dataservice}} {{what}}: period"}))
+	b.WithPanel(lines("Since the last backup of a cluster", "s", half,
+		query{`time() - max by (namespace, etcdcluster) (etcdcluster_backup_last_timestamp_seconds{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} (etcd)"},
+		query{`time() - max by (namespace, rediscluster) (rediscluster_backup_last_timestamp_seconds{namespace=~"$namespace"})`, "{{namespace}}/{{rediscluster}} (Redis)"}))
 }
 
 func etcd(b *dashboard.DashboardBuilder) {
@@ -104,8 +107,8 @@ func etcd(b *dashboard.DashboardBuilder) {
 	b.WithPanel(lines("Members by state", "short", half,
 		query{`max by (namespace, etcdcluster, state) (etcdcluster_members{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{state}}"}))
 	b.WithPanel(states("Step", `max by (namespace, etcdcluster, step) (etcdcluster_step{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{step}}"))
-	b.WithPanel(states("A quorum answers, and certificates are valid",
-		`max by (namespace, etcdcluster, condition) (etcdcluster_condition{condition=~"Available|CertificatesValid", namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{condition}}"))
+	b.WithPanel(states("A quorum answers, certificates are valid, and backups are well",
+		`max by (namespace, etcdcluster, condition) (etcdcluster_condition{condition=~"Available|CertificatesValid|BackupHealthy", namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{condition}}"))
 }
 
 func redis(b *dashboard.DashboardBuilder) {

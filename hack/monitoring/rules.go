@@ -75,8 +75,7 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 		},
 		{
 			name: k.name + "Stuck", wait: scaled(time.Minute), severity: "warning",
-			expr: fmt.Sprintf("time() - %s (%s_condition_since_seconds{condition=\"Progressing\"}) > %d\nand on (namespace, %s)\n%s (%s_condition{condition=\"Progressing\"}) == 1",
-				by, label, int64(stuck.Seconds()), label, by, label),
+			expr:    lasts(label, by, "Progressing", stuck),
 			summary: k.name + " " + named + " is being changed for over " + text(stuck) + ".", description: look,
 		},
 		{
@@ -103,9 +102,11 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 			summary: "Something of " + k.name + " " + named + " is not well.", description: look,
 		})
 	}
+	found = append(found, k.backups(scaled, by, recent, named)...)
 	switch k.name {
 	case "DataService":
-		found = append(found, backups(scaled, by, recent, named)...)
+		found = append(found, recoverable(scaled, by, recent, named)...)
+		found = append(found, switches(scaled, by, recent, named)...)
 	case "EtcdCluster":
 		found = append(found, quorum(scaled, by, recent, named, look)...)
 	}
@@ -135,34 +136,71 @@ func isNot(label, by, condition, reasons string, scaled func(time.Duration) time
 		"["+strings.Trim(recent, "[]")+":"+text(max(scaled(30*time.Second), time.Second))+"]")
 }
 
-// backups are the alerts about those of a database.
-func backups(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
-	const label, read = "dataservice", "kubectl get dataservice -o yaml shows the conditions BackupHealthy and Recoverable."
-	is := func(condition, reasons string) string { return isNot(label, by, condition, reasons, scaled, recent) }
-	// Without a schedule there is no period, and nothing is late.
-	late := func(what string, times float64, grace time.Duration) string {
-		return fmt.Sprintf("time() - %s (dataservice_backup_last_timestamp_seconds{what=%q}) > on (namespace, %s)\n%s (dataservice_backup_period_seconds{what=%q}) * %g + %d",
-			by, what, label, by, what, times/float64(time.Hour/scaled(time.Hour)), int64(scaled(grace).Seconds()))
+// lasts is an expression: a condition is True for longer than a time.
+func lasts(label, by, condition string, limit time.Duration) string {
+	return fmt.Sprintf("time() - %s (%s_condition_since_seconds{condition=%q}) > %d\nand on (namespace, %s)\n%s (%s_condition{condition=%q}) == 1",
+		by, label, condition, int64(limit.Seconds()), label, by, label, condition)
+}
+
+// switches are the alerts about a switch to another database.
+func switches(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
+	const label, read = "dataservice", "Its condition DatabaseSwitch says what to do."
+	stuck := scaled(15 * time.Minute)
+	return []alert{
+		{
+			name: "DataServiceSwitchWaits", wait: scaled(time.Hour), severity: "warning", expr: isNot(label, by, "DatabaseSwitch", `!=""`, scaled, recent),
+			summary:     "DataService " + named + " names another database than the one in use, and is not switched to it for over " + text(scaled(time.Hour)) + ".",
+			description: "The database in use runs on. " + read,
+		},
+		{
+			name: "DataServiceSwitchStuck", wait: scaled(time.Minute), severity: "critical", expr: lasts(label, by, "DatabaseSwitch", stuck),
+			summary:     "DataService " + named + " is being switched to another database for over " + text(stuck) + ", and its services do not run.",
+			description: read,
+		},
+	}
+}
+
+// backups are the alerts about backups of a kind.
+func (k kind) backups(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
+	label := strings.ToLower(k.name)
+	check := ""
+	if k.name == "DataService" {
+		check = ", or the last check of one,"
 	}
 	return []alert{
 		{
-			name: "DataServiceBackupFailing", wait: scaled(15 * time.Minute), severity: "warning", expr: is("BackupHealthy", `!~"NoBackup|NotVerified"`),
-			summary: "The last backup of DataService " + named + ", or the last check of one, failed.", description: read,
+			name: k.name + "BackupFailing", wait: scaled(15 * time.Minute), severity: "warning", expr: isNot(label, by, "BackupHealthy", `!~"NoBackup|NotVerified"`, scaled, recent),
+			summary:     "The last backup of " + k.name + " " + named + check + " failed.",
+			description: "kubectl get " + label + " -o yaml shows the condition BackupHealthy.",
 		},
 		{
-			name: "DataServiceBackupMissing", wait: scaled(15 * time.Minute), severity: "critical", expr: late("backup", 1, 2*time.Hour),
-			summary:     "DataService " + named + " has had no backup for longer than its schedule says.",
+			name: k.name + "BackupMissing", wait: scaled(15 * time.Minute), severity: "critical", expr: late(label, by, "backup", 1, scaled),
+			summary:     k.name + " " + named + " has had no backup for longer than its schedule says.",
 			description: "Its last backup is older than the longest time between two of them, and two hours.",
 		},
+	}
+}
+
+// late is an expression: what is made by a schedule was made last longer ago than so many times the longest time between two of
+// them, and two hours. Without a schedule there is no period, and nothing is late.
+func late(label, by, what string, times float64, scaled func(time.Duration) time.Duration) string {
+	return fmt.Sprintf("time() - %s (%s_backup_last_timestamp_seconds{what=%q}) > on (namespace, %s)\n%s (%s_backup_period_seconds{what=%q}) * %g + %d",
+		by, label, what, label, by, label, what, times/float64(time.Hour/scaled(time.Hour)), int64(scaled(2*time.Hour).Seconds()))
+}
+
+// recoverable are the alerts about what a DataService has beside its backups: checks of them, and the archive.
+func recoverable(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
+	const label = "dataservice"
+	return []alert{
 		{
-			name: "DataServiceBackupNotVerified", wait: scaled(15 * time.Minute), severity: "warning", expr: late("verify", 2, 2*time.Hour),
+			name: "DataServiceBackupNotVerified", wait: scaled(15 * time.Minute), severity: "warning", expr: late(label, by, "verify", 2, scaled),
 			summary:     "No backup of DataService " + named + " was found good for twice as long as the schedule of checks says.",
 			description: "A backup counts when a restore of it was checked.",
 		},
 		{
-			name: "DataServiceNotRecoverable", wait: scaled(15 * time.Minute), severity: "critical", expr: is("Recoverable", `!="ArchiveStopped"`),
+			name: "DataServiceNotRecoverable", wait: scaled(15 * time.Minute), severity: "critical", expr: isNot(label, by, "Recoverable", `!="ArchiveStopped"`, scaled, recent),
 			summary:     "The latest moments of DataService " + named + " cannot be restored.",
-			description: "Its binary log is not archived, or no backup lies on the archive. " + read,
+			description: "Its binary log is not archived, or no backup lies on the archive. kubectl get dataservice -o yaml shows the condition Recoverable.",
 		},
 	}
 }

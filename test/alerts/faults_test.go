@@ -8,6 +8,7 @@ package alerts_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,9 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
 	"d3os.com/d3os-operator/test/redis/rig"
@@ -141,6 +147,26 @@ var resourceFaults = map[string]func(w *world, namespace string){
 		}))
 		w.service(namespace, backedUp(fields{"pointInTime": fields{}}))
 	},
+	"DataServiceSwitchWaits": func(w *world, namespace string) { // nobody has prepared it
+		w.service(namespace, fields{"mysql": fields{"name": "db"}})
+		w.becomes("dataservice", namespace, "Running")
+		w.must(w.patch(w.Context(), "d3os-product.com.d3os/v1", "DataService", namespace, name, "spec: {mysql: {name: restored}}"))
+	},
+	"DataServiceSwitchStuck": func(w *world, namespace string) { // the restored database does not start
+		w.service(namespace, fields{"mysql": fields{"name": "db"}})
+		w.becomes("dataservice", namespace, "Running")
+		w.must(suite.API.Create(w.Context(), harness.RestoredClaim(namespace, name, "db", "restored")))
+		w.must(w.patch(w.Context(), "d3os-product.com.d3os/v1", "DataService", namespace, name,
+			"spec: {mysql: {name: restored, acceptLoss: 'everything since "+harness.RestoredTo+"', image: 'registry.example/never-ready:5.7'}}"))
+	},
+	"RedisClusterBackupFailing": func(w *world, namespace string) {
+		w.ended(namespace, "redis", time.Now(), 40, `{"reason":"Busy","message":"slots move"}`)
+		w.redis(namespace, daily(fields{}))
+	},
+	"RedisClusterBackupMissing": func(w *world, namespace string) {
+		w.ended(namespace, "redis", time.Now().Add(-48*time.Hour), 0, `{"ok":true,"id":"a"}`)
+		w.redis(namespace, daily(fields{}))
+	},
 	"RedisClusterFailed": func(w *world, namespace string) {
 		w.redis(namespace, fields{"replicas": 6, "version": "5.0.0"})
 	},
@@ -162,19 +188,30 @@ var resourceFaults = map[string]func(w *world, namespace string){
 	},
 }
 
-// backedUp is a spec with a database that has backups.
-func backedUp(more fields) fields {
+// daily is a spec with backups.
+func daily(more fields) fields {
 	backup := fields{"destination": fields{"claim": fields{"name": "backups"}}, "schedule": "@daily"}
 	harness.Merge(backup, more)
-	return fields{"mysql": fields{"name": "db", "backup": backup}}
+	return fields{"backup": backup}
+}
+
+// backedUp is a spec with a database that has backups.
+func backedUp(more fields) fields {
+	mysql := daily(more)
+	mysql["name"] = "db"
+	return fields{"mysql": mysql}
 }
 
 // ended makes a pod that has ended, as one of a Job of backups does.
 func (w *world) ended(namespace, label string, at time.Time, code int32, message string) {
 	w.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: label, Labels: map[string]string{
-		"app.kubernetes.io/managed-by": "d3os-operator", "app.kubernetes.io/instance": name, "app.kubernetes.io/name": "mysql-backup", "d3os-product.com.d3os/backup": label,
-	}}}
+	component, _, _ := strings.Cut(label, "-")
+	of := map[string]schema.GroupVersionKind{
+		"mysql": dsv1.GroupVersion.WithKind("DataService"), "etcd": etcdv1.GroupVersion.WithKind("EtcdCluster"), "redis": redisv1.GroupVersion.WithKind("RedisCluster"),
+	}[component]
+	labels := object.Owner{GroupVersionKind: of, Name: name}.Labels(component + "-backup")
+	labels[object.LabelBackup] = label
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: label, Labels: labels}}
 	pod.Spec = corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "backup", Image: "registry.example/mysql:v1"}}}
 	w.until("the namespace has its service account", func() error { return suite.API.Create(w.Context(), pod) })
 	end := &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.NewTime(at)}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
@@ -59,6 +60,10 @@ func TestComesBackFromABackup(t *testing.T) {
 			if made.Phase != backupv1.PhaseSucceeded || made.ID == "" || made.Revision < keys || made.StoredBytes == 0 || made.ServerVersion != version {
 				t.Fatalf("the backup: %+v", made)
 			}
+			s.IsBackedUp(made.ID, func() (*backupv1.ClusterBackupStatus, []metav1.Condition) {
+				status := &s.get().Status
+				return status.Backup, status.Conditions
+			})
 			before := s.get().Status.ClusterID
 			s.Lose(s.get())
 

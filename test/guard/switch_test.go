@@ -17,8 +17,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,7 +33,7 @@ import (
 // The database that a restore has prepared, and what a switch to it loses.
 const (
 	restored = "restored"
-	loss     = "everything since 2026-01-02T15:29:59Z"
+	loss     = "everything since " + harness.RestoredTo
 )
 
 // scaled is a DataService whose service has the number of pods that its autoscaler gives it.
@@ -48,21 +48,7 @@ func scaled(kind string) *unstructured.Unstructured {
 // prepare makes the claim that a DataRestore has prepared, with a database on it.
 func (e *env) prepare() {
 	e.Helper()
-	e.Must(suite.API.Create(e.Ctx, &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: e.Namespace, Name: "data-" + restored + "-0",
-			Labels: map[string]string{
-				"app.kubernetes.io/managed-by": "d3os-operator", "app.kubernetes.io/instance": platform, "app.kubernetes.io/name": "mysql",
-			},
-			Annotations: map[string]string{
-				"d3os-product.com.d3os/restored-to": "2026-01-02T15:29:59Z", "d3os-product.com.d3os/credentials": database + "-credentials", "helm.sh/resource-policy": "keep",
-			},
-		},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}},
-		},
-	}))
+	e.Must(suite.API.Create(e.Ctx, harness.RestoredClaim(e.Namespace, platform, database, restored)))
 	folder, err := e.pods.VolumeFolder(e.Ctx, "data-"+restored+"-0")
 	e.Must(err)
 	e.Must(os.MkdirAll(filepath.Join(folder, "mysql", "mysql"), 0o755))
@@ -228,6 +214,19 @@ func switchesAndBack(t *testing.T, kind string) {
 	if c := meta.FindStatusCondition(e.DataService(platform).Status.Conditions, dsv1.ConditionDatabaseSwitch); c != nil {
 		t.Errorf("%+v", c)
 	}
+	for _, reason := range []string{dsv1.ReasonNotPrepared, dsv1.ReasonLossNotAccepted, dsv1.ReasonStopping, dsv1.ReasonStarting} {
+		e.Until("an event "+reason, func() error {
+			return unless(slices.ContainsFunc(e.events(), func(event eventsv1.Event) bool { return event.Reason == reason }), "there is none")
+		})
+	}
+}
+
+// events are those of the namespace.
+func (e *env) events() []eventsv1.Event {
+	e.Helper()
+	list := &eventsv1.EventList{}
+	e.Must(suite.API.List(e.Ctx, list, client.InNamespace(e.Namespace)))
+	return list.Items
 }
 
 // Before the record of the database in use is written, a switch is broken off by setting the name back: all runs as before.

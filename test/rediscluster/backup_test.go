@@ -49,6 +49,10 @@ func (s *scene) lost() backupv1.DataBackupStatus {
 	if made.Phase != backupv1.PhaseSucceeded || made.ID == "" || made.Tables != 3 || made.Rows != keys || len(made.Warnings) > 0 {
 		s.Fatalf("the backup: %+v", made)
 	}
+	s.IsBackedUp(made.ID, func() (*backupv1.ClusterBackupStatus, []metav1.Condition) {
+		status := &s.get().Status
+		return status.Backup, status.Conditions
+	})
 	s.Lose(s.get())
 	return made
 }

@@ -3,7 +3,10 @@
 
 package v1alpha1
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // ClusterBackup says where backups of a cluster go, how, and when.
 type ClusterBackup struct {
@@ -45,6 +48,31 @@ type ClusterBackup struct {
 	// +nullable
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 }
+
+// ClusterBackupStatus is what is known of the backups of a cluster. Times change with a backup, and never go back.
+type ClusterBackupStatus struct {
+	// lastSuccessful is when the last backup ended.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
+
+	// lastID is its ID.
+	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
+	// +optional
+	LastID string `json:"lastID,omitempty"`
+}
+
+// What a cluster with spec.backup says of its backups.
+const (
+	// ConditionBackupHealthy is True when the last backup succeeded. Only present where spec.backup is declared.
+	ConditionBackupHealthy = "BackupHealthy"
+	// ReasonBackupSucceeded: the last backup succeeded.
+	ReasonBackupSucceeded = "BackupSucceeded"
+	// ReasonNoBackup: there is no backup yet.
+	ReasonNoBackup = "NoBackup"
+	// ReasonBackupFailed: the last backup failed, and its pod did not say why.
+	ReasonBackupFailed = "BackupFailed"
+)
 
 // ClusterRestore says which backup a new cluster is made of.
 type ClusterRestore struct {

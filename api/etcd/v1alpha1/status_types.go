@@ -3,7 +3,11 @@
 
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+)
 
 // Phase is one word for where an EtcdCluster stands.
 type Phase string
@@ -172,7 +176,13 @@ type EtcdClusterStatus struct {
 	// +optional
 	Notes []string `json:"notes,omitempty"`
 
-	// conditions are Ready, Available, Progressing and Degraded, and while true Reconciling and Stalled.
+	// backup is what is known of backups. Only present where spec.backup is declared.
+	// +kubebuilder:example=`{lastSuccessful: "2026-01-02T15:04:05Z", lastID: 20260102T150405Z-0a1b2c3d}`
+	// +optional
+	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
+
+	// conditions are Ready, Available, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling
+	// and Stalled.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllVoting}]`
 	// +listType=map
 	// +listMapKey=type

@@ -3,7 +3,11 @@
 
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+)
 
 // Slots is the number of hash slots of a Redis Cluster.
 const Slots = 16384
@@ -134,7 +138,13 @@ type RedisClusterStatus struct {
 	// +optional
 	Verdict string `json:"verdict,omitempty"`
 
-	// conditions are Ready, Progressing and Degraded, and while true Reconciling, Stalled, SpecIgnored and Colocated.
+	// backup is what is known of backups. Only present where spec.backup is declared.
+	// +kubebuilder:example=`{lastSuccessful: "2026-01-02T15:04:05Z", lastID: 20260102T150405Z-0a1b2c3d}`
+	// +optional
+	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
+
+	// conditions are Ready, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling, Stalled,
+	// SpecIgnored and Colocated.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllServed}]`
 	// +listType=map
 	// +listMapKey=type

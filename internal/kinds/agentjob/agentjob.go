@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/health"
@@ -39,7 +41,25 @@ const labelJob = "batch.kubernetes.io/job-name"
 // Source is the template that Jobs are made of.
 type Source struct {
 	Name     string // of the CronJob
+	UID      types.UID
 	Template batchv1.JobTemplateSpec
+}
+
+// Job returns a Job of the CronJob beside its schedule, as `kubectl create job --from` makes it: it goes with the CronJob's
+// history.
+func (s *Source) Job(name, namespace string) *batchv1.Job {
+	template := s.Template.DeepCopy()
+	return &batchv1.Job{
+		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: object.JobKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations,
+			// It blocks no deletion: that would take a right on the CronJob's finalizers.
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: object.CronJobKind.Kind, Name: s.Name, UID: s.UID, Controller: ptr.To(true),
+			}},
+		},
+		Spec: template.Spec,
+	}
 }
 
 // Of names the data of a resource.
@@ -161,7 +181,7 @@ func (r Reader) Source(ctx context.Context, of Of, label string) (*Source, error
 		if err := into(o, cron); err != nil {
 			return nil, err
 		}
-		return &Source{Name: cron.Name, Template: cron.Spec.JobTemplate}, nil
+		return &Source{Name: cron.Name, UID: cron.UID, Template: cron.Spec.JobTemplate}, nil
 	}
 	return nil, nil
 }

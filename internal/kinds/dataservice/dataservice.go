@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
@@ -173,8 +174,8 @@ func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
 const podsShown = time.Second
 
 // Decide decides on the next write of a switch between databases, and to look again while one goes on; while the database's
-// workload is ready and its pod is not seen so, without which its data cannot be recorded; and while the latest moments
-// cannot be restored. There is nothing else to decide.
+// workload is ready and its pod is not seen so, without which its data cannot be recorded; on a backup after a gap of the
+// binary log; and to look again while the latest moments cannot be restored. There is nothing else to decide.
 func (k *Kind) Decide(ds *dsv1.DataService, seen engine.Seen, w World) kinds.Decision {
 	if d := w.Databases; d != nil && d.isAtWork() {
 		return kinds.Decision{Steps: k.switches(ds, seen, d), LookAgain: podsShown}
@@ -184,6 +185,9 @@ func (k *Kind) Decide(ds *dsv1.DataService, seen engine.Seen, w World) kinds.Dec
 		if part.Name == string(component.MySQL) && !h.Settled && h.Problem == "" && h.Desired > 0 && h.Ready >= h.Desired {
 			return kinds.Decision{LookAgain: podsShown}
 		}
+	}
+	if w.AfterGap != nil {
+		return kinds.Decision{Steps: []day2.Step{k.backUp(w.AfterGap)}, LookAgain: backupsSeen}
 	}
 	if _, _, recoverable := backups.Judge(nil, w.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
 		return kinds.Decision{LookAgain: backupsSeen}

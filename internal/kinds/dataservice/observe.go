@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -21,6 +22,8 @@ type World struct {
 	Backups backups.Observed
 	// Databases is which database is in use; nil where none runs in the cluster.
 	Databases *Databases
+	// AfterGap is the Job that has to be made, because the binary log has a gap; nil for none.
+	AfterGap *batchv1.Job
 }
 
 // backupsSeen is how soon the operator looks again while the latest moments cannot be restored: what the archive says at its
@@ -28,7 +31,7 @@ type World struct {
 const backupsSeen = 15 * time.Second
 
 // Observe reads the pods of backups, from the cache.
-func (*Kind) Observe(ctx context.Context, ds *dsv1.DataService, seen engine.Seen, pods kinds.Pods) (World, error) {
+func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, seen engine.Seen, pods kinds.Pods) (World, error) {
 	w := World{}
 	w.Databases, _ = seen.Found.(*Databases)
 	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil {
@@ -41,7 +44,10 @@ func (*Kind) Observe(ctx context.Context, ds *dsv1.DataService, seen engine.Seen
 		return w, err
 	}
 	if w.Backups.Declared.PointInTime != nil {
-		w.Backups.Archive, err = pods(ctx, name+backups.PartArchive)
+		if w.Backups.Archive, err = pods(ctx, name+backups.PartArchive); err != nil {
+			return w, err
+		}
+		w.AfterGap, err = k.jobAfterGap(ctx, ds, w.Backups.Gap())
 	}
 	return w, err
 }

@@ -4,13 +4,15 @@
 package dataservice
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
@@ -38,9 +40,24 @@ func (*Kind) Summary(ds *dsv1.DataService) kinds.Summary {
 		summary.Problem, summary.ProblemReason = d.Message, d.Reason
 	} else {
 		summary.ProblemField = ""
+		summarizeSwitch(&summary, meta.FindStatusCondition(s.Conditions, dsv1.ConditionDatabaseSwitch))
 	}
 	summary.Backups = backupsOf(ds)
 	return summary
+}
+
+// summarizeSwitch adds a switch of the database: what is being done, or that a person has to act. What is still there changes
+// with each pod that ends, and is the condition's alone.
+func summarizeSwitch(summary *kinds.Summary, c *metav1.Condition) {
+	if c == nil {
+		return
+	}
+	text, _, _ := strings.Cut(c.Message, stillThere)
+	if c.Status == metav1.ConditionTrue {
+		summary.Doing = kinds.Doing{Step: c.Reason, Text: text}
+		return
+	}
+	summary.Problem, summary.ProblemReason, summary.ProblemField = text, c.Reason, "status.conditions"
 }
 
 // backupsOf is what the metrics tell of backups. What has not happened yet is waited for since the condition changed.
@@ -50,9 +67,9 @@ func backupsOf(ds *dsv1.DataService) *metrics.Backups {
 		return nil
 	}
 	declared, known := ds.Spec.MySQL.Backup, ds.Status.Backup
-	b := &metrics.Backups{LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: backups.Longest(declared.Schedule)}
+	b := &metrics.Backups{LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: runs.Longest(declared.Schedule)}
 	if declared.Verify != nil {
-		b.LastVerified, b.VerifyEvery = ptr.Deref(known.LastVerified, healthy.LastTransitionTime).Time, backups.Longest(declared.Verify.Schedule)
+		b.LastVerified, b.VerifyEvery = ptr.Deref(known.LastVerified, healthy.LastTransitionTime).Time, runs.Longest(declared.Verify.Schedule)
 	}
 	return b
 }

@@ -30,13 +30,16 @@ func (d *Databases) isAtWork() bool {
 	return d.IsStopping || d.IsBarred || d.IsOther || len(d.Halted) > 0 || d.IsStarting
 }
 
+// stillThere is what stands before the pods that are still there, in the condition's message.
+const stillThere = ". Still there: "
+
 // told says of a switch what people should know; nil where there is nothing.
 func (d *Databases) told() *status.Switch {
 	switch {
 	case d == nil:
 		return nil
 	case d.Reason == dsv1.ReasonStopping && len(d.Remains) > 0:
-		return &status.Switch{Reason: d.Reason, Message: d.Message + ". Still there: " + few(d.Remains)}
+		return &status.Switch{Reason: d.Reason, Message: d.Message + stillThere + few(d.Remains)}
 	case d.Reason != "":
 		return &status.Switch{Reason: d.Reason, Message: d.Message, IsRefused: d.IsRefused}
 	case d.IsOther:

@@ -12,6 +12,7 @@ import (
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/metrics"
 )
@@ -28,6 +29,9 @@ func (v *view) conditions(s *etcdv1.EtcdClusterStatus, now metav1.Time) {
 	c.Set(etcdv1.ConditionReady, ready, why, s.Message, s.Reason, s.Message)
 	v.available(c)
 	v.certificates(c)
+	if v.seen.Observed != nil {
+		s.Backup = backupsOf(v.ec).Tell(s.Backup, v.world.backups, c)
+	}
 	idle := etcdv1.ReasonSettled
 	if v.seen.Paused {
 		idle = etcdv1.ReasonPaused
@@ -70,6 +74,10 @@ func (v *view) degraded(phase etcdv1.Phase) bool {
 	return phase == etcdv1.PhaseDegraded || phase == etcdv1.PhaseRecovering || phase == etcdv1.PhaseQuorumLost || phase == etcdv1.PhaseFailed
 }
 
+func backupsOf(ec *etcdv1.EtcdCluster) runs.Cluster {
+	return runs.Cluster{Declared: ec.Spec.Backup, Part: part}
+}
+
 // Summary says what an EtcdCluster's status amounts to.
 func (*Kind) Summary(ec *etcdv1.EtcdCluster) kinds.Summary {
 	s := &ec.Status
@@ -81,6 +89,7 @@ func (*Kind) Summary(ec *etcdv1.EtcdCluster) kinds.Summary {
 		Parts:   []metrics.Part{{Name: part, Ready: ready, Pods: s.ReadyReplicas, Desired: s.Replicas}},
 		Members: inStates(s.Members),
 	}
+	summary.Backups = backupsOf(ec).Summary(s.Backup, s.Conditions)
 	stateful.Summarize(&summary, s.Conditions, etcdv1.ConditionDegraded, s.Step, s.Message)
 	return summary
 }

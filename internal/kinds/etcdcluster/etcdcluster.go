@@ -89,5 +89,6 @@ func (k *Kind) Observe(ctx context.Context, ec *etcdv1.EtcdCluster, _ engine.See
 	}
 	w.access, w.certificates = account.access, account.certificates
 	k.servers.Read(ctx, w.access, w.View.Pods, wanted(ec).PeerURLs)
-	return w, nil
+	w.backups, err = backupsOf(ec).See(ctx, pods)
+	return w, err
 }

@@ -40,6 +40,7 @@ type World struct {
 
 	access       server.Access
 	certificates []certificate
+	backups      []*corev1.Pod // that make them
 	recordAt     stateful.Version
 }
 

@@ -12,6 +12,7 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/metrics"
 )
@@ -49,10 +50,15 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, now metav1.Time) {
 	}
 	c.While(redisv1.ConditionSpecIgnored, len(notes) > 0, redisv1.ReasonNotSupported, strings.Join(notes, "; "))
 	if v.seen.Observed != nil {
+		s.Backup = backupsOf(v.rc).Tell(s.Backup, v.world.backups, c)
 		shards := together(v.world.Nodes)
 		c.While(redisv1.ConditionColocated, len(shards) > 0, redisv1.ReasonSameNode, strings.Join(shards, "; ")+
 			": the node's end would take all copies of their slots; add nodes, or set antiAffinity to Hard")
 	}
+}
+
+func backupsOf(rc *redisv1.RedisCluster) runs.Cluster {
+	return runs.Cluster{Declared: rc.Spec.Backup, Part: part}
 }
 
 // Summary says what a RedisCluster's status amounts to.
@@ -72,6 +78,7 @@ func (*Kind) Summary(rc *redisv1.RedisCluster) kinds.Summary {
 		}
 	}
 	summary.Parts = []metrics.Part{{Name: part, Ready: ready, Pods: inStep, Desired: all}}
+	summary.Backups = backupsOf(rc).Summary(s.Backup, s.Conditions)
 	stateful.Summarize(&summary, s.Conditions, redisv1.ConditionDegraded, s.Step, s.Message)
 	return summary
 }

@@ -49,6 +49,7 @@ type World struct {
 
 	access   server.Access
 	recordAt stateful.Version
+	backups  []*corev1.Pod // that make them
 }
 
 // Observe asks every server of the cluster what it is and what it sees.
@@ -89,7 +90,8 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 	}
 	model := topology.Merge(wanted(rc, w.Announced), w.Record, w.Nodes)
 	metrics.Redis.Set(client.ObjectKeyFromObject(rc), model.Served, states(w.Nodes), lost(model))
-	return w, nil
+	w.backups, err = backupsOf(rc).See(ctx, pods)
+	return w, err
 }
 
 // judgePassword draws conclusions from who took the password and who did not.

@@ -10,6 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,6 +47,18 @@ func (s *Stage) BackUp(called, kind, of string) backupv1.DataBackupStatus {
 		return nil
 	})
 	return b.Status
+}
+
+// IsBackedUp waits until the status of a cluster has a backup as its last, and says that backups are well.
+func (s *Stage) IsBackedUp(id string, status func() (*backupv1.ClusterBackupStatus, []metav1.Condition)) {
+	s.Helper()
+	s.Until("the status tells of the backup", func() error {
+		backup, conditions := status()
+		if backup == nil || backup.LastID != id || backup.LastSuccessful == nil || !meta.IsStatusConditionTrue(conditions, backupv1.ConditionBackupHealthy) {
+			return fmt.Errorf("%+v, %+v", backup, meta.FindStatusCondition(conditions, backupv1.ConditionBackupHealthy))
+		}
+		return nil
+	})
 }
 
 // Lose deletes a resource with all that it leaves behind: what has its name as a part of its own.

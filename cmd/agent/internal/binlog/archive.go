@@ -165,7 +165,7 @@ func (a *archive) anew(ctx context.Context, file, reason, text string) error {
 	if err := a.begin(ctx, file, reason); err != nil {
 		return err
 	}
-	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on it can be restored from the next backup on; make one now", text, a.newest)
+	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on it can be restored from the next backup on", text, a.newest)
 }
 
 // begin begins a timeline.

@@ -25,7 +25,7 @@ func at(minutes int) metav1.Time {
 func job(label string, minute int, code int32, message string) *corev1.Pod {
 	end := &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: at(minute)}
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Labels: map[string]string{object.LabelBackup: label}}, Status: corev1.PodStatus{
-		ContainerStatuses: []corev1.ContainerStatus{{Name: containerJob, State: corev1.ContainerState{Terminated: end}}}}}
+		ContainerStatuses: []corev1.ContainerStatus{{Name: "backup", State: corev1.ContainerState{Terminated: end}}}}}
 }
 
 func good(id string) string { return fmt.Sprintf(`{"ok":true,"id":%q}`, id) }
@@ -123,6 +123,7 @@ func TestArchive(t *testing.T) {
 		"ended without a word":             {known, pod(false, crashed, ended("")), false, dsv1.ReasonArchiveNotReady},
 		"an image that cannot be pulled":   {known, pod(false, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}, nothing), false, dsv1.ReasonArchiveNotReady},
 		"stopped with the word of another": {known, pod(false, crashed, ended(denied)), true, dsv1.ReasonArchiveStopped},
+		"stopped behind a gap":             {known, pod(false, crashed, ended(gap)), true, dsv1.ReasonArchiveStopped},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,16 +131,8 @@ func TestArchive(t *testing.T) {
 			_, _, recoverable := Judge(test.before, o, at(10).Time)
 			assert.Equal(t, recoverable.Reason, test.reason)
 			assert.Equal(t, recoverable.Good, test.reason == dsv1.ReasonArchived)
+			assert.Equal(t, o.Gap() != nil, test.reason == reasonGap)
 			assert.Assert(t, recoverable.Message != "")
 		})
-	}
-}
-
-func TestLongest(t *testing.T) {
-	t.Parallel()
-	for schedule, days := range map[string]int{
-		"": 0, "@hourly": 1, "@weekly": 7, "30 2 * * *": 1, "*/5 * * * *": 1, "0 5 * * 0": 7, "0 5 * * MON-FRI": 7, "0 5 1 * *": 31, "0 5 1 * 0": 7, "0 5 1 1 *": 366, "0 5 1 1 0": 366,
-	} {
-		assert.Equal(t, Longest(schedule), time.Duration(days)*day, schedule)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 )
 
 // conditions derives every condition from the phase that was just computed.
@@ -83,7 +83,7 @@ func operatorChange(conditions []metav1.Condition, seen Observation, ready bool,
 }
 
 // tell sets a condition about backups to its verdict, or removes it where there is none.
-func tell(conditions *[]metav1.Condition, kind string, v *backups.Verdict, generation int64, now metav1.Time) {
+func tell(conditions *[]metav1.Condition, kind string, v *runs.Verdict, generation int64, now metav1.Time) {
 	if v == nil {
 		meta.RemoveStatusCondition(conditions, kind)
 		return
@@ -97,10 +97,10 @@ func tell(conditions *[]metav1.Condition, kind string, v *backups.Verdict, gener
 
 // tellSwitch tells of a switch of the database to another one while there is one. When none was looked for, what is known stays.
 func tellSwitch(conditions *[]metav1.Condition, prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) {
-	var v *backups.Verdict
+	var v *runs.Verdict
 	switch {
 	case seen.Switch != nil:
-		v = &backups.Verdict{Good: !seen.Switch.IsRefused, Reason: seen.Switch.Reason, Message: seen.Switch.Message}
+		v = &runs.Verdict{Good: !seen.Switch.IsRefused, Reason: seen.Switch.Reason, Message: seen.Switch.Message}
 	case seen.Backups == nil && meta.FindStatusCondition(prev.Conditions, dsv1.ConditionDatabaseSwitch) != nil:
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 )
 
 // Component is what was seen of one component.
@@ -66,7 +67,7 @@ func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv
 	next.Message = message(seen, next)
 	next.Conditions = conditions(prev.Conditions, seen, next, now)
 	if seen.Backups != nil {
-		var healthy, recoverable *backups.Verdict
+		var healthy, recoverable *runs.Verdict
 		next.Backup, healthy, recoverable = backups.Judge(prev.Backup, *seen.Backups, now.Time)
 		tell(&next.Conditions, dsv1.ConditionBackupHealthy, healthy, seen.Generation, now)
 		tell(&next.Conditions, dsv1.ConditionRecoverable, recoverable, seen.Generation, now)

@@ -1,0 +1,59 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package runs
+
+import (
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// What the pods of a cluster's Jobs say becomes a status, a condition and metrics, for as long as backups are declared.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	at := func(minute int) metav1.Time { return metav1.NewTime(time.Unix(1_800_000_000+int64(minute)*60, 0)) }
+	pod := func(label string, minute int, code int32, message string) *corev1.Pod {
+		end := &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: at(minute)}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{object.LabelBackup: label}}, Status: corev1.PodStatus{
+			ContainerStatuses: []corev1.ContainerStatus{{Name: container, State: corev1.ContainerState{Terminated: end}}}}}
+	}
+	var conditions []metav1.Condition
+	var status *backupv1.ClusterBackupStatus
+	etcd := Cluster{Declared: &backupv1.ClusterBackup{Schedule: "@daily"}, Part: "etcd"}
+	for i, step := range []struct {
+		of     Cluster
+		pods   []*corev1.Pod
+		id     string
+		reason string
+		since  metav1.Time // of the metrics
+	}{
+		{etcd, nil, "", backupv1.ReasonNoBackup, at(0)},
+		{etcd, []*corev1.Pod{pod("etcd-restore", 1, 0, `{"ok":true,"id":"x"}`)}, "", backupv1.ReasonNoBackup, at(0)},
+		{etcd, []*corev1.Pod{pod("etcd", 2, 0, `{"ok":true,"id":"a"}`)}, "a", backupv1.ReasonBackupSucceeded, at(2)},
+		{etcd, nil, "a", backupv1.ReasonBackupSucceeded, at(2)},
+		{etcd, []*corev1.Pod{pod("etcd", 5, 22, `{"reason":"StoreFull","message":"m"}`)}, "a", "StoreFull", at(2)},
+		{Cluster{Part: "etcd"}, nil, "", "", metav1.Time{}},
+	} {
+		status = step.of.Tell(status, step.pods, kinds.Conditions{List: &conditions, Now: at(i)})
+		c, shown := meta.FindStatusCondition(conditions, backupv1.ConditionBackupHealthy), step.of.Summary(status, conditions)
+		if step.reason == "" {
+			assert.Assert(t, status == nil && c == nil && shown == nil)
+			continue
+		}
+		assert.Equal(t, status.LastID, step.id, "step %d", i)
+		assert.Equal(t, c.Reason, step.reason, "step %d", i)
+		assert.Equal(t, c.Status == metav1.ConditionTrue, step.reason == backupv1.ReasonBackupSucceeded, "step %d", i)
+		assert.Assert(t, c.Message != "")
+		assert.Equal(t, shown.LastSuccessful, step.since.Time, "step %d", i)
+		assert.Equal(t, shown.Every, day, "step %d", i)
+	}
+}

@@ -1,0 +1,108 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package runs judges how backups are, by what the pods that make them said at their end.
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// container does the work.
+const container = "backup"
+
+// Report is what a pod says at its end: the last line that the agent prints (package contract of cmd/agent).
+type Report struct {
+	OK              bool
+	Reason, Message string
+	ID              string
+}
+
+// Run is a pod that has ended.
+type Run struct {
+	Report
+
+	Ended metav1.Time
+}
+
+// IsNewer reports whether a run ended after the last one that succeeded. None is not; where none succeeded, any is.
+func (r *Run) IsNewer(good *metav1.Time) bool {
+	return r != nil && (good == nil || good.Before(&r.Ended))
+}
+
+// Last returns the last run of a kind of Job that succeeded, and the last one that failed; nil for none. A pod that ended
+// without a word has failed.
+func Last(pods []*corev1.Pod, label string) (good, bad *Run) {
+	for _, pod := range pods {
+		if pod.Labels[object.LabelBackup] != label {
+			continue
+		}
+		for _, c := range pod.Status.ContainerStatuses {
+			end := c.State.Terminated
+			if c.Name != container || end == nil {
+				continue
+			}
+			r := &Run{Report: Read(end.Message), Ended: end.FinishedAt}
+			if r.OK = r.OK && end.ExitCode == 0; r.OK && (good == nil || good.Ended.Before(&r.Ended)) {
+				good = r
+			} else if !r.OK && (bad == nil || bad.Ended.Before(&r.Ended)) {
+				if r.Message == "" {
+					r.Message = fmt.Sprintf("pod %s ended with exit code %d: `kubectl logs %s` says more", pod.Name, end.ExitCode, pod.Name)
+				}
+				bad = r
+			}
+		}
+	}
+	return good, bad
+}
+
+// Read reads the last line of a container. A reason that is none of the API is left out.
+func Read(message string) Report {
+	var r Report
+	if json.Unmarshal([]byte(message), &r) != nil {
+		return Report{}
+	}
+	if !reasonPattern.MatchString(r.Reason) {
+		r.Reason = ""
+	}
+	return r
+}
+
+// reasonPattern is that of the API for reasons of conditions, but shorter.
+var reasonPattern = regexp.MustCompile(`^[A-Za-z]{1,40}$`)
+
+// Verdict is the status of a condition, and why.
+type Verdict struct {
+	Good            bool
+	Reason, Message string
+}
+
+// Take takes over what a run says, unless something newer is known: times never go back, because pods go one day.
+func Take(at **metav1.Time, id *string, r *Run) {
+	if r.IsNewer(*at) {
+		*at, *id = r.Ended.DeepCopy(), r.ID
+	}
+}
+
+// Judge says how backups are, by the last one that succeeded and the last one that failed; nil for none.
+func Judge(at *metav1.Time, id string, bad *Run) *Verdict {
+	switch {
+	case bad.IsNewer(at):
+		v := &Verdict{Reason: bad.Reason, Message: "the last backup failed: " + bad.Message}
+		if v.Reason == "" {
+			v.Reason = backupv1.ReasonBackupFailed
+		}
+		return v
+	case at == nil:
+		return &Verdict{Reason: backupv1.ReasonNoBackup, Message: "no backup was made yet: create a DataBackup, or wait for the schedule"}
+	}
+	return &Verdict{Good: true, Reason: backupv1.ReasonBackupSucceeded, Message: "the last backup is " + id}
+}
