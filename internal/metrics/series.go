@@ -203,7 +203,7 @@ func (s *Series) tell(to chan<- prometheus.Metric, r *Resource) {
 // isKnown are the conditions that are told of: there is no more than one series for each, whoever writes a status.
 var isKnown = map[string]bool{
 	"Ready": true, "Progressing": true, "Degraded": true, "Paused": true, "Stalled": true, "OperatorChange": true, "SpecIgnored": true,
-	"BackupHealthy": true, "Recoverable": true, "Available": true, "CertificatesValid": true,
+	"BackupHealthy": true, "Recoverable": true, "DatabaseSwitch": true, "Available": true, "CertificatesValid": true,
 }
 
 // wordLimit is longer than any phase, step or reason of the operator's.

@@ -152,8 +152,10 @@ var resourceFaults = map[string]func(w *world, namespace string){
 		w.becomes("dataservice", namespace, "Running")
 		w.must(w.patch(w.Context(), "d3os-product.com.d3os/v1", "DataService", namespace, name, "spec: {mysql: {name: restored}}"))
 	},
-	"DataServiceSwitchStuck": func(w *world, namespace string) { // the restored database does not start
-		w.service(namespace, fields{"mysql": fields{"name": "db"}})
+	"DataServiceSwitchStuck": func(w *world, namespace string) { // the restored database does not start, and a service waits for it
+		spec := service("registry.example/app:v1")
+		spec["mysql"] = fields{"name": "db"}
+		w.service(namespace, spec)
 		w.becomes("dataservice", namespace, "Running")
 		w.must(suite.API.Create(w.Context(), harness.RestoredClaim(namespace, name, "db", "restored")))
 		w.must(w.patch(w.Context(), "d3os-product.com.d3os/v1", "DataService", namespace, name,
