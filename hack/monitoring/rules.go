@@ -107,6 +107,7 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 	case "DataService":
 		found = append(found, recoverable(scaled, by, recent, named)...)
 		found = append(found, switches(scaled, by, recent, named)...)
+		found = append(found, filling(scaled, named))
 	case "EtcdCluster":
 		found = append(found, quorum(scaled, by, recent, named, look)...)
 	}
@@ -157,6 +158,17 @@ func switches(scaled func(time.Duration) time.Duration, by, recent, named string
 			summary:     "DataService " + named + " is being switched to another database for over " + text(stuck) + ", and its services do not run.",
 			description: read,
 		},
+	}
+}
+
+// filling is the alert about the volume of a database. The kubelet tells how full volumes are, and the operator whose they are.
+func filling(scaled func(time.Duration) time.Duration, named string) alert {
+	return alert{
+		name: "DataServiceVolumeFilling", wait: scaled(15 * time.Minute), severity: "warning",
+		expr: "max by (namespace, dataservice, persistentvolumeclaim) (dataservice_volume)\n* on (namespace, persistentvolumeclaim) group_left ()\n" +
+			"max by (namespace, persistentvolumeclaim) (kubelet_volume_stats_used_bytes / kubelet_volume_stats_capacity_bytes) > 0.85",
+		summary:     "Volume {{ $labels.persistentvolumeclaim }} of DataService " + named + " is full to {{ $value | humanizePercentage }}.",
+		description: "A database without room takes no writes, and can damage what it was writing. Give the volume more room: spec.mysql.storage.size.",
 	}
 }
 

@@ -177,6 +177,8 @@ type Summary struct {
 	Members map[string]int
 	// Backups is what the status says of backups; nil where none are declared.
 	Backups *metrics.Backups
+	// Claims are those whose volumes have the data, by name; nil where that is not told.
+	Claims []string
 }
 
 // Doing is a step that is being taken: its name, and what it does to what.

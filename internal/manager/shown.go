@@ -79,7 +79,7 @@ func (s *show[T, W]) list(ctx context.Context) (found []metrics.Resource, err er
 		is := s.kind.Summary(resource)
 		found = append(found, metrics.Resource{
 			Namespace: resource.GetNamespace(), Name: resource.GetName(), Phase: is.Phase, Generation: resource.GetGeneration(),
-			Observed: is.Generation, Paused: s.kind.Paused(resource), Step: is.Doing.Step, Conditions: is.Conditions, Parts: is.Parts, Members: is.Members, Backups: is.Backups,
+			Observed: is.Generation, Paused: s.kind.Paused(resource), Step: is.Doing.Step, Conditions: is.Conditions, Parts: is.Parts, Members: is.Members, Backups: is.Backups, Claims: is.Claims,
 		})
 		return nil
 	})

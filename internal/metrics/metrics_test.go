@@ -30,6 +30,7 @@ func TestSeriesAreThoseOfTheResources(t *testing.T) {
 			{Type: "Degraded", Status: metav1.ConditionFalse, Reason: "somebody's own text", LastTransitionTime: since},
 			{Type: "somebody's own", Status: metav1.ConditionTrue, Reason: "X", LastTransitionTime: since},
 		},
+		Claims:  []string{"data-one-0"},
 		Members: map[string]int{"Voter": 2, "Lost": 0},
 		Backups: &metrics.Backups{LastSuccessful: time.Unix(1700000002, 0), LastVerified: time.Unix(1700000003, 0), Every: time.Hour},
 		Parts:   []metrics.Part{{Name: "one", Ready: true, Pods: 2, Desired: 2}, {Name: "two", Desired: 1, Since: time.Unix(1700000001, 0), Waits: true}},
@@ -56,6 +57,7 @@ probe_component_pods{component="two",namespace="a",probe="b",state="ready"} 0
 probe_backup_last_timestamp_seconds{namespace="a",probe="b",what="backup"} 1.700000002e+09
 probe_backup_last_timestamp_seconds{namespace="a",probe="b",what="verify"} 1.700000003e+09
 probe_backup_period_seconds{namespace="a",probe="b",what="backup"} 3600
+probe_volume{namespace="a",persistentvolumeclaim="data-one-0",probe="b"} 1
 probe_members{namespace="a",probe="b",state="Lost"} 0
 probe_members{namespace="a",probe="b",state="Voter"} 2
 probe_component_waiting{component="two",namespace="a",probe="b"} 1

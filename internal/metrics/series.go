@@ -25,6 +25,7 @@ type Resource struct {
 	Parts           []Part
 	Members         map[string]int // how many servers are in each state; nil where that is not told
 	Backups         *Backups       // nil where none are declared
+	Claims          []string       // those with its data; nil where that is not told
 }
 
 // Backups is what the metrics tell of the backups of a resource.
@@ -55,7 +56,7 @@ type Series struct {
 
 	phase, generation, observed, paused, step, condition, conditionSince *prometheus.Desc
 	ready, since, pods, waits, members                                   *prometheus.Desc
-	backup, backupEvery                                                  *prometheus.Desc
+	backup, backupEvery, volume                                          *prometheus.Desc
 
 	mu      sync.Mutex
 	sources map[int]func() []Resource
@@ -94,6 +95,7 @@ func SeriesOf(kind string) *Series {
 		members:        desc("members", "The servers of a "+kind+" by state.", "state"),
 		backup:         desc("backup_last_timestamp_seconds", "When a backup of a "+kind+" was made or verified last, or since when that is waited for, as Unix time.", "what"),
 		backupEvery:    desc("backup_period_seconds", "The longest time between two backups of a "+kind+", or verifications, by their schedules.", "what"),
+		volume:         desc("volume", "1 for each claim with the data of a "+kind+", for what the kubelet tells of volumes.", "persistentvolumeclaim"),
 		waits:          desc("component_waiting", "1 for a component whose new revision waits for others.", "component"),
 	}
 	s.TimeToReady = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -124,7 +126,7 @@ func (s *Series) Show(resources func() []Resource) (stop func()) {
 // Describe names the metrics.
 func (s *Series) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.phase, s.generation, s.observed, s.paused, s.step, s.condition, s.conditionSince, s.ready, s.since, s.pods, s.waits, s.members, s.backup, s.backupEvery,
+		s.phase, s.generation, s.observed, s.paused, s.step, s.condition, s.conditionSince, s.ready, s.since, s.pods, s.waits, s.members, s.backup, s.backupEvery, s.volume,
 	} {
 		to <- d
 	}
@@ -183,6 +185,9 @@ func (s *Series) tell(to chan<- prometheus.Metric, r *Resource) {
 				gauge(s.backupEvery, x.every.Seconds(), what)
 			}
 		}
+	}
+	for _, claim := range r.Claims {
+		gauge(s.volume, 1, claim)
 	}
 	for state, n := range r.Members {
 		gauge(s.members, float64(n), word(state))

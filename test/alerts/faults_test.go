@@ -147,6 +147,10 @@ var resourceFaults = map[string]func(w *world, namespace string){
 		}))
 		w.service(namespace, backedUp(fields{"pointInTime": fields{}}))
 	},
+	"DataServiceVolumeFilling": func(w *world, namespace string) {
+		w.service(namespace, fields{"mysql": fields{"name": "db"}})
+		w.fills(namespace, "data-db-0")
+	},
 	"DataServiceSwitchWaits": func(w *world, namespace string) { // nobody has prepared it
 		w.service(namespace, fields{"mysql": fields{"name": "db"}})
 		w.becomes("dataservice", namespace, "Running")

@@ -11,11 +11,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +41,7 @@ type world struct {
 	address  string // of Prometheus
 	began    time.Time
 	replicas []*replica
+	volumes  sync.Map // what the kubelet tells of volumes, by claim
 }
 
 // replica is a process of the operator.
@@ -59,6 +62,8 @@ scrape_configs:
   tls_config: {insecure_skip_verify: true}
   authorization: {credentials_file: token}
   file_sd_configs: [{files: [targets.json], refresh_interval: 1s}]
+- job_name: kubelet
+  static_configs: [{targets: [%q]}]
 `
 
 // newWorld starts a Prometheus with alerts whose durations are divided by shorten.
@@ -74,7 +79,7 @@ func newWorld(t *testing.T, shorten int) *world {
 	}
 	w.must(harness.ReadYAML("config/prometheus/monitor.yaml", &monitor))
 	for file, content := range map[string]string{
-		"rules.yaml": string(text), "token": token, "prometheus.yaml": fmt.Sprintf(settings, monitor.Spec.Endpoints[0].HonorLabels),
+		"rules.yaml": string(text), "token": token, "prometheus.yaml": fmt.Sprintf(settings, monitor.Spec.Endpoints[0].HonorLabels, w.kubelet()),
 	} {
 		w.must(os.WriteFile(filepath.Join(w.dir, file), []byte(content), 0o600))
 	}
@@ -85,6 +90,24 @@ func newWorld(t *testing.T, shorten int) *world {
 		return err
 	})
 	return w
+}
+
+// kubelet serves what is told of volumes, and returns the address.
+func (w *world) kubelet() string {
+	s := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
+		w.volumes.Range(func(_, text any) bool {
+			fmt.Fprint(to, text)
+			return true
+		})
+	}))
+	w.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// fills has the kubelet tell that a volume is nearly full.
+func (w *world) fills(namespace, claim string) {
+	labels := fmt.Sprintf("{namespace=%q,persistentvolumeclaim=%q}", namespace, claim)
+	w.volumes.Store(namespace+"/"+claim, "kubelet_volume_stats_used_bytes"+labels+" 95\nkubelet_volume_stats_capacity_bytes"+labels+" 100\n")
 }
 
 // run runs a program until the test ends.

@@ -4,6 +4,7 @@
 package dataservice
 
 import (
+	"cmp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,6 +13,8 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
 	"d3os.com/d3os-operator/internal/kinds/runs"
 	"d3os.com/d3os-operator/internal/metrics"
 )
@@ -43,6 +46,9 @@ func (*Kind) Summary(ds *dsv1.DataService) kinds.Summary {
 		summarizeSwitch(&summary, meta.FindStatusCondition(s.Conditions, dsv1.ConditionDatabaseSwitch))
 	}
 	summary.Backups = backupsOf(ds)
+	if ds.Spec.MySQL != nil { // for a database that has no volume there is no such claim
+		summary.Claims = []string{guard.ClaimName(cmp.Or(ds.Spec.MySQL.Name, component.DefaultObjectName(component.MySQL)))}
+	}
 	return summary
 }
 

@@ -103,6 +103,11 @@ func product(row definition) definition {
 	return row
 }
 
+// DefaultObjectName is the name of the objects of a component whose declaration gives none.
+func DefaultObjectName(name dsv1.ComponentName) string {
+	return table[TableIndex(string(name))].objectName
+}
+
 // TableIndex is the place of a component in the table, by name: -1 for what all share, and after
 // the last row for a component of the user's own.
 func TableIndex(name string) int {
