@@ -20,6 +20,7 @@ const (
 	statusPage = "../../docs/status.md"
 	everyKind  = "../../internal/kinds/kinds.go"
 	redis      = "../redis/v1alpha1/status_types.go"
+	ofBackups  = "../backup/v1alpha1/store_types.go" // what clusters with backups have in common
 	topology   = "../../internal/kinds/rediscluster/topology/"
 )
 
@@ -102,8 +103,8 @@ func TestEveryReasonIsInTheReference(t *testing.T) {
 		"Conditions of a DataService/condition":  constants(t, "status_types.go", "Condition"),
 		"Reasons of a DataService/reason":        without(constants(t, "status_types.go", "Reason"), failures...),
 		"Phases of a RedisCluster/phase":         constants(t, redis, "Phase"),
-		"Conditions of a RedisCluster/condition": constants(t, redis, "Condition"),
-		"Reasons of a RedisCluster/reason":       without(constants(t, redis, "Reason"), failures...),
+		"Conditions of a RedisCluster/condition": slices.Sorted(slices.Values(append(constants(t, redis, "Condition"), constants(t, ofBackups, "Condition")...))),
+		"Reasons of a RedisCluster/reason":       slices.Sorted(slices.Values(append(without(constants(t, redis, "Reason"), failures...), constants(t, ofBackups, "Reason")...))),
 		"Verdicts of a RedisCluster/verdict":     constants(t, topology+"model.go", "Verdict"),
 		"Steps of a RedisCluster/step":           without(constants(t, topology+"step.go", "Action"), "Wait"),
 	} {
