@@ -4,6 +4,7 @@
 package health
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -26,7 +27,7 @@ func PodProblem(pod *corev1.Pod) string {
 		return "Unschedulable: " + c.Message
 	}
 	if pod.Status.Phase == corev1.PodFailed {
-		return strings.TrimSuffix(fmt.Sprintf("%s: %s", orElse(pod.Status.Reason, "Failed"), pod.Status.Message), ": ")
+		return strings.TrimSuffix(fmt.Sprintf("%s: %s", cmp.Or(pod.Status.Reason, "Failed"), pod.Status.Message), ": ")
 	}
 	for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if problem := containerProblem(container, notReadySince(pod)); problem != "" {
@@ -45,7 +46,7 @@ func podHint(pod *corev1.Pod) (reason, text string) {
 		return c.Reason, fmt.Sprintf("%s: %s", c.Reason, c.Message)
 	}
 	if c := condition(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionFalse {
-		return orElse(c.Reason, "NotReady"), "not ready: " + orElse(c.Message, c.Reason)
+		return cmp.Or(c.Reason, "NotReady"), "not ready: " + cmp.Or(c.Message, c.Reason)
 	}
 	return "", ""
 }
@@ -84,7 +85,7 @@ func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) strin
 		if told := told(ended.Message); told != "" {
 			return told
 		}
-		return fmt.Sprintf("CrashLoopBackOff: container %s ended with exit code %d (%s)", c.Name, ended.ExitCode, orElse(ended.Reason, "Error"))
+		return fmt.Sprintf("CrashLoopBackOff: container %s ended with exit code %d (%s)", c.Name, ended.ExitCode, cmp.Or(ended.Reason, "Error"))
 	}
 	if waiting := c.State.Waiting; waiting != nil && waiting.Reason == "CrashLoopBackOff" {
 		return fmt.Sprintf("CrashLoopBackOff: container %s keeps ending", c.Name)
@@ -183,11 +184,4 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 		}
 	}
 	return nil
-}
-
-func orElse(s, fallback string) string {
-	if s == "" {
-		return fallback
-	}
-	return s
 }

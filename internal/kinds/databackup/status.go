@@ -4,6 +4,7 @@
 package databackup
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,7 +47,7 @@ func judgeJob(b *backupv1.DataBackup, j *agentjob.Job) verdict {
 		return verdict{backupv1.PhaseSucceeded, backupv1.ReasonResultLost, fmt.Sprintf(
 			"Job %s succeeded, so the store holds the backup; its pod was gone before its report was read: the list of the store has it", b.Name)}
 	case j.Done && j.Result != nil && !j.Result.OK:
-		return verdict{backupv1.PhaseFailed, orElse(j.Result.Reason, backupv1.ReasonJobFailed), j.Result.Message}
+		return verdict{backupv1.PhaseFailed, cmp.Or(j.Result.Reason, backupv1.ReasonJobFailed), j.Result.Message}
 	case j.Done:
 		return verdict{backupv1.PhaseFailed, backupv1.ReasonJobFailed, fmt.Sprintf("Job %s failed: %s", b.Name, j.Why())}
 	case j.Waiting != "":
@@ -55,13 +56,6 @@ func judgeJob(b *backupv1.DataBackup, j *agentjob.Job) verdict {
 		return verdict{backupv1.PhaseRunning, backupv1.ReasonRunning, "tried again; the last try failed: " + j.Result.Message}
 	}
 	return verdict{backupv1.PhaseRunning, backupv1.ReasonRunning, "Job " + b.Name + " is at work: `kubectl logs job/" + b.Name + "` shows how far"}
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // Status writes what was seen into the status of a DataBackup. One that has ended stays as it is.

@@ -15,6 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 )
 
 // World is what is observed beside the components: the pods that look after backups. Nothing is asked of what runs.
@@ -40,7 +41,7 @@ func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, seen engine.Se
 	name := string(component.MySQL)
 	w.Backups = backups.Observed{Declared: ds.Spec.MySQL.Backup, Component: name, IsStopped: ptr.Deref(ds.Spec.MySQL.Replica, 1) == 0}
 	var err error
-	if w.Backups.Jobs, err = pods(ctx, name+backups.PartJobs); err != nil {
+	if w.Backups.Jobs, err = pods(ctx, name+runs.PartJobs); err != nil {
 		return w, err
 	}
 	if w.Backups.Declared.PointInTime != nil {

@@ -29,7 +29,7 @@ func (of Cluster) See(ctx context.Context, pods kinds.Pods) ([]*corev1.Pod, erro
 	if of.Declared == nil {
 		return nil, nil
 	}
-	return pods(ctx, of.Part+"-backup")
+	return pods(ctx, of.Part+PartJobs)
 }
 
 // Tell returns what is known of backups after what their pods said, and sets the condition BackupHealthy. Where none are declared
@@ -42,8 +42,7 @@ func (of Cluster) Tell(known *backupv1.ClusterBackupStatus, pods []*corev1.Pod, 
 	next := ptr.Deref(known, backupv1.ClusterBackupStatus{})
 	good, bad := Last(pods, of.Part)
 	Take(&next.LastSuccessful, &next.LastID, good)
-	v := Judge(next.LastSuccessful, next.LastID, bad)
-	c.Set(backupv1.ConditionBackupHealthy, v.Good, v.Reason, v.Message, v.Reason, v.Message)
+	Judge(next.LastSuccessful, next.LastID, bad).Set(c, backupv1.ConditionBackupHealthy)
 	return &next
 }
 

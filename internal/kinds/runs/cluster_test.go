@@ -14,6 +14,7 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -24,7 +25,7 @@ func TestCluster(t *testing.T) {
 	pod := func(label string, minute int, code int32, message string) *corev1.Pod {
 		end := &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: at(minute)}
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{object.LabelBackup: label}}, Status: corev1.PodStatus{
-			ContainerStatuses: []corev1.ContainerStatus{{Name: container, State: corev1.ContainerState{Terminated: end}}}}}
+			ContainerStatuses: []corev1.ContainerStatus{{Name: agentjob.Container, State: corev1.ContainerState{Terminated: end}}}}}
 	}
 	var conditions []metav1.Condition
 	var status *backupv1.ClusterBackupStatus

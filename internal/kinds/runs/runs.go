@@ -5,19 +5,23 @@
 package runs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// container does the work.
-const container = "backup"
+// PartJobs is the end of the name of the part whose pods make and check backups, behind that of whose data they have.
+const PartJobs = "-backup"
 
 // Report is what a pod says at its end: the last line that the agent prints (package contract of cmd/agent).
 type Report struct {
@@ -47,7 +51,7 @@ func Last(pods []*corev1.Pod, label string) (good, bad *Run) {
 		}
 		for _, c := range pod.Status.ContainerStatuses {
 			end := c.State.Terminated
-			if c.Name != container || end == nil {
+			if c.Name != agentjob.Container || end == nil {
 				continue
 			}
 			r := &Run{Report: Read(end.Message), Ended: end.FinishedAt}
@@ -85,6 +89,15 @@ type Verdict struct {
 	Reason, Message string
 }
 
+// Set sets a condition to the verdict, or removes it where there is none.
+func (v *Verdict) Set(c kinds.Conditions, name string) {
+	if v == nil {
+		meta.RemoveStatusCondition(c.List, name)
+		return
+	}
+	c.Set(name, v.Good, v.Reason, v.Message, v.Reason, v.Message)
+}
+
 // Take takes over what a run says, unless something newer is known: times never go back, because pods go one day.
 func Take(at **metav1.Time, id *string, r *Run) {
 	if r.IsNewer(*at) {
@@ -96,11 +109,7 @@ func Take(at **metav1.Time, id *string, r *Run) {
 func Judge(at *metav1.Time, id string, bad *Run) *Verdict {
 	switch {
 	case bad.IsNewer(at):
-		v := &Verdict{Reason: bad.Reason, Message: "the last backup failed: " + bad.Message}
-		if v.Reason == "" {
-			v.Reason = backupv1.ReasonBackupFailed
-		}
-		return v
+		return &Verdict{Reason: cmp.Or(bad.Reason, backupv1.ReasonBackupFailed), Message: "the last backup failed: " + bad.Message}
 	case at == nil:
 		return &Verdict{Reason: backupv1.ReasonNoBackup, Message: "no backup was made yet: create a DataBackup, or wait for the schedule"}
 	}

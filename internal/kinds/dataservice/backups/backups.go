@@ -5,6 +5,7 @@
 package backups
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -17,11 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/runs"
 )
 
-// The ends of the names of parts whose pods look after backups, behind that of the component.
-const (
-	PartJobs    = "-backup"
-	PartArchive = "-archive"
-)
+// PartArchive is the end of the name of the part whose pod archives, behind that of the component.
+const PartArchive = "-archive"
 
 // containerArchive does the work of the archive.
 const containerArchive = "archive"
@@ -71,7 +69,7 @@ func judgeRuns(declared *dsv1.Backup, s *dsv1.BackupStatus, bad, refuted *runs.R
 		made.Message += "; backups are not checked"
 		return made
 	case refuted.IsNewer(s.LastVerified):
-		return &runs.Verdict{Reason: orElse(refuted.Reason, dsv1.ReasonVerificationFailed), Message: "the last check of a backup failed: " + refuted.Message}
+		return &runs.Verdict{Reason: cmp.Or(refuted.Reason, dsv1.ReasonVerificationFailed), Message: "the last check of a backup failed: " + refuted.Message}
 	case s.LastVerified == nil:
 		return &runs.Verdict{Reason: dsv1.ReasonNotVerified, Message: made.Message + "; no backup was checked yet"}
 	}
@@ -153,7 +151,7 @@ func judgeContainer(c corev1.ContainerStatus, hasBackup bool, now time.Time) *ru
 	archives := running != nil && now.Sub(running.StartedAt.Time) > giveUp
 	switch {
 	case said.Message != "" && (!archives || said.Reason == reasonGap):
-		return &runs.Verdict{Reason: orElse(said.Reason, dsv1.ReasonArchiveNotReady), Message: said.Message}
+		return &runs.Verdict{Reason: cmp.Or(said.Reason, dsv1.ReasonArchiveNotReady), Message: said.Message}
 	case archives || running != nil && !hasBackup:
 		return &runs.Verdict{Reason: dsv1.ReasonNoBackup, Message: "the binary log is archived, but no backup lies on the archive: create a DataBackup, or wait for the schedule"}
 	}
@@ -162,10 +160,3 @@ func judgeContainer(c corev1.ContainerStatus, hasBackup bool, now time.Time) *ru
 
 // reasonGap is the agent's: a timeline was begun that does not continue the one before.
 const reasonGap = "Gap"
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}

@@ -82,19 +82,6 @@ func operatorChange(conditions []metav1.Condition, seen Observation, ready bool,
 	return conditions
 }
 
-// tell sets a condition about backups to its verdict, or removes it where there is none.
-func tell(conditions *[]metav1.Condition, kind string, v *runs.Verdict, generation int64, now metav1.Time) {
-	if v == nil {
-		meta.RemoveStatusCondition(conditions, kind)
-		return
-	}
-	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: v.Reason, Message: v.Message, ObservedGeneration: generation, LastTransitionTime: now}
-	if v.Good {
-		c.Status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(conditions, c)
-}
-
 // tellSwitch tells of a switch of the database to another one while there is one. When none was looked for, what is known stays.
 func tellSwitch(conditions *[]metav1.Condition, prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) {
 	var v *runs.Verdict
@@ -104,7 +91,7 @@ func tellSwitch(conditions *[]metav1.Condition, prev dsv1.DataServiceStatus, see
 	case seen.Backups == nil && meta.FindStatusCondition(prev.Conditions, dsv1.ConditionDatabaseSwitch) != nil:
 		return
 	}
-	tell(conditions, dsv1.ConditionDatabaseSwitch, v, seen.Generation, now)
+	v.Set(kinds.Conditions{List: conditions, Generation: seen.Generation, Now: now}, dsv1.ConditionDatabaseSwitch)
 }
 
 // ofData are the reasons of trouble with data, in which a person has to act before anything else does.

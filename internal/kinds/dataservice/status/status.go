@@ -15,6 +15,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
 	"d3os.com/d3os-operator/internal/kinds/runs"
 )
@@ -69,8 +70,9 @@ func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv
 	if seen.Backups != nil {
 		var healthy, recoverable *runs.Verdict
 		next.Backup, healthy, recoverable = backups.Judge(prev.Backup, *seen.Backups, now.Time)
-		tell(&next.Conditions, dsv1.ConditionBackupHealthy, healthy, seen.Generation, now)
-		tell(&next.Conditions, dsv1.ConditionRecoverable, recoverable, seen.Generation, now)
+		c := kinds.Conditions{List: &next.Conditions, Generation: seen.Generation, Now: now}
+		healthy.Set(c, dsv1.ConditionBackupHealthy)
+		recoverable.Set(c, dsv1.ConditionRecoverable)
 	}
 	tellSwitch(&next.Conditions, prev, seen, now)
 	next.History = history(prev, seen, meta.IsStatusConditionTrue(next.Conditions, dsv1.ConditionReady))
