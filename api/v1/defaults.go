@@ -24,7 +24,7 @@ func SetDefaults(ds *DataService) {
 	spec := &ds.Spec
 	orDefault(&spec.Rollout.Order, OrderDependency)
 	if m := spec.MySQL; m != nil {
-		setStorage(&m.Storage)
+		setStorage(&m.Storage.Storage)
 		setContainerFields(&m.ContainerFields)
 	}
 	if e := spec.Etcd; e != nil {

@@ -21,7 +21,7 @@ import (
 var places = map[string]at{
 	"DataServiceSpec": {}, "MySQL": {"mysql"}, "Middleware": {"eureka"}, "Service": {"auth"}, "Published": {"web"},
 	"AdditionalService": {"additionalServices", "0"}, "CronJob": {"cronJobs", "0"}, "Defaults": {"defaults"},
-	"NetworkPolicy": {"networkPolicy"}, "Rollout": {"rollout"}, "Storage": {"mysql", "storage"}, "ThirdParty": {"mysql", "thirdParty"},
+	"NetworkPolicy": {"networkPolicy"}, "Rollout": {"rollout"}, "MySQLStorage": {"mysql", "storage"}, "Storage": {"redis", "storage"}, "ThirdParty": {"mysql", "thirdParty"},
 	"DatabaseUser": {"mysql", "users", "0"}, "ObjectReference": {"mysql", "initScripts", "0"}, "Autoscaling": {"web", "autoscaling"},
 	"Ingress": {"web", "ingress"}, "Redis": {"redis"}, "RedisThirdParty": {"redis", "thirdParty"},
 	"Etcd": {"etcd"}, "EtcdTLS": {"etcd", "tls"}, "EtcdRecovery": {"etcd", "recovery"}, "EtcdThirdParty": {"etcd", "thirdParty"},

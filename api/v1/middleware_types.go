@@ -119,7 +119,7 @@ type MySQL struct {
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{size: 50Gi}`
 	// +optional
-	Storage Storage `json:"storage,omitempty"`
+	Storage MySQLStorage `json:"storage,omitempty"`
 
 	// initScripts names ConfigMaps with .sql or .sh files. They run once, when the volume is still empty,
 	// after the built-in schemas were created, in the order of their file names.
@@ -219,6 +219,22 @@ const (
 	// RetentionDelete removes them with the DataService.
 	RetentionDelete RetentionPolicy = "Delete"
 )
+
+// MySQLStorage is the volume of a database.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.accessMode) ? self.accessMode : 'ReadWriteOnce') == (has(oldSelf.accessMode) ? oldSelf.accessMode : 'ReadWriteOnce')",fieldPath=".accessMode",message="accessMode may not be changed: a volume keeps its access mode. Restore a backup into a volume of the other mode: DataRestore, spec.storage.accessMode"
+type MySQLStorage struct {
+	Storage `json:",inline"`
+
+	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may: Kubernetes then never lets
+	// two servers have it, even on one node; the storage class must belong to a CSI driver that can do so). It cannot be
+	// changed later. Default: ReadWriteOnce.
+	// +kubebuilder:validation:Pattern=`^ReadWriteOnce(Pod)?$`
+	// +kubebuilder:example=`ReadWriteOncePod`
+	// +optional
+	// +nullable
+	AccessMode string `json:"accessMode,omitempty"`
+}
 
 // Storage is a persistent volume.
 //

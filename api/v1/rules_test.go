@@ -92,6 +92,11 @@ func violations() map[string][]violation {
 			{field: ".storageClassName", before: "{storageClassName: a}", value: "{}"},
 			{field: ".storageClassName", before: "{}", value: "{storageClassName: b}"},
 		},
+		"accessMode may not be changed: a volume keeps its access mode. Restore a backup into a volume of the other mode: DataRestore, spec.storage.accessMode": {
+			{field: ".accessMode", before: "{}", value: "{accessMode: ReadWriteOncePod}"},
+			{field: ".accessMode", before: "{accessMode: ReadWriteOncePod}", value: "{accessMode: ReadWriteOnce}"},
+			{field: ".accessMode", before: "{accessMode: ReadWriteOncePod}", value: "{accessMode: null}"},
+		},
 		"must not be 'root' or 'dataservice', which exist already: choose another name": {
 			{field: ".name", value: "{name: root}"}, {field: ".name", value: "{name: dataservice, databases: [a]}"},
 		},
@@ -248,6 +253,7 @@ func TestVolumesMayChange(t *testing.T) {
 		"no class":           {"mysql: {storage: {storageClassName: null}}", "mysql: {}"},
 		"no class, the same": {"mysql: {}", "mysql: {storage: {storageClassName: null}}"},
 		"mysql added":        {"{}", "mysql: {storage: {size: 1Gi, storageClassName: a}}"},
+		"the mode, told":     {"mysql: {}", "mysql: {storage: {accessMode: ReadWriteOnce}}"},
 		"mysql removed":      {"mysql: {storage: {storageClassName: a}}", "{}"},
 	} {
 		t.Run(name, func(t *testing.T) {

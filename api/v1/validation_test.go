@@ -68,6 +68,7 @@ var mismatches = map[string][]string{
 		"", "now", "2026-01-02", "2026-01-02 15:04:05Z", "2026-01-02T15:04:05", "2026-01-02T15:04:05Z ", "2026-01-02T15:04:05.Z",
 	},
 	`^[1-9][0-9]*(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?$`: {"", "0", "-1", "big", "10GiB", "10 Gi", ".5Gi", "1."},
+	`^ReadWriteOnce(Pod)?$`:                         {"", "ReadWriteMany", "ReadOnlyMany", "readwriteonce", "ReadWriteOncePods"},
 	`^[1-9][0-9]{0,5}(s|m)$`:                        {"", "0s", "s", "1h", "10"},
 	`^/`:                                            {"", "a", "https://a", " /"},
 	`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`: {

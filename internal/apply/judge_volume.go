@@ -26,6 +26,7 @@ type Resize struct {
 func (j *Judge) FitVolumes(planned, live *unstructured.Unstructured, claims []*unstructured.Unstructured) (*unstructured.Unstructured, []Resize) {
 	switch {
 	case planned.GetKind() == object.ClaimKind.Kind && live != nil:
+		planned = likeVolume(planned, live)
 		if r := fit(live, request(planned)); r.Refused != "" {
 			return withSize(planned, r.Has, storageRequest...), []Resize{r}
 		}

@@ -91,7 +91,21 @@ func (a *Applier) fitClaim(ctx context.Context, owner object.Owner, planned, liv
 	if err != nil {
 		return nil, nil, err
 	}
-	return withSize(planned, size, storageRequest...), refusals(refusal), nil
+	return withSize(likeVolume(planned, live), size, storageRequest...), refusals(refusal), nil
+}
+
+// likeVolume returns a planned claim with the class and the access modes of the live one, which can never change. They
+// differ where a volume was retained, or restored into another class: what runs on it goes on, as a StatefulSet does.
+func likeVolume(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
+	fitted := planned.DeepCopy()
+	spec := fitted.Object["spec"].(map[string]any)
+	for _, field := range []string{"storageClassName", "accessModes"} {
+		has, isSet, _ := unstructured.NestedFieldCopy(live.Object, "spec", field)
+		if _, isPlanned := spec[field]; isPlanned && isSet {
+			spec[field] = has
+		}
+	}
+	return fitted
 }
 
 func (a *Applier) fitTemplates(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, []Refusal, error) {

@@ -72,6 +72,35 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "30Gi")
 }
 
+// A volume that is there keeps its class and its access mode, which can never change: one that was retained, or restored
+// into another class, is used as it is by a Deployment, too.
+func TestAVolumeIsUsedAsItIs(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/none", AllowVolumeExpansion: ptr.To(true)}
+	assert.NilError(t, user.Create(t.Context(), class))
+	claimFor := func(storage string) *unstructured.Unstructured {
+		ds := platform(t, namespace, "{mysql: {kind: Deployment, storage: "+storage+"}}")
+		return pick(t, objectsOf(t, ds), "PersistentVolumeClaim/data-mysql-dataservice-0")
+	}
+	ds := platform(t, namespace, "{mysql: {kind: Deployment}}")
+	a := New(operator, apiReader, ownTypes, ownVersion)
+	mustApply(t, a, ownerOf(ds), claimFor("{storageClassName: "+class.Name+", accessMode: ReadWriteOncePod}"))
+	for _, storage := range []string{"{storageClassName: b}", "{storageClassName: b, size: 5Gi}"} {
+		planned := claimFor(storage)
+		live := fetch(t, planned)
+		fitted, _, err := a.FitVolumes(t.Context(), ownerOf(ds), planned, live)
+		assert.NilError(t, err)
+		mustApply(t, a, ownerOf(ds), fitted)
+		assert.Equal(t, field(t, fetch(t, planned), "spec", "storageClassName"), class.Name)
+		judged, _ := NewJudge(ownTypes, ownVersion).FitVolumes(planned, live, nil)
+		assert.DeepEqual(t, judged.Object["spec"], fitted.Object["spec"])
+		modes, _, err := unstructured.NestedStringSlice(fetch(t, planned).Object, "spec", "accessModes")
+		assert.NilError(t, err)
+		assert.DeepEqual(t, modes, []string{"ReadWriteOncePod"})
+	}
+}
+
 // H2: a volume whose class cannot grow keeps its size, and the rest of its StatefulSet goes on: it
 // is created again, updated, and its size may be set back.
 func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {

@@ -132,8 +132,10 @@ func storage(ctx context.Context, w *walker) error {
 			return ctx.Err()
 		}
 	}
-	_, err := w.change(ctx, changed(size("30Gi"), fieldsOf{"mysql": fieldsOf{"storage": fieldsOf{"storageClassName": "simulated"}}}))
-	w.report.add(result{kind: "storage", what: "another class", verdict: refused, err: namesField(err, &property{path: []string{"storageClassName"}})})
+	for field, other := range map[string]string{"storageClassName": "simulated", "accessMode": "ReadWriteOncePod"} {
+		_, err := w.change(ctx, changed(size("30Gi"), fieldsOf{"mysql": fieldsOf{"storage": fieldsOf{field: other}}}))
+		w.report.add(result{kind: "storage", what: "another " + field, verdict: refused, err: namesField(err, &property{path: []string{field}})})
+	}
 	return w.quiet()
 }
 

@@ -123,6 +123,14 @@ type RestoreStorage struct {
 	// +optional
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
+
+	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may; the class must belong to a
+	// CSI driver that can do so). Default: that of the database's own.
+	// +kubebuilder:validation:Pattern=`^ReadWriteOnce(Pod)?$`
+	// +kubebuilder:example=`ReadWriteOncePod`
+	// +optional
+	// +nullable
+	AccessMode string `json:"accessMode,omitempty"`
 }
 
 // SecretName names a Secret of this namespace.

@@ -42,7 +42,7 @@
 {{- /* The init scripts are left out of the checksum: a server that holds data never reads them again. */}}
 {{- $annotations := get $c "podAnnotations" | default dict }}
 
-{{- $claim := dict "accessModes" (list "ReadWriteOnce") "resources" (dict "requests" (dict "storage" $store.size)) }}
+{{- $claim := dict "accessModes" (list $store.accessMode) "resources" (dict "requests" (dict "storage" $store.size)) }}
 {{- with $store.storageClassName }}{{ $_ := set $claim "storageClassName" . }}{{ end }}
 {{- if eq $v.kind "StatefulSet" }}
 {{- /* A template of claims cannot change: it has no labels of the user's. */}}

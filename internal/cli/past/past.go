@@ -176,6 +176,7 @@ func Spec(ds *dsv1.DataService, e *Entry) (spec map[string]any, kept []string, e
 		if component == "mysql" {
 			stay(component, "storage", "size")
 			stay(component, "storage", "storageClassName")
+			stay(component, "storage", "accessMode")
 		}
 		if password(spec, component) == history.Masked {
 			if password(present, component) == nil {

@@ -161,12 +161,13 @@ func TestClaim(t *testing.T) {
 
 	r = restoreOf(func(r *backupv1.DataRestore) {
 		size := resource.MustParse("5Gi")
-		r.Spec.DatabaseName, r.Spec.Storage = "other", &backupv1.RestoreStorage{Size: &size, StorageClassName: "slow"}
+		r.Spec.DatabaseName, r.Spec.Storage = "other", &backupv1.RestoreStorage{Size: &size, StorageClassName: "slow", AccessMode: string(corev1.ReadWriteOnce)}
 	})
 	kept := claimOf(r, owner, modelOf(r, own), template())
 	assert.Equal(t, len(kept.OwnerReferences), 0)
 	assert.Equal(t, kept.Name+" "+*kept.Spec.StorageClassName+" "+kept.Spec.Resources.Requests.Storage().String(), "data-other-0 slow 5Gi")
 	assert.Equal(t, kept.Labels[object.LabelInstance]+" "+kept.Labels[object.LabelComponent]+kept.Labels[object.LabelKind], "platform mysql")
+	assert.DeepEqual(t, kept.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce})
 	assert.Equal(t, kept.Annotations[object.AnnotationPolicy], object.PolicyKeep)
 	assert.Assert(t, modelOf(restoreOf(nil), nil) == nil)
 }

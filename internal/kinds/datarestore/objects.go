@@ -113,6 +113,9 @@ func modelOf(r *backupv1.DataRestore, own *corev1.PersistentVolumeClaim) *Model 
 		if s.StorageClassName != "" {
 			m.StorageClassName = ptr.To(s.StorageClassName)
 		}
+		if s.AccessMode != "" {
+			m.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.PersistentVolumeAccessMode(s.AccessMode)}
+		}
 	}
 	if m.Size.IsZero() {
 		return nil

@@ -8,8 +8,11 @@
 package values
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
@@ -116,6 +119,7 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 	v["storage"] = map[string]any{
 		"size":             storage.Size.String(),
 		"storageClassName": storage.StorageClassName,
+		"accessMode":       cmp.Or(storage.AccessMode, string(corev1.ReadWriteOnce)),
 		"retain":           storage.Retention != dsv1.RetentionDelete,
 	}
 	v["credentialsSecret"] = in.Credentials.MySQLSecret

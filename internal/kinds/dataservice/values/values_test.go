@@ -124,11 +124,11 @@ func TestCredentialsAreNames(t *testing.T) {
 func TestStorage(t *testing.T) {
 	t.Parallel()
 	v := build(t, "{mysql: {}}", "mysql", nil)
-	assert.DeepEqual(t, v["storage"], map[string]any{"size": "10Gi", "storageClassName": "", "retain": true})
+	assert.DeepEqual(t, v["storage"], map[string]any{"size": "10Gi", "storageClassName": "", "accessMode": "ReadWriteOnce", "retain": true})
 	_, ok := v["initConfigMaps"]
 	assert.Assert(t, !ok)
-	v = build(t, "{mysql: {storage: {size: 1024Mi, storageClassName: fast, retention: Delete}, initScripts: [{name: a}, {name: b}]}}", "mysql", nil)
-	assert.DeepEqual(t, v["storage"], map[string]any{"size": "1Gi", "storageClassName": "fast", "retain": false})
+	v = build(t, "{mysql: {storage: {size: 1024Mi, storageClassName: fast, accessMode: ReadWriteOncePod, retention: Delete}, initScripts: [{name: a}, {name: b}]}}", "mysql", nil)
+	assert.DeepEqual(t, v["storage"], map[string]any{"size": "1Gi", "storageClassName": "fast", "accessMode": "ReadWriteOncePod", "retain": false})
 	assert.DeepEqual(t, v["initConfigMaps"], []any{"a", "b"})
 }
 
