@@ -162,16 +162,18 @@ func (s *State) countMissing(object *unstructured.Unstructured, exist int32, obs
 	s.hint(culprit, fmt.Sprintf("StatefulSet %s: %s", culprit.Name, culprit.Message))
 }
 
-// blame names the first pod that does not come up; what a pod says of itself is closer to the
-// cause than what its workload says.
+// blame names the first pod that does not come up; what a pod says of itself is closer to the cause than what its
+// workload says. A pod whose node cannot be reached comes first: the one in its place waits for its volume.
 func (s *State) blame(pods []*corev1.Pod) {
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	for _, pod := range pods {
-		if problem := PodProblem(pod); problem != "" {
-			reason, message, _ := strings.Cut(problem, ": ")
-			s.problem(Culprit{"Pod", pod.Name, reason, message}, fmt.Sprintf("pod %s: %s", pod.Name, problem))
-			return
+	for _, problemOf := range []func(*corev1.Pod) string{nodeProblem, PodProblem} {
+		for _, pod := range pods {
+			if problem := problemOf(pod); problem != "" {
+				reason, message, _ := strings.Cut(problem, ": ")
+				s.problem(Culprit{"Pod", pod.Name, reason, message}, fmt.Sprintf("pod %s: %s", pod.Name, problem))
+				return
+			}
 		}
 	}
 	for _, pod := range pods {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,9 @@ import (
 // or merely starting. The text stays the same while the cause does: it has no counters, no
 // times, and does not alternate with the kubelet's retries.
 func PodProblem(pod *corev1.Pod) string {
+	if problem := nodeProblem(pod); problem != "" {
+		return problem
+	}
 	if gone(pod) {
 		return ""
 	}
@@ -36,6 +40,27 @@ func PodProblem(pod *corev1.Pod) string {
 	}
 	return ""
 }
+
+// ReasonNodeUnreachable is the reason of a pod whose node cannot be reached.
+const ReasonNodeUnreachable = "NodeUnreachable"
+
+// nodeProblem says that the node of a pod cannot be reached, since when, and what a person may do; nothing of other pods. Of such a
+// node Kubernetes' node lifecycle controller takes the pod's readiness away and nothing else: all containers are ready by the
+// kubelet's last words. After some minutes it deletes the pod, which stays until the node is heard of again: what runs there may
+// still write to the volume. So nobody but a person who knows that the node is off may say so.
+func nodeProblem(pod *corev1.Pod) string {
+	containers, ready := condition(pod, corev1.ContainersReady), condition(pod, corev1.PodReady)
+	if containers == nil || ready == nil || pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning ||
+		containers.Status != corev1.ConditionTrue || ready.Status != corev1.ConditionFalse || ready.Reason == readinessGates {
+		return ""
+	}
+	return fmt.Sprintf("%s: node %s has not been heard of since %s: the pod may still run there, so no other one takes its volume. Bring the node back; or, "+
+		"if it is off for sure, let Kubernetes move the pod: kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+		ReasonNodeUnreachable, pod.Spec.NodeName, ready.LastTransitionTime.UTC().Format(time.RFC3339), pod.Spec.NodeName)
+}
+
+// readinessGates is why a pod with all containers ready is not ready while its node is well.
+const readinessGates = "ReadinessGatesNotReady"
 
 // podHint says what a pod that is not ready is doing, as the reason in one word and as a text.
 func podHint(pod *corev1.Pod) (reason, text string) {

@@ -4,6 +4,7 @@
 package health
 
 import (
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -67,6 +68,37 @@ func TestPodProblem(t *testing.T) {
 			assert.Equal(t, PodProblem(pod), "", "a pod that is going is no problem")
 			_, hint := podHint(pod)
 			assert.Equal(t, hint, "")
+		})
+	}
+}
+
+// A pod whose node is away keeps being told of while it is being deleted: it stays for as long as nobody says that it has ended.
+func TestNodeProblem(t *testing.T) {
+	t.Parallel()
+	const since = `lastTransitionTime: "2026-01-02T03:04:05Z"`
+	for name, test := range map[string]struct {
+		status string
+		away   bool
+	}{
+		"ready":              {`{phase: Running, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "True", ` + since + `}]}`, false},
+		"a probe fails":      {`{phase: Running, conditions: [{type: ContainersReady, status: "False"}, {type: Ready, status: "False", reason: ContainersNotReady, ` + since + `}]}`, false},
+		"its node is away":   {`{phase: Running, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "False", ` + since + `}]}`, true},
+		"a gate is not open": {`{phase: Running, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "False", reason: ReadinessGatesNotReady, ` + since + `}]}`, false},
+		"it has ended":       {`{phase: Succeeded, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "False", ` + since + `}]}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := podOf(t, test.status)
+			assert.Equal(t, PodProblem(pod), "", "no node is known")
+			pod.Spec.NodeName = "node-7"
+			for _, deleted := range []*metav1.Time{nil, ptr.To(metav1.Now())} {
+				pod.DeletionTimestamp = deleted
+				problem := PodProblem(pod)
+				assert.Equal(t, problem != "", test.away, problem)
+				for _, word := range []string{"NodeUnreachable: node node-7 ", " since 2026-01-02T03:04:05Z", "taint node node-7 node.kubernetes.io/out-of-service="} {
+					assert.Equal(t, strings.Contains(problem, word), test.away, problem)
+				}
+			}
 		})
 	}
 }

@@ -3,7 +3,10 @@
 
 package why
 
-import dsv1 "d3os.com/d3os-operator/api/v1"
+import (
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+)
 
 // advice says what a person can do about a reason: those of conditions, of pods, and of Kubernetes' events.
 func advice(reason string) []string {
@@ -53,6 +56,7 @@ var actions = map[string]string{
 	"FailedBinding":              "set `mysql.storage.storageClassName`, or make a storage class the default",
 	"FailedScheduling":           "lower `resources`, correct `nodeSelector`, `affinity` or `tolerations`, or add a node",
 	"NodeLost":                   "repair the node or delete its Node object; a pod with a volume starts elsewhere only after that",
+	health.ReasonNodeUnreachable: "bring the node back; if it is off for sure, taint it as the message says: Kubernetes moves its pods then",
 	"NodeNotReady":               "repair the node; Kubernetes moves the pods of a Deployment by itself after some minutes",
 	"Unhealthy":                  "the probe fails: read the log; raise `probes.startup` if the container merely takes long to start",
 	"ProgressDeadlineExceeded":   "read the events and the log of the newest pod; a corrected spec is rolled out at once",

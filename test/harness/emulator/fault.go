@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,7 +94,8 @@ func (e *Emulator) StopNode(ctx context.Context, name string) error {
 		return err
 	}
 	for _, p := range ended {
-		patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"NodeNotReady"}]}}`)
+		// Kubernetes' node lifecycle controller changes nothing else, and gives no reason.
+		patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
 		_, err := e.api.CoreV1().Pods(e.options.Namespace).Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("write that pod %s is not ready: %w", p.name, err)
