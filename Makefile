@@ -152,7 +152,7 @@ SHORT := -short
 # The agent's tests wait more than they compute.
 test: export beside = MARIADB='$(MARIADB)' REDIS='$(REDIS)' go test -C cmd/agent $(LINK) $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./...
 test: cluster-tools $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(PROMETHEUS)/promtool $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests but the long ones (SHORT=: these, too); they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
-	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' $(if $(ARGS),,hack/beside.sh "$$beside" --) go test $(LINK) -p 2 -timeout 20m $(or $(ARGS),$(SHORT) ./...)
+	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' $(if $(ARGS),,hack/beside.sh "$$beside" --) go test $(LINK) -p 3 -timeout 20m $(or $(ARGS),$(SHORT) ./...)
 	$(if $(ARGS),,$(ON_CLUSTER) go test -C cmd/kubectl-dataservice $(LINK) $(SHORT) -timeout 20m ./...)
 
 $(SOURCE_LINK):

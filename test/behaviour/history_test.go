@@ -99,6 +99,7 @@ func TestHistory(t *testing.T) {
 
 // Ten revisions stay, and the last good one, however many bad ones follow it.
 func TestTheLastGoodRevisionStays(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	e.Start()
 	name := e.CreateReady(small())

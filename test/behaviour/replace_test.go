@@ -69,6 +69,7 @@ func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
 
 // A component whose Service has a node port can be renamed: one of the two Services must go first.
 func TestRenamedComponentKeepsItsNodePort(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	e.Start()
 	name := e.CreateReady(small(fields{"web": fields{"nodePort": 31947}}))

@@ -118,6 +118,7 @@ func TestVolumeThatCannotGrow(t *testing.T) {
 
 // A volume grows when its class is changed to allow that, though no event tells the operator.
 func TestVolumeThatMayGrowLater(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	e.Start(soon)
 	name := e.CreateReady(small(databaseOnly, fields{"mysql": fields{"storage": fields{"size": "5Gi", "storageClassName": e.rigidClass()}}}))

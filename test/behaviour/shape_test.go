@@ -82,6 +82,7 @@ func TestRenamedComponent(t *testing.T) {
 
 // A database that moves out and in again finds its volume and its password.
 func TestMySQLMovesOutAndBack(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	e.Start()
 	name := e.CreateReady(small())
@@ -115,6 +116,7 @@ func TestMySQLMovesOutAndBack(t *testing.T) {
 
 // A database that changes from StatefulSet to Deployment and back keeps its claim.
 func TestMySQLChangesKind(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	e.Start()
 	name := e.CreateReady(small())
@@ -143,6 +145,7 @@ func TestMySQLChangesKind(t *testing.T) {
 
 // A middleware may change its kind; what it was before goes.
 func TestEurekaChangesKind(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	e.Start()
 	name := e.CreateReady(small())

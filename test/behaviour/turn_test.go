@@ -35,6 +35,7 @@ func platform(n int) string { return fmt.Sprintf("p%02d", n) }
 // A new version of the operator changes two DataServices at a time, and no further one after one has become Degraded.
 // Healing and changes of users wait for nothing. An operator that takes over knows who has a turn.
 func TestMaxRollouts(t *testing.T) {
+	harness.Long(t)
 	e := alone(t) // fifty platforms are a load for the tests beside it
 	op := e.Start(charts("v1", 0))
 	for n := range platforms {

@@ -130,6 +130,7 @@ func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 
 // Who wants the older operator in spite of that says so on the objects.
 func TestTakingObjectsBackFromANewerOperator(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	op := e.Start(ofVersion("1.1.0"))
 	name := e.CreateReady(small())
@@ -152,6 +153,7 @@ func TestTakingObjectsBackFromANewerOperator(t *testing.T) {
 // A newer operator may make objects of a kind that this one does not know. This one sees no newer writer in them and goes on;
 // it neither changes nor removes them, and they go with the DataService.
 func TestObjectOfAKindOfANewerOperator(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	e.Start(ofVersion("0.3.0"))
 	name := e.CreateReady(small())

@@ -119,6 +119,7 @@ func aboutUpgradesWritten(r harness.Sent) bool { return aboutUpgrades(r) && r.Wr
 
 // OLM is told not to upgrade the operator while a DataService is being rolled out, in a few writes.
 func TestUpgradesWaitForRollouts(t *testing.T) {
+	harness.Long(t)
 	o := underOLM(alone(t))
 	o.install()
 	o.createCondition()

@@ -5,6 +5,7 @@ package behaviour_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +62,8 @@ func (e *env) workloadOf(kind string) {
 func TestDataOutlivesEachChangeOfKind(t *testing.T) {
 	t.Parallel()
 	type step struct{ kind, retention string }
+	short := []string{"Deployment, StatefulSet and back", "StatefulSet, DaemonSet and back", "StatefulSet, ThirdParty, Deployment",
+		"Deployment, retained StatefulSet", "retained StatefulSet, Deployment"}
 	for name, steps := range map[string][]step{
 		"Deployment, StatefulSet":                {{"Deployment", "Delete"}, {"StatefulSet", "Delete"}},
 		"StatefulSet, Deployment":                {{"StatefulSet", "Delete"}, {"Deployment", "Delete"}},
@@ -82,6 +85,9 @@ func TestDataOutlivesEachChangeOfKind(t *testing.T) {
 		"Deployment, ThirdParty, then to retain": {{"Deployment", "Delete"}, {"ThirdParty", "Delete"}, {"StatefulSet", "Retain"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !slices.Contains(short, name) {
+				harness.Long(t)
+			}
 			e := parallel(t)
 			op := e.Start()
 			mark := e.Mark()

@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
 	"d3os.com/d3os-operator/test/harness/slowdisk"
 )
 
 // A member whose disk is slow keeps its place: nobody is removed, no pod is replaced, and the members stay one cluster.
 func TestSlowDisk(t *testing.T) {
+	harness.Long(t)
 	d := slowdisk.New(t)
 	s := newScene(t, func(o *emulator.Options) {
 		o.Images[image] = emulator.Image{Executables: map[string]string{"etcd": d.Program(o.Images[image].Executables["etcd"])}}

@@ -57,15 +57,27 @@ func (s *scene) lost() backupv1.DataBackupStatus {
 	return made
 }
 
-// A cluster that is lost with all of its data comes back from its backup, and is scaled afterwards. Once it has begun, a master that loses its
-// volume is taken over by its replica, and gets nothing from the backup.
+// A cluster that is lost with all of its data comes back from its backup.
 func TestComesBackFromABackup(t *testing.T) {
-	s := newScene(t)
+	newScene(t).comesBack(t)
+}
+
+// comesBack has a cluster that came back from its backup.
+func (s *scene) comesBack(t *testing.T) {
+	t.Helper()
 	made := s.lost()
 	s.Start()
 	s.create(restored)
 	t.Logf("the backup of %d bytes took %s; ready again with it after %.1f s", made.Bytes, made.Duration, s.ready(6).Seconds())
 	s.holds()
+}
+
+// Once it has begun again, a master that loses its volume is taken over by its replica, and gets nothing from the backup. The cluster
+// can be scaled.
+func TestLivesOnAfterItCameBack(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.comesBack(t)
 	c := s.clients()
 	defer c.Close()
 	for i := range 100 {

@@ -12,17 +12,35 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// A DataService with a Redis becomes ready with it, and a service of the user's own finds it. It grows without a restart
-// of the service, and nothing of its data is lost when it is taken out of the spec, or with the DataService.
+// A DataService with a Redis becomes ready with it, and a service of the user's own finds it. Nothing of its data is lost when the
+// DataService is deleted.
 func TestInADataService(t *testing.T) {
 	s := newScene(t)
 	op := s.Start()
+	ds := s.withService(t)
+	s.Must(suite.API.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: platform}}))
+	s.keptData()
+	s.CreateReady(ds)
+	s.ready(6)
+	s.holds()
+	s.serviceWorks()
+
+	op.Stop()
+	op = s.Start()
+	s.quiet()
+	s.asksNothing(op, 35*time.Second) // longer than nodes at rest are left alone
+}
+
+// withService creates a DataService with a Redis and a service that uses it, and writes data.
+func (s *scene) withService(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
 	began := time.Now()
 	ds := dataService(t, withService)
 	s.CreateReady(ds)
@@ -38,9 +56,17 @@ func TestInADataService(t *testing.T) {
 	s.serviceWorks()
 	s.write()
 	s.quiet()
+	return ds
+}
 
+// The Redis grows without a restart of the service, and nothing of its data is lost when it is taken out of the spec.
+func TestGrowsInADataService(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.Start()
+	s.withService(t)
 	services := s.podsOf("reports")
-	began = time.Now()
+	began := time.Now()
 	s.become("{redis: {replicas: 8}}")
 	t.Logf("8 pods after %s", time.Since(began))
 	s.ready(8)
@@ -59,18 +85,7 @@ func TestInADataService(t *testing.T) {
 	t.Logf("taken up again after %s", time.Since(began))
 	s.ready(6)
 	s.holds()
-
-	s.Must(suite.API.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: platform}}))
-	s.keptData()
-	s.CreateReady(ds)
-	s.ready(6)
-	s.holds()
 	s.serviceWorks()
-
-	op.Stop()
-	op = s.Start()
-	s.quiet()
-	s.asksNothing(op, 35*time.Second) // longer than nodes at rest are left alone
 }
 
 // The whole spec of the RedisCluster is the DataService's; it is paused with the DataService, and a paused DataService

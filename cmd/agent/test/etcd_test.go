@@ -54,7 +54,7 @@ func ends(t testing.TB, reason contract.Reason, cmd *exec.Cmd, out *bytes.Buffer
 func TestEtcdSeeds(t *testing.T) {
 	t.Parallel()
 	restored := 0
-	seeds := rig.Seeds(4, 200)
+	seeds := rig.Seeds(3, 200)
 	for seed := range seeds {
 		if etcdSeed(t, seed) {
 			restored++

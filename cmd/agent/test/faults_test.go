@@ -119,7 +119,7 @@ func broken(t *testing.T, flavour string) {
 	}
 	usual := time.Since(began)
 	counts, listed := map[string]int{}, 1
-	seeds := rig.Seeds(8, 200)
+	seeds := rig.Seeds(4, 200)
 	for seed := range seeds {
 		random := rand.New(rand.NewSource(int64(seed)))
 		name, fault := pick(random, s, b, usual, seed)

@@ -35,7 +35,7 @@ func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
 	}
 	clean(t, r.bucket)
 	done := 0
-	for seed := range rig.Seeds(8, 100) {
+	for seed := range rig.Seeds(4, 100) {
 		cmd, out := r.command(t)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 	must(t, r.restore(t, t.TempDir(), 1, "--backup="+id), "")
 	usual := time.Since(began)
 	cut := 0
-	for seed := range rig.Seeds(12, 300) {
+	for seed := range rig.Seeds(6, 300) {
 		random, volume := rand.New(rand.NewSource(int64(seed))), t.TempDir()
 		for range 1 + random.Intn(3) {
 			cmd, _ := r.restoreCommand(t, volume, 1, "--backup="+id, "--birth")
