@@ -149,11 +149,11 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LI
 .PHONY: test
 # Long tests (test/harness/long.go) are left to `make verify`, which sets SHORT to nothing.
 SHORT := -short
-# The agent's tests wait more than they compute.
-test: export beside = MARIADB='$(MARIADB)' REDIS='$(REDIS)' go test -C cmd/agent $(LINK) $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./...
+# The tests of the agent wait more than they compute, so they and those of the plugin run beside the others.
+test: export beside = MARIADB='$(MARIADB)' REDIS='$(REDIS)' go test -C cmd/agent $(LINK) $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./... \
+	&& $(ON_CLUSTER) go test -C cmd/kubectl-dataservice $(LINK) $(SHORT) -timeout 20m ./...
 test: cluster-tools $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(PROMETHEUS)/promtool $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests but the long ones (SHORT=: these, too); they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' $(if $(ARGS),,hack/beside.sh "$$beside" --) go test $(LINK) -p 3 -timeout 20m $(or $(ARGS),$(SHORT) ./...)
-	$(if $(ARGS),,$(ON_CLUSTER) go test -C cmd/kubectl-dataservice $(LINK) $(SHORT) -timeout 20m ./...)
 
 $(SOURCE_LINK):
 	@mkdir -p $(@D) && ln -sfn '$(CURDIR)' $@
