@@ -37,7 +37,6 @@ import (
 // API server's audit log says that it asked for in a life of a DataService with every kind:
 // created, changed by hand, changed by its author, taken apart.
 func TestRightsAreThoseUsed(t *testing.T) {
-	harness.Long(t)
 	e := parallel(t)
 	token := e.account("operator", e.role("metrics_auth_role.yaml")...)
 	inNamespace := append(e.role("role.yaml"), e.role("leader_election_role.yaml")...)
