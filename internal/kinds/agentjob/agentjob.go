@@ -7,10 +7,8 @@ package agentjob
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -83,42 +81,6 @@ type Job struct {
 	Validated *Result
 	// IsAtWork reports whether Container of the last pod runs, IsStarted and IsReady what its probes say.
 	IsAtWork, IsStarted, IsReady bool
-}
-
-// Result is what a container says at its end: the last line that the agent prints (package contract of cmd/agent).
-type Result struct {
-	OK           bool       `json:"ok"`
-	Reason       string     `json:"reason"`
-	Message      string     `json:"message"`
-	ID           string     `json:"id"`
-	Bytes        int64      `json:"bytes"`
-	StoredBytes  int64      `json:"storedBytes"`
-	Tables       int32      `json:"tables"`
-	Rows         int64      `json:"rows"`
-	Revision     int64      `json:"revision"`
-	Server       string     `json:"server"`
-	Seconds      float64    `json:"seconds"`
-	Warnings     []string   `json:"warnings"`
-	RestoredTo   *time.Time `json:"restoredTo"`
-	Transactions int64      `json:"transactions"`
-	Position     *struct {
-		File   string `json:"file"`
-		Offset int64  `json:"offset"`
-		GTID   string `json:"gtid"`
-	} `json:"position"`
-	Later *Later `json:"later"`
-}
-
-// Later is what the archive has beyond the moment that was restored.
-type Later struct {
-	Transactions int64      `json:"transactions"`
-	First        *time.Time `json:"first"`
-	Reached      time.Time  `json:"reached"`
-}
-
-// Duration is how long the work took.
-func (r *Result) Duration() string {
-	return time.Duration(r.Seconds * float64(time.Second)).Round(time.Second).String()
 }
 
 // Reader reads Jobs and what they are made of: with the operator's cached client, and from the API server.
@@ -267,16 +229,6 @@ func (j *Job) report(end *corev1.ContainerStateTerminated) {
 	if result := resultOf(end); result != nil {
 		j.Result = result
 	}
-}
-
-// resultOf reads what a container has said at its end, or nil. One that failed has not succeeded, whatever it says.
-func resultOf(end *corev1.ContainerStateTerminated) *Result {
-	var result Result
-	if json.Unmarshal([]byte(end.Message), &result) != nil || !result.OK && result.Message == "" {
-		return nil
-	}
-	result.OK = result.OK && end.ExitCode == 0
-	return &result
 }
 
 // Why says why a Job failed whose pods gave no report.

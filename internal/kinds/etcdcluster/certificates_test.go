@@ -4,6 +4,8 @@
 package etcdcluster
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -60,4 +62,14 @@ func TestCertificatesValid(t *testing.T) {
 			assert.Assert(t, strings.Contains(is.Message, c.says), is.Message)
 		})
 	}
+}
+
+// No key is in a pod, in a ConfigMap or in anything that a digest is made of.
+func TestKeysAreInSecretsAlone(t *testing.T) {
+	t.Parallel()
+	ec := read(t, "minimal")
+	ec.Spec.TLS.Mode = etcdv1.TLSAuto
+	data, err := json.Marshal(planOf(t, ec, there{}).Parts[0].Objects)
+	assert.NilError(t, err)
+	assert.Assert(t, !bytes.Contains(data, []byte("PRIVATE")) && bytes.Contains(data, []byte("store-peer-tls")))
 }

@@ -5,7 +5,6 @@ package etcdcluster
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -259,16 +258,6 @@ func TestCertificates(t *testing.T) {
 	none, err := plan(there{}, membership.Record{Cluster: 1})
 	assert.NilError(t, err)
 	assert.Equal(t, len(none), 0)
-}
-
-// No key is in a pod, in a ConfigMap or in anything that a digest is made of.
-func TestKeysAreInSecretsAlone(t *testing.T) {
-	t.Parallel()
-	ec := read(t, "minimal")
-	ec.Spec.TLS.Mode = etcdv1.TLSAuto
-	data, err := json.Marshal(planOf(t, ec, there{}).Parts[0].Objects)
-	assert.NilError(t, err)
-	assert.Assert(t, !bytes.Contains(data, []byte("PRIVATE")) && bytes.Contains(data, []byte("store-peer-tls")))
 }
 
 // A cluster that is made of a backup tells its pods when it was formed, by a file: neither that nor a new agent replaces them.

@@ -1,0 +1,57 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agentjob
+
+import (
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Result is what a container says at its end: the last line that the agent prints (package contract of cmd/agent).
+type Result struct {
+	OK           bool       `json:"ok"`
+	Reason       string     `json:"reason"`
+	Message      string     `json:"message"`
+	ID           string     `json:"id"`
+	Bytes        int64      `json:"bytes"`
+	StoredBytes  int64      `json:"storedBytes"`
+	Tables       int32      `json:"tables"`
+	Rows         int64      `json:"rows"`
+	Revision     int64      `json:"revision"`
+	Server       string     `json:"server"`
+	Seconds      float64    `json:"seconds"`
+	Warnings     []string   `json:"warnings"`
+	RestoredTo   *time.Time `json:"restoredTo"`
+	Transactions int64      `json:"transactions"`
+	Position     *struct {
+		File   string `json:"file"`
+		Offset int64  `json:"offset"`
+		GTID   string `json:"gtid"`
+	} `json:"position"`
+	Later *Later `json:"later"`
+}
+
+// Later is what the archive has beyond the moment that was restored.
+type Later struct {
+	Transactions int64      `json:"transactions"`
+	First        *time.Time `json:"first"`
+	Reached      time.Time  `json:"reached"`
+}
+
+// Duration is how long the work took.
+func (r *Result) Duration() string {
+	return time.Duration(r.Seconds * float64(time.Second)).Round(time.Second).String()
+}
+
+// resultOf reads what a container has said at its end, or nil. One that failed has not succeeded, whatever it says.
+func resultOf(end *corev1.ContainerStateTerminated) *Result {
+	var result Result
+	if json.Unmarshal([]byte(end.Message), &result) != nil || !result.OK && result.Message == "" {
+		return nil
+	}
+	result.OK = result.OK && end.ExitCode == 0
+	return &result
+}
