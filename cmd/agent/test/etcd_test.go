@@ -94,7 +94,13 @@ func etcdSeed(t *testing.T, seed int) bool {
 			source.Kill()
 		}
 	})
+	began := time.Now()
+	late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() }) // told of below
 	made := cmd.Wait() == nil
+	late.Stop()
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("seed %d: the agent ended after %s", seed, took)
+	}
 	bucket.Break(nil)
 	list, out := etcdAgent(t, "3.6", nil, append([]string{"list"}, bucketFlags(bucket)...)...)
 	listed := ends(t, "", list, out).Backups

@@ -36,7 +36,7 @@ const Flavour = "etcd"
 // object is the name of the snapshot in a backup.
 const object = "snapshot.db"
 
-// patience is how long a member may take to answer a question, and to send the next piece of a snapshot.
+// patience is how long a member may take to answer a question.
 const patience = 15 * time.Second
 
 // Cluster says how the members are reached.
@@ -64,7 +64,7 @@ func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, 
 	if err != nil {
 		return nil, removed, err
 	}
-	stored, err := d.Put(ctx, object, func(w io.Writer) error { return c.stream(ctx, client, w) })
+	stored, err := d.Put(ctx, object, func(w io.Writer) error { return c.stream(ctx, client, w, silence) })
 	if err == nil {
 		d.Manifest.Objects = []manifest.Object{stored}
 		err = d.Commit(ctx)
@@ -127,37 +127,6 @@ func (c Cluster) describe(ctx context.Context, client *clientv3.Client, m *manif
 	m.Server = manifest.Server{Version: state.Version, Flavour: Flavour, UUID: fmt.Sprintf("%x", state.Header.ClusterId)}
 	m.Revision, m.Tool = latest.Header.Revision, "etcd"
 	return nil
-}
-
-// stream writes the snapshot of a member, and holds it against its hash.
-func (c Cluster) stream(ctx context.Context, client *clientv3.Client, to io.Writer) error {
-	snapshot, err := client.Snapshot(ctx)
-	if err != nil {
-		return c.failed("take a snapshot of", err)
-	}
-	defer snapshot.Close()
-	check := newTrailer()
-	if _, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(to, check)}, fromMember{c, snapshot}, make([]byte, 256<<10)); err != nil {
-		return err
-	}
-	if err := check.verify(); err != nil {
-		return contract.Errorf(contract.ReasonDumpFailed, "take a snapshot of %s: %w", c.Endpoint, err)
-	}
-	return nil
-}
-
-// fromMember gives what goes wrong with a member its reason, so that it is told from what goes wrong with the store.
-type fromMember struct {
-	c    Cluster
-	from io.Reader
-}
-
-func (f fromMember) Read(p []byte) (int, error) {
-	n, err := f.from.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = f.c.failed("take a snapshot of", err)
-	}
-	return n, err
 }
 
 // trailer computes the hash of all but the last bytes that it is given: those are the hash that a member sends behind a

@@ -1,0 +1,101 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// sender is a member that sends a snapshot in pieces, and then nothing if it hangs.
+type sender struct {
+	etcdserverpb.UnimplementedMaintenanceServer
+	pieces [][]byte
+	hangs  bool
+}
+
+func (m sender) Snapshot(_ *etcdserverpb.SnapshotRequest, to grpc.ServerStreamingServer[etcdserverpb.SnapshotResponse]) error {
+	for _, piece := range m.pieces {
+		if err := to.Send(&etcdserverpb.SnapshotResponse{Blob: piece}); err != nil {
+			return err
+		}
+	}
+	if m.hangs {
+		<-to.Context().Done()
+	}
+	return nil
+}
+
+// slow is a store that takes longer for each piece than a member may be silent.
+type slow struct {
+	io.Writer
+	each time.Duration
+}
+
+func (s slow) Write(p []byte) (int, error) {
+	<-time.After(s.each)
+	return s.Writer.Write(p)
+}
+
+// A member that is killed or hangs while it sends its snapshot ends the backup with a reason; a slow store does not.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	const limit = 200 * time.Millisecond
+	page := bytes.Repeat([]byte("x"), 512)
+	sum := sha256.Sum256(page)
+	for name, c := range map[string]struct {
+		member *sender // nil: nobody answers
+		store  time.Duration
+		reason contract.Reason
+	}{
+		"whole":            {&sender{pieces: [][]byte{page, sum[:]}}, 0, ""},
+		"a slow store":     {&sender{pieces: [][]byte{page, sum[:]}}, 2 * limit, ""},
+		"nobody":           {nil, 0, contract.ReasonServerUnreachable},
+		"no piece":         {&sender{hangs: true}, 0, contract.ReasonServerUnreachable},
+		"no further piece": {&sender{pieces: [][]byte{page}, hangs: true}, 0, contract.ReasonServerUnreachable},
+		"not all":          {&sender{pieces: [][]byte{page}}, 0, contract.ReasonDumpFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			if c.member != nil {
+				server := grpc.NewServer()
+				etcdserverpb.RegisterMaintenanceServer(server, c.member)
+				go server.Serve(listener) //nolint:errcheck // it ends with the test
+				defer server.Stop()
+			}
+			cluster := Cluster{Endpoint: "http://" + listener.Addr().String()}
+			client, err := cluster.connect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			var got bytes.Buffer
+			err = cluster.stream(t.Context(), client, slow{&got, c.store}, limit)
+			if c.reason == "" {
+				if err != nil || !bytes.Equal(got.Bytes(), append(page, sum[:]...)) {
+					t.Errorf("%d bytes: %v", got.Len(), err)
+				}
+				return
+			}
+			if err == nil || contract.ReasonOf(err) != c.reason {
+				t.Errorf("%v", err)
+			}
+			t.Log(err)
+		})
+	}
+}
