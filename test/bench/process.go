@@ -79,7 +79,8 @@ func (p *process) start(ctx context.Context, b *bench, environ []string) error {
 	p.metrics, p.profile = addresses[0], addresses[1]
 	command := exec.Command(binary, "--metrics-secure=false", "--health-probe-bind-address=0",
 		"--metrics-bind-address="+p.metrics, "--pprof-bind-address="+p.profile)
-	command.Env = append(append(os.Environ(), "KUBECONFIG="+b.cluster.Kubeconfig), environ...)
+	// GOGC as in a cluster: make test sets another one for itself.
+	command.Env = append(append(os.Environ(), "KUBECONFIG="+b.cluster.Kubeconfig, "GOGC="), environ...)
 	log, err := command.StderrPipe()
 	if err != nil {
 		return err

@@ -138,7 +138,7 @@ func (s *scene) write() {
 	s.Must(err)
 	defer c.Close()
 	for i := range keys {
-		s.Until("a key is written", func() error {
+		s.Try("write a key", func() error {
 			ctx, cancel := context.WithTimeout(s.Ctx, 3*time.Second)
 			defer cancel()
 			_, err := c.Put(ctx, fmt.Sprintf("key-%d", i), fmt.Sprint(i))

@@ -252,6 +252,9 @@ func TestTheOperatorEndsWhileItBringsTheGuard(t *testing.T) {
 	t.Parallel()
 	for writes := range int64(5) {
 		t.Run(fmt.Sprint(writes), func(t *testing.T) {
+			if writes%2 == 1 {
+				harness.Long(t)
+			}
 			e := start(t)
 			op := e.Start()
 			e.CreateReady(of("StatefulSet"))

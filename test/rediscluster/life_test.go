@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,26 +28,29 @@ const keys = 300
 // write writes the keys, as a client of a cluster does.
 func (s *scene) write() {
 	s.Helper()
-	c := s.clients()
-	defer c.Close()
-	for i := range keys {
-		s.Until("a key is written", func() error { return c.Set(s.Ctx, fmt.Sprintf("key-%d", i), i, 0).Err() })
-	}
+	s.eachKey("write", func(c *redis.ClusterClient, key string, i int) error { return c.Set(s.Ctx, key, i, 0).Err() })
 }
 
 // holds fails the test unless all keys are there.
 func (s *scene) holds() {
 	s.Helper()
+	s.eachKey("read", func(c *redis.ClusterClient, key string, i int) error {
+		value, err := c.Get(s.Ctx, key).Int()
+		if err == nil && value != i {
+			s.Fatalf("%s is %d", key, value)
+		}
+		return err
+	})
+}
+
+// eachKey does something with each of the keys, again where it fails.
+func (s *scene) eachKey(what string, do func(c *redis.ClusterClient, key string, i int) error) {
+	s.Helper()
 	c := s.clients()
 	defer c.Close()
 	for i := range keys {
-		s.Until("a key is read", func() error {
-			value, err := c.Get(s.Ctx, fmt.Sprintf("key-%d", i)).Int()
-			if err == nil && value != i {
-				s.Fatalf("key-%d is %d", i, value)
-			}
-			return err
-		})
+		key := fmt.Sprintf("key-%d", i)
+		s.Try(what+" "+key, func() error { return do(c, key, i) })
 	}
 }
 

@@ -84,10 +84,17 @@ func (s *Stage) Must(err error) {
 // older than what the condition was about.
 func (s *Stage) Until(what string, holds func() error) {
 	s.Helper()
-	if err := s.Within(s.Suite.Patience(), holds); err != nil {
+	s.Try(what, holds)
+	s.CatchUp()
+}
+
+// Try does something until it succeeds. It is for what is done hundreds of times, as Until is not: that asks the API server
+// for each of its kinds.
+func (s *Stage) Try(what string, do func() error) {
+	s.Helper()
+	if err := s.Within(s.Suite.Patience(), do); err != nil {
 		s.Fatalf("%s: %v", what, err)
 	}
-	s.CatchUp()
 }
 
 // CatchUp waits until the journal has all that the API server has now. Each kind has a watch of its own: that of
