@@ -184,6 +184,46 @@ func TestLongQuery(t *testing.T) {
 	}
 }
 
+// A server that hangs while it is dumped ends the backup with a reason within a minute.
+func TestAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	for _, flavour := range flavours() {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			s, identity := start(t, flavour), key(t)
+			conn, err := server.Connect(t.Context(), s.Root())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.Do("LOCK TABLES shop.items WRITE"); err != nil { // so that the dump waits
+				t.Fatal(err)
+			}
+			to := folder(t)
+			cmd, out := agent(t, flavour, nil, append(backupFlags(s, []string{"--report="}, identity), strings.Replace(to.String(), "folder ", "--folder=", 1))...)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the dump", time.Minute, func() bool {
+				n, err := value(t, s, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table metadata lock'")
+				return err == nil && n == "1"
+			})
+			thaw := s.Freeze()
+			defer thaw()
+			began := time.Now()
+			_ = cmd.Wait() // its result is looked at
+			if r := result(t, out); r.Reason != contract.ReasonServerUnreachable || time.Since(began) > time.Minute {
+				t.Errorf("after %s: %+v", time.Since(began), r)
+			} else {
+				t.Log(r.Message)
+			}
+			if infos, err := to.List(t.Context(), ""); err != nil || len(infos) > 0 {
+				t.Errorf("%v is left: %v", infos, err)
+			}
+		})
+	}
+}
+
 func value(t testing.TB, s *rig.Server, query string) (string, error) {
 	t.Helper()
 	conn, err := server.Connect(t.Context(), s.Root())

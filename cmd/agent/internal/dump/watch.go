@@ -14,8 +14,12 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// Watch returns an error when the dump's lock of all tables waits longer than it may, and nil when ctx ends. While that
-// lock waits for a long query, all other statements wait for the lock. The caller then ends the dump.
+// silence is how long a server may give no answer while it is dumped. The dump program sets no limit: it waits for a server that
+// hangs, for ever.
+const silence = 30 * time.Second
+
+// Watch returns an error when the server does not answer, or the dump's lock of all tables waits longer than it may, and nil when
+// ctx ends. While that lock waits for a long query, all other statements wait for the lock. The caller then ends the dump.
 func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 	var since time.Time
 	tick := time.NewTicker(min(time.Second, most/4+time.Millisecond))
@@ -26,7 +30,11 @@ func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 			return nil
 		case <-tick.C:
 		}
-		rows, err := c.Rows("SHOW FULL PROCESSLIST")
+		var rows [][]string
+		err := c.Limit(time.Now().Add(silence))
+		if err == nil {
+			rows, err = c.Rows("SHOW FULL PROCESSLIST")
+		}
 		if ctx.Err() != nil {
 			return nil
 		}

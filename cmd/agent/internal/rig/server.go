@@ -234,6 +234,12 @@ func (s *Server) Kill() {
 	_ = os.Remove(s.socket() + ".lock")
 }
 
+// Freeze stops the server's process without ending it, and returns what has it go on.
+func (s *Server) Freeze() (thaw func()) {
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+}
+
 // Root returns how root logs in.
 func (s *Server) Root() server.Options { return server.Options{Address: s.socket(), User: "root"} }
 
