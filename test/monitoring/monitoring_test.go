@@ -80,14 +80,18 @@ func TestRules(t *testing.T) {
 	folder := os.Getenv("PROMETHEUS")
 	assert.Assert(t, folder != "", "PROMETHEUS is not the folder of promtool: make test sets it")
 	plain, rules := groups(t)
-	cases := file(t, "test", "monitoring", "testdata", "rules.test.yaml")
-	for _, rule := range rules {
-		assert.Assert(t, strings.Contains(string(cases), `alertname="`+rule.Alert+`"`), "%s fires in no case of rules.test.yaml", rule.Alert)
-	}
 	dir := t.TempDir()
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), plain, 0o600))
-	assert.NilError(t, os.WriteFile(filepath.Join(dir, "rules.test.yaml"), cases, 0o600))
-	for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules.test.yaml"}} {
+	var all string
+	for _, name := range []string{"rules.test.yaml", "rules.days.test.yaml"} {
+		cases := file(t, "test", "monitoring", "testdata", name)
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), cases, 0o600))
+		all += string(cases)
+	}
+	for _, rule := range rules {
+		assert.Assert(t, strings.Contains(all, `alertname="`+rule.Alert+`"`), "%s fires in no case of the tests of rules", rule.Alert)
+	}
+	for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules.test.yaml", "rules.days.test.yaml"}} {
 		promtool := exec.CommandContext(t.Context(), filepath.Join(folder, "promtool"), args...)
 		promtool.Dir = dir
 		out, err := promtool.CombinedOutput()
