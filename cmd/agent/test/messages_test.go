@@ -200,12 +200,12 @@ func TestAServerThatHangs(t *testing.T) {
 				t.Fatal(err)
 			}
 			to := folder(t)
-			cmd, out := agent(t, flavour, nil, append(backupFlags(s, []string{"--report="}, identity), strings.Replace(to.String(), "folder ", "--folder=", 1))...)
+			cmd, out := agent(t, flavour, nil, append(backupFlags(s, []string{"--report="}, identity), strings.Replace(to.String(), "folder ", "--folder=", 1), "--max-lock-wait=5m")...)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			until(t, "the dump", time.Minute, func() bool {
-				n, err := value(t, s, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table metadata lock'")
+				n, err := value(t, s, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for %' AND USER = '"+rig.Account+"'")
 				return err == nil && n == "1"
 			})
 			thaw := s.Freeze()
