@@ -28,10 +28,6 @@ func Main(m *testing.M, crds []string, prepare func(*rest.Config) (stop func(), 
 }
 
 func run(m *testing.M, crds []string, prepare func(*rest.Config) (func(), error)) (code int, err error) {
-	// The API server's, not this process's: it collects garbage a quarter as often, as in hack/cluster.sh.
-	if err := os.Setenv("GOGC", "400"); err != nil {
-		return 0, fmt.Errorf("set GOGC of the API server: %w", err)
-	}
 	environment := &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true}
 	// Also after a start that failed, which it does with a CRD that the API server refuses.
 	defer func() {

@@ -145,6 +145,7 @@ func (s *scene) write() {
 			return err
 		})
 	}
+	s.CatchUp()
 }
 
 // holds fails the test unless all keys are there.

@@ -52,6 +52,7 @@ func (s *scene) eachKey(what string, do func(c *redis.ClusterClient, key string,
 		key := fmt.Sprintf("key-%d", i)
 		s.Try(what+" "+key, func() error { return do(c, key, i) })
 	}
+	s.CatchUp()
 }
 
 // quiet fails the test if anything changes while it looks on.
