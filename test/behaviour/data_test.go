@@ -59,7 +59,7 @@ func TestRetentionChanges(t *testing.T) {
 		t.Run(c.kind+"/"+c.from+" to "+c.to, func(t *testing.T) {
 			e := parallel(t)
 			op := e.Start()
-			name := e.CreateReady(small(fields{"mysql": fields{"kind": c.kind, "storage": fields{"retention": c.from}}}))
+			name := e.CreateReady(small(databaseOnly, databaseAs(c.kind, c.from)))
 			e.ChangeReady(name, fields{"mysql": fields{"storage": fields{"retention": c.to}}})
 			e.claim()
 			e.password()

@@ -22,12 +22,11 @@ func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
 		change  fields
-		goes    string   // the old object
+		goes    []string // the old objects
 		settled []string // workloads that are to be settled before
 	}{
-		"name":    {fields{"eureka": fields{"name": "registry"}}, "Deployment/eureka", []string{"registry", "auth", "proxy"}},
-		"service": {fields{"eureka": fields{"name": "registry"}}, "Service/eureka", []string{"registry", "auth", "proxy"}},
-		"kind":    {fields{"eureka": fields{"kind": "StatefulSet"}}, "Deployment/eureka", nil},
+		"name": {fields{"eureka": fields{"name": "registry"}}, []string{"Deployment/eureka", "Service/eureka"}, []string{"registry", "auth", "proxy"}},
+		"kind": {fields{"eureka": fields{"kind": "StatefulSet"}}, []string{"Deployment/eureka"}, []string{"eureka as StatefulSet"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			e := parallel(t)
@@ -39,32 +38,36 @@ func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
 			}
 			mark := e.Mark()
 			e.ChangeReady(name, test.change)
-			e.Until("the old object goes", func() error { return unless(e.Object(test.goes) == nil, "it is still there") })
-			// What the journal showed of each workload when the old object went.
-			last := map[string]bool{}
-			for _, c := range e.Since(mark) {
-				if c.ID == test.goes && (c.Event == watch.Deleted || c.Object.GetDeletionTimestamp() != nil) {
-					break
-				}
-				switch o := c.Object.(type) {
-				case *appsv1.Deployment:
-					last[o.Name] = o.Generation != generations[o.Name] && o.Status.ObservedGeneration == o.Generation &&
-						o.Status.UpdatedReplicas == *o.Spec.Replicas && o.Status.AvailableReplicas == *o.Spec.Replicas && o.Status.Replicas == *o.Spec.Replicas
-				case *appsv1.StatefulSet:
-					last[o.Name+" as StatefulSet"] = o.Status.ReadyReplicas == *o.Spec.Replicas
-				}
-			}
-			want := test.settled
-			if what == "kind" {
-				want = []string{"eureka as StatefulSet"}
-			}
-			for _, workload := range want {
-				if !last[workload] {
-					t.Errorf("%s went before %s was settled: %v", test.goes, workload, last)
+			for _, goes := range test.goes {
+				e.Until("the old object goes", func() error { return unless(e.Object(goes) == nil, goes+" is still there") })
+				last := e.settledBefore(goes, mark, generations)
+				for _, workload := range test.settled {
+					if !last[workload] {
+						t.Errorf("%s went before %s was settled: %v", goes, workload, last)
+					}
 				}
 			}
 		})
 	}
+}
+
+// settledBefore returns of each workload whether it was settled when an object went: a Deployment, with another generation than
+// here and all its pods of it available; a StatefulSet, with all its pods ready.
+func (e *env) settledBefore(goes string, mark int, generations map[string]int64) map[string]bool {
+	last := map[string]bool{}
+	for _, c := range e.Since(mark) {
+		if c.ID == goes && (c.Event == watch.Deleted || c.Object.GetDeletionTimestamp() != nil) {
+			break
+		}
+		switch o := c.Object.(type) {
+		case *appsv1.Deployment:
+			last[o.Name] = o.Generation != generations[o.Name] && o.Status.ObservedGeneration == o.Generation &&
+				o.Status.UpdatedReplicas == *o.Spec.Replicas && o.Status.AvailableReplicas == *o.Spec.Replicas && o.Status.Replicas == *o.Spec.Replicas
+		case *appsv1.StatefulSet:
+			last[o.Name+" as StatefulSet"] = o.Status.ReadyReplicas == *o.Spec.Replicas
+		}
+	}
+	return last
 }
 
 // A component whose Service has a node port can be renamed: one of the two Services must go first.

@@ -261,6 +261,14 @@ func (e *env) never(what string, happens func() bool) {
 
 var kinds = []string{"StatefulSet", "Deployment"}
 
+// shortly leaves the second kind to the long form, where the operator does the same for both.
+func shortly(t *testing.T, kind string) {
+	t.Helper()
+	if kind != kinds[0] {
+		harness.Long(t)
+	}
+}
+
 // rests waits until the operator has written nothing for a while.
 func (e *env) rests(op *stage.Operator) {
 	e.Helper()

@@ -26,6 +26,7 @@ func TestTheVolumeIsRecordedBeforeItIsUsed(t *testing.T) {
 	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
+			shortly(t, kind)
 			e := start(t)
 			op := e.Start(guarded("v1"))
 			e.comesUp(of(kind))
@@ -125,6 +126,7 @@ func TestADeletedClaimUnderARunningDatabase(t *testing.T) {
 	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
+			shortly(t, kind)
 			e := start(t)
 			e.Start(guarded("v1"))
 			e.comesUp(of(kind))
@@ -143,6 +145,7 @@ func TestAnotherReleaseSeriesIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
+			shortly(t, kind)
 			e := start(t)
 			e.Start(guarded("v1"))
 			e.comesUp(of(kind))

@@ -18,6 +18,7 @@ func TestANodeThatIsAway(t *testing.T) {
 	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
+			shortly(t, kind)
 			e := start(t)
 			op := e.Start(guarded("v1"))
 			e.comesUp(of(kind))

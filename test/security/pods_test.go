@@ -6,10 +6,7 @@
 package security_test
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,16 +17,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	podsecurity "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/cluster"
-	"d3os.com/d3os-operator/test/fields"
 )
 
 const kubeVersion = "v1.36.0"
@@ -55,8 +49,8 @@ func TestPodsAreRestricted(t *testing.T) {
 	judge := newJudge(t)
 	images := values.DefaultImages()
 	seen := map[string]bool{}
-	for name, ds := range dataServices(t) {
-		for id, template := range podsOf(t, rendered(t, ds)) {
+	for name, objects := range planned(t) {
+		for id, template := range podsOf(t, objects) {
 			reason, excepted := notRestricted[name+" "+id]
 			verdict := judge(template)
 			assert.Check(t, excepted == (verdict != ""), "%s %s: %q (%s)", name, id, verdict, reason)
@@ -84,7 +78,7 @@ func TestMiddlewarePodsAreRestricted(t *testing.T) {
 func restricted(t *testing.T, chart string, least int) {
 	t.Helper()
 	judge := newJudge(t)
-	renderer, err := render.New(kubeVersion)
+	renderer, err := newRenderer()
 	assert.NilError(t, err)
 	files, err := filepath.Glob(filepath.Join(cluster.Root(), "helm-charts", chart, "ci/*.yaml"))
 	assert.NilError(t, err)
@@ -193,71 +187,6 @@ func newJudge(t *testing.T) func(*corev1.PodTemplateSpec) string {
 		}
 		return result.ForbiddenDetail()
 	}
-}
-
-// dataServices returns the samples, the bases of test/fields, and each of its changes.
-func dataServices(t *testing.T) map[string]*unstructured.Unstructured {
-	t.Helper()
-	found := map[string]*unstructured.Unstructured{}
-	samples, err := filepath.Glob(filepath.Join(cluster.Root(), "config/samples/*.yaml"))
-	assert.NilError(t, err)
-	for _, file := range samples {
-		for _, object := range objectsIn(t, file) {
-			if object.GetKind() == "DataService" {
-				found[filepath.Base(file)] = object
-			}
-		}
-	}
-	bases, err := fields.Bases()
-	assert.NilError(t, err)
-	for _, name := range bases {
-		found["base "+name], err = fields.Load(name)
-		assert.NilError(t, err)
-	}
-	cases, err := fields.Cases()
-	assert.NilError(t, err)
-	for _, c := range cases {
-		found["case "+c.Name()], err = c.Changed()
-		assert.NilError(t, err)
-	}
-	return found
-}
-
-func objectsIn(t *testing.T, file string) []*unstructured.Unstructured {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	assert.NilError(t, err)
-	var found []*unstructured.Unstructured
-	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return found
-		}
-		assert.NilError(t, err, file)
-		found = append(found, object)
-	}
-}
-
-// plan returns what the operator would apply, or why it would not.
-func plan(ds *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
-	data, err := ds.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := preview.Parse(data)
-	if err != nil {
-		return nil, err
-	}
-	parsed.Namespace = "data"
-	return preview.Objects(parsed, kubeVersion)
-}
-
-func rendered(t *testing.T, ds *unstructured.Unstructured) []*unstructured.Unstructured {
-	t.Helper()
-	objects, err := plan(ds)
-	assert.NilError(t, err)
-	return objects
 }
 
 // podsOf returns the pod templates among objects, by kind/name.

@@ -78,8 +78,8 @@ func look(t *testing.T, where string, value any) {
 // there is no field to name another namespace in.
 func TestThreatOneNamespace(t *testing.T) {
 	t.Parallel()
-	for name, ds := range dataServices(t) {
-		for _, obj := range rendered(t, ds) {
+	for name, objects := range planned(t) {
+		for _, obj := range objects {
 			assert.Check(t, obj.GetNamespace() == "data", "%s: %s is in %q", name, fields.ID(obj), obj.GetNamespace())
 			assert.Check(t, slices.Contains(slices.Concat(object.Kinds, object.Resources), obj.GroupVersionKind()), "%s: %s", name, obj.GroupVersionKind())
 		}
