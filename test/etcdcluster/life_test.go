@@ -80,6 +80,7 @@ func (s *scene) goes(claims int) {
 
 // A cluster that is deleted leaves its data, and one of the same name takes it up.
 func TestTakesUpItsData(t *testing.T) {
+	harness.Long(t) // the short form deletes its DataService instead: TestInADataService
 	s := newScene(t)
 	s.start()
 	ec := s.create("{replicas: 3}")

@@ -140,6 +140,7 @@ func TestDataLostInPlace(t *testing.T) {
 
 // A cluster that is deleted leaves its data, and one of the same name takes it up.
 func TestTakesUpItsData(t *testing.T) {
+	harness.Long(t) // the short form deletes its DataService instead: TestInADataService
 	s := newScene(t)
 	s.Start()
 	rc := s.create("{replicas: 6, repository: redis}")

@@ -54,7 +54,7 @@ func TestPlansOfLargeSpecsAreBounded(t *testing.T) {
 		"refused for its size": {25, 12 << 20, func(ds *dsv1.DataService, text string) {
 			ds.Spec.AdditionalServices[0].Config = map[string]string{"a": text, "b": text[:100_000]}
 		}},
-		"refused by the graph": {50, 12 << 20, func(ds *dsv1.DataService, text string) {
+		"refused by the graph": {25, 12 << 20, func(ds *dsv1.DataService, text string) {
 			ds.Spec.AdditionalServices[0].Config = map[string]string{"a": text}
 			ds.Spec.AdditionalServices[0].DependsOn = []dsv1.ComponentName{"nothing"}
 		}},
