@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package manager is the operator's process: scheme, cache, probes, metrics,
-// leader election.
+// leader election. It imports the API of every kind, because it puts their Go
+// types into the scheme and registers them.
 package manager
 
 import (

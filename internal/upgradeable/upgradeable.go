@@ -4,6 +4,7 @@
 // Package upgradeable tells the Operator Lifecycle Manager (OLM) when it may replace this
 // operator by another version: not while a DataService is being rolled out. It does so in the
 // OperatorCondition that OLM has made for the operator, and does nothing where OLM does not run it.
+// It imports the API of DataServices, because their status says whether one is being rolled out.
 package upgradeable
 
 import (

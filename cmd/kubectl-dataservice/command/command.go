@@ -3,7 +3,8 @@
 
 // Package command holds the commands of the kubectl plugin: they read what a
 // screen needs with the user's own rights, and print it. What they say is made
-// by internal/cli.
+// by internal/cli. The package imports the API of DataServices, because it reads
+// and changes them.
 package command
 
 import (

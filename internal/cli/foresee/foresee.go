@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package foresee plans DataServices as an operator would, and says what that would change in a cluster: it reads what
-// package diff judges.
+// package diff judges. It imports the API of DataServices, because it plans them.
 package foresee
 
 import (

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package past says which specs a DataService had, and how to go back to one.
-// It is pure.
+// It is pure. It imports the API of DataServices, because it reads their history and writes their spec.
 package past
 
 import (

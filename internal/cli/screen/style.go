@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package screen is what the kubectl plugin shows of DataServices, as text. It
-// is pure: a screen is a function of resources, a time and a style.
+// is pure: a screen is a function of resources, a time and a style. It imports their API, because it
+// shows their specs and status.
 package screen
 
 import (

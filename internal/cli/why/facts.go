@@ -4,7 +4,8 @@
 // Package why walks from what is not ready in a DataService, a RedisCluster or an EtcdCluster to the root cause.
 // It is pure: it reads nothing, and says what else is to be read. It judges
 // objects and pods as the operator does, by internal/health, and has what the
-// operator does not read: events and logs.
+// operator does not read: events and logs. It imports the API of DataServices,
+// because the way begins at their status.
 package why
 
 import (
