@@ -5,12 +5,11 @@ package component
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -162,50 +161,30 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
+// A kind is given by its name or its number.
 func TestKinds(t *testing.T) {
 	t.Parallel()
-	numbers := map[Kind]int32{Deployment: 0, StatefulSet: 1, DaemonSet: 2, ThirdParty: 3}
-	charts := map[dsv1.ComponentName]string{MySQL: ChartMySQL, UUC: ChartMicroservice, Eureka: ChartEureka}
-	defaults := map[dsv1.ComponentName]Kind{MySQL: StatefulSet, UUC: ThirdParty, Eureka: Deployment}
-	for name, chart := range charts {
-		graphOf := func(kind *intstr.IntOrString) *Component {
-			m := &dsv1.Middleware{Kind: kind, ThirdParty: &dsv1.ThirdParty{URL: "http://a"}}
-			spec := &dsv1.DataServiceSpec{}
-			switch name {
-			case MySQL:
-				spec.MySQL = &dsv1.MySQL{Middleware: *m}
-			case UUC:
-				spec.UUC = m
-			case Eureka:
-				spec.Eureka = m
-			}
-			g, err := NewGraph(spec)
-			assert.NilError(t, err)
-			return g.Get(name)
+	kinds := []Kind{Deployment, StatefulSet, DaemonSet, ThirdParty}
+	for name, of := range map[dsv1.ComponentName]struct {
+		chart    string
+		defaults Kind
+	}{
+		MySQL: {ChartMySQL, StatefulSet}, UUC: {ChartMicroservice, ThirdParty}, Eureka: {ChartEureka, Deployment},
+	} {
+		given := map[string]Kind{"null": of.defaults}
+		for number, kind := range kinds {
+			given[string(kind)], given[fmt.Sprint(number)] = kind, kind
 		}
-		assert.Equal(t, graphOf(nil).Kind, defaults[name])
-		for kind, number := range numbers {
-			for _, given := range []intstr.IntOrString{intstr.FromInt32(number), intstr.FromString(string(kind))} {
-				c := graphOf(ptr.To(given))
-				assert.Equal(t, c.Kind, kind, "%s %s", name, given.String())
-				want := chart
-				if kind == ThirdParty {
-					want = ChartThirdParty
-				}
-				assert.Equal(t, c.Chart, want, "%s %s", name, given.String())
+		for text, kind := range given {
+			spec := fmt.Sprintf("{%s: {kind: %s, thirdParty: {url: 'http://a'}}}", name, text)
+			g, err := NewGraph(specOf(t, spec))
+			assert.NilError(t, err)
+			want := of.chart
+			if kind == ThirdParty {
+				want = ChartThirdParty
 			}
+			assert.Equal(t, g.Get(name).Kind, kind, spec)
+			assert.Equal(t, g.Get(name).Chart, want, spec)
 		}
 	}
-}
-
-// A graph does not change the spec that it is read from.
-func TestTheSpecStaysAsItIs(t *testing.T) {
-	t.Parallel()
-	spec := specOf(t, everything+"rollout: {order: Sequential}}")
-	before := spec.DeepCopy()
-	_, err := NewGraph(spec)
-	assert.NilError(t, err)
-	assert.DeepEqual(t, spec, before)
-	web := table[TableIndex("web")]
-	assert.DeepEqual(t, web.after, []dsv1.ComponentName{Proxy, GatewayMaster})
 }

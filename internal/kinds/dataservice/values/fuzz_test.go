@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -19,7 +20,7 @@ import (
 )
 
 // FuzzBuild: whatever a spec holds, its values are the same each time, or there is a mistake
-// with the path of its field.
+// with the path of its field. The spec is read, not changed.
 func FuzzBuild(f *testing.F) {
 	cases, err := table.Cases()
 	assert.NilError(f, err)
@@ -36,6 +37,7 @@ func FuzzBuild(f *testing.F) {
 			t.Skip("no spec, or too much of it")
 		}
 		dsv1.SetDefaults(ds)
+		before := ds.DeepCopy()
 		graph, err := component.NewGraph(&ds.Spec)
 		if err != nil {
 			isMistake(t, err)
@@ -43,7 +45,10 @@ func FuzzBuild(f *testing.F) {
 		}
 		in := Input{
 			Instance: "platform", Namespace: "data", Graph: graph, Defaults: ds.Spec.Defaults, NetworkPolicy: ds.Spec.NetworkPolicy,
-			Credentials: Credentials{MySQLSecret: "mysql", PlatformSecret: "platform"},
+			Credentials: Credentials{
+				MySQLSecret: "mysql", MySQLChecksum: "a", PlatformSecret: "platform",
+				RedisSecret: "redis", RedisChecksum: "b", RedisHasUser: true,
+			},
 		}
 		for i := range graph.Components {
 			v, err := Build(in, &graph.Components[i])
@@ -55,6 +60,7 @@ func FuzzBuild(f *testing.F) {
 			assert.NilError(t, err)
 			assert.Assert(t, reflect.DeepEqual(v, again), "other values the second time")
 		}
+		assert.Assert(t, equality.Semantic.DeepEqual(ds, before), "the spec was changed")
 	})
 }
 

@@ -120,30 +120,71 @@ func TestEveryCheckRefusesSomething(t *testing.T) {
 	}
 }
 
-// What is wrong elsewhere than in a service is named as well.
+// What is wrong elsewhere than in a service is named as well. Where the field is empty, nothing is wrong.
 func TestMistakesElsewhere(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ spec, of, field string }{
-		"a service of one's own": {"{additionalServices: [{name: a, kind: Deployment, image: b, sidecars: [{}]}]}", "a", "spec.additionalServices[a].sidecars[0].image"},
-		"a cron job":             {"{cronJobs: [{name: a, schedule: b, image: c, volumes: [{nam: x}]}]}", "a", "spec.cronJobs[a].volumes[0].nam"},
-		"middleware":             {"{eureka: {tolerations: [{key: 1}]}}", "eureka", "spec.eureka.tolerations[0]"},
-		"credentials":            {"{mysql: {credentialsSecret: A}}", "mysql", "spec.mysql.credentialsSecret"},
-		"an init script":         {"{mysql: {initScripts: [{name: a}, {name: a b}]}}", "mysql", "spec.mysql.initScripts[1].name"},
-		"a Secret elsewhere":     {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: A}}}}", "mysql", "spec.mysql.thirdParty.secretRef.name"},
-		"a port beyond 65535":    {"{uuc: {thirdParty: {url: 'http://a:65536'}}}", "uuc", "spec.uuc.thirdParty.url"},
-		"port 0":                 {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a:0'}}}", "mysql", "spec.mysql.thirdParty.url"},
-		"scripts":                {"{mysql: {initScripts: [{name: a}, {name: ../b}]}}", "mysql", "spec.mysql.initScripts[1].name"},
-		"an account":             {"{mysql: {kind: ThirdParty, thirdParty: {url: 'mysql://a:1', secretRef: {name: b/c}}}}", "mysql", "spec.mysql.thirdParty.secretRef.name"},
-		"lines of my.cnf":        {`{mysql: {config: {a: "b\nc"}}}`, "mysql", "spec.mysql.config[a]"},
-		"defaults":               {"{web: {}, defaults: {nodeSelector: {'a b': c}}}", "web", "spec.defaults.nodeSelector[a b]"},
-		"peers":                  {"{web: {}, networkPolicy: {enabled: true, allowFrom: [{}, {pods: {}}]}}", "web", "spec.networkPolicy.allowFrom[1].pods"},
-		"a StatefulSet's update": {"{additionalServices: [{name: a, kind: StatefulSet, image: b, rollingUpdate: {maxUnavailable: 1}}]}", "a", "spec.additionalServices[a].rollingUpdate"},
-		"a StatefulSet, anew":    {"{additionalServices: [{name: a, kind: StatefulSet, image: b, strategy: Recreate}]}", "a", "spec.additionalServices[a].strategy"},
-		"scaling a DaemonSet":    {"{additionalServices: [{name: a, kind: DaemonSet, image: b, autoscaling: {max: 3}}]}", "a", "spec.additionalServices[a].autoscaling"},
+	const (
+		ofA            = "spec.additionalServices[a]."
+		mysqlElsewhere = "{mysql: {kind: ThirdParty, thirdParty: {url: 'mysql://a"
+		redisElsewhere = "{redis: {kind: ThirdParty, thirdParty: {url: 'redis://a"
+	)
+	for _, test := range []struct {
+		of          dsv1.ComponentName
+		spec, field string
+	}{
+		{"a", "{additionalServices: [{name: a, kind: Deployment, image: b, sidecars: [{}]}]}", ofA + "sidecars[0].image"},
+		{"a", "{cronJobs: [{name: a, schedule: b, image: c, volumes: [{nam: x}]}]}", "spec.cronJobs[a].volumes[0].nam"},
+		{"eureka", "{eureka: {tolerations: [{key: 1}]}}", "spec.eureka.tolerations[0]"},
+		{"mysql", "{mysql: {credentialsSecret: A}}", "spec.mysql.credentialsSecret"},
+		{"mysql", "{mysql: {initScripts: [{name: a}, {name: a b}]}}", "spec.mysql.initScripts[1].name"},
+		{"mysql", "{mysql: {initScripts: [{name: a}, {name: ../b}]}}", "spec.mysql.initScripts[1].name"},
+		{"mysql", mysqlElsewhere + "', secretRef: {name: A}}}}", "spec.mysql.thirdParty.secretRef.name"},
+		{"mysql", mysqlElsewhere + ":1', secretRef: {name: b/c}}}}", "spec.mysql.thirdParty.secretRef.name"},
+		{"mysql", mysqlElsewhere + ":0'}}}", "spec.mysql.thirdParty.url"},
+		{"mysql", `{mysql: {config: {a: "b\nc"}}}`, "spec.mysql.config[a]"},
+		{"uuc", "{uuc: {thirdParty: {url: 'http://a:65536'}}}", "spec.uuc.thirdParty.url"},
+		{"web", "{web: {}, defaults: {nodeSelector: {'a b': c}}}", "spec.defaults.nodeSelector[a b]"},
+		{"web", "{web: {}, networkPolicy: {enabled: true, allowFrom: [{}, {pods: {}}]}}", "spec.networkPolicy.allowFrom[1].pods"},
+		{"a", "{additionalServices: [{name: a, image: b, kind: StatefulSet, rollingUpdate: {maxUnavailable: 1}}]}", ofA + "rollingUpdate"},
+		{"a", "{additionalServices: [{name: a, kind: StatefulSet, image: b, strategy: Recreate}]}", ofA + "strategy"},
+		{"a", "{additionalServices: [{name: a, kind: DaemonSet, image: b, autoscaling: {max: 3}}]}", ofA + "autoscaling"},
+
+		{"redis", "{redis: {resources: {limit: {}}, size: custom}}", "spec.redis.resources.limit"},
+		{"redis", "{redis: {resources: {}}}", ""},
+		{"redis", "{redis: {size: custom}}", "spec.redis.resources"},
+		{"redis", "{redis: {affinity: {nodeAffinities: {}}}}", "spec.redis.affinity.nodeAffinities"},
+		{"redis", "{redis: {podTemplate: {spec: {container: []}}}}", "spec.redis.podTemplate.spec.container"},
+		{"redis", "{redis: {labels: {'a b': c}}}", "spec.redis.labels[a b]"},
+		{"redis", "{redis: {credentialsSecret: A_B}}", "spec.redis.credentialsSecret"},
+		{"redis", redisElsewhere + ":0'}}}", "spec.redis.thirdParty.url"},
+		{"redis", redisElsewhere + ":1,b:65536'}}}", "spec.redis.thirdParty.url"},
+		{"redis", redisElsewhere + ",'}}}", "spec.redis.thirdParty.url"},
+		{"redis", redisElsewhere + "', secretRef: {name: A_B}}}}", "spec.redis.thirdParty.secretRef.name"},
+		{"redis", "{redis: {kind: ThirdParty}}", "spec.redis.thirdParty"},
+		{"redis", "{redis: {}, additionalServices: [{name: redis, image: a}]}", "spec.additionalServices[redis].name"},
+		{"redis", "{redis: {name: a}, additionalServices: [{name: a, image: a}]}", ofA + "name"},
+		{"redis", "{redis: {dependsOn: [redis]}}", "spec.redis.dependsOn"},
+		{"redis", "{redis: {}, networkPolicy: {enabled: true, allowFrom: [{podSelectors: {}}]}}", "spec.networkPolicy.allowFrom[0].podSelectors"},
+		{"redis", "{redis: {}, defaults: {tolerations: [{keys: a}]}}", "spec.defaults.tolerations[0].keys"},
+		{"redis", redisElsewhere + "'}, tolerations: [{keys: a}]}}", "spec.redis.tolerations[0].keys"},
+		{"redis", "{redis: {podTemplate: {metadata: {labels: {$patch: replace}}}}}", ""},
+		{"redis", "{redis: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotCare}]}}", ""},
+
+		{"etcd", "{etcd: {size: custom}}", "spec.etcd.resources"},
+		{"etcd", "{etcd: {podTemplate: {spec: {container: []}}}}", "spec.etcd.podTemplate.spec.container"},
+		{"etcd", "{etcd: {kind: ThirdParty}}", "spec.etcd.thirdParty"},
+		{"etcd", "{etcd: {kind: ThirdParty, thirdParty: {url: 'http://a:70000'}}}", "spec.etcd.thirdParty.url"},
+		{"etcd", "{networkPolicy: {enabled: true, allowFrom: [{pods: {}}]}, etcd: {}}", "spec.networkPolicy.allowFrom[0].pods"},
+		{"etcd", "{etcd: {}, redis: {name: etcd}}", "spec.etcd.name"},
+		{"etcd", "{etcd: {podTemplate: {metadata: {labels: {$patch: replace}}}}}", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.spec, func(t *testing.T) {
 			t.Parallel()
-			_, err := try(t, test.spec, dsv1.ComponentName(test.of))
+			_, err := try(t, test.spec, test.of)
+			if test.field == "" {
+				assert.NilError(t, err)
+				return
+			}
 			var field *specfield.Error
 			assert.Assert(t, errors.As(err, &field), "%v", err)
 			assert.Equal(t, field.Field, test.field)
