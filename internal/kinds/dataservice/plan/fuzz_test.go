@@ -13,9 +13,11 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -29,8 +31,8 @@ import (
 	"d3os.com/d3os-operator/test/inject"
 )
 
-// seeds are the specs of the samples and a part of the table of fields: its own test has all of it,
-// and a plan takes its time.
+// seeds are the specs of the samples, those that package preview has golden files of, and a part of the table
+// of fields: its own test has all of it, and a plan takes its time.
 func seeds(f *testing.F) []map[string]any {
 	f.Helper()
 	var found []map[string]any
@@ -41,8 +43,10 @@ func seeds(f *testing.F) []map[string]any {
 	}
 	samples, err := filepath.Glob("../../../../config/samples/*.yaml")
 	assert.NilError(f, err)
-	assert.Assert(f, len(samples) > 0)
-	for _, file := range samples {
+	inputs, err := filepath.Glob("../preview/testdata/*.yaml")
+	assert.NilError(f, err)
+	assert.Assert(f, len(samples) > 4 && len(inputs) > 10, "the DataServices are missing")
+	for _, file := range append(samples, inputs...) {
 		data, err := os.ReadFile(file)
 		assert.NilError(f, err)
 		obj := map[string]any{}
@@ -143,20 +147,33 @@ func FuzzPlan(f *testing.F) {
 		assert.Assert(t, reflect.DeepEqual(objects, again), "another plan the second time")
 		seen := map[string]bool{}
 		for _, obj := range objects {
-			assert.Equal(t, obj.GetNamespace(), "data")
-			assert.Equal(t, obj.GetLabels()[object.LabelInstance], "platform")
-			assert.Equal(t, obj.GetLabels()[object.LabelManagedBy], "d3os-operator")
-			assert.Assert(t, slices.Contains(kinds, obj.GetKind()), "a %s", obj.GetKind())
+			belongs(t, obj, ds)
 			assert.Assert(t, !seen[fields.ID(obj)], "two of %s", fields.ID(obj))
 			seen[fields.ID(obj)] = true
 		}
 	})
 }
 
-// kinds are those that charts render.
-var kinds = []string{
-	"Deployment", "StatefulSet", "DaemonSet", "CronJob", "Service", "ConfigMap", "Secret", "PersistentVolumeClaim",
-	"HorizontalPodAutoscaler", "PodDisruptionBudget", "Ingress", "NetworkPolicy", "RedisCluster", "EtcdCluster",
+// belongs fails the test unless an object carries what every object of a DataService must, and is of a kind that is watched.
+func belongs(t *testing.T, obj *unstructured.Unstructured, ds *dsv1.DataService) {
+	t.Helper()
+	where, labels := fields.ID(obj), obj.GetLabels()
+	assert.Equal(t, obj.GetNamespace(), ds.Namespace, where)
+	assert.Equal(t, labels[object.LabelInstance], ds.Name, where)
+	assert.Equal(t, labels[object.LabelManagedBy], "d3os-operator", where)
+	assert.Equal(t, labels[object.LabelPartOf], "dataservice", where)
+	assert.Assert(t, labels[object.LabelComponent] != "", where)
+	assert.Equal(t, len(obj.GetAnnotations()[object.AnnotationDigest]), 24, where)
+	isWatched := slices.Contains(object.Kinds, obj.GroupVersionKind()) || object.IsResource(obj)
+	assert.Assert(t, isWatched, "%s is of a kind that nothing watches", where)
+	if object.OutlivesOwner(obj) {
+		assert.Equal(t, len(obj.GetOwnerReferences()), 0, where)
+		return
+	}
+	assert.DeepEqual(t, obj.GetOwnerReferences(), []metav1.OwnerReference{{
+		APIVersion: "d3os-product.com.d3os/v1", Kind: "DataService", Name: ds.Name, UID: ds.UID,
+		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	}})
 }
 
 // FuzzText puts a text in the place of any other in a spec: in the manifests it is that text,

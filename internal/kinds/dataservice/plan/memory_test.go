@@ -78,7 +78,7 @@ func TestPlansOfLargeSpecsAreBounded(t *testing.T) {
 				ds.Spec.AdditionalServices = []dsv1.AdditionalService{s}
 				dsv1.SetDefaults(ds)
 				test.change(ds, incompressible(random, size))
-				err = makePlan(p, ds)
+				_, err = makePlan(p, ds)
 			}
 			if strings.HasPrefix(name, "refused") != (err != nil) {
 				t.Fatalf("planned: %v", err)
@@ -92,13 +92,12 @@ func TestPlansOfLargeSpecsAreBounded(t *testing.T) {
 }
 
 // makePlan does what a reconciliation does.
-func makePlan(p *Planner, ds *dsv1.DataService) error {
+func makePlan(p *Planner, ds *dsv1.DataService) (*Plan, error) {
 	graph, err := p.Graph(ds)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = p.Make(ds, graph, values.Credentials{MySQLSecret: "mysql", PlatformSecret: "platform"})
-	return err
+	return p.Make(ds, graph, values.Credentials{MySQLSecret: "mysql", PlatformSecret: "platform"})
 }
 
 // What a spec says once for all of its components counts for each of them: a megabyte that 200
@@ -116,7 +115,7 @@ func TestASpecThatMultipliesIsRefused(t *testing.T) {
 	ds.Spec.Defaults = &dsv1.Defaults{Env: map[string]string{"A": incompressible(rand.New(rand.NewPCG(1, 1)), 1_000_000)}}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	err = makePlan(p, ds)
+	_, err = makePlan(p, ds)
 	runtime.ReadMemStats(&after)
 	var mistake *specfield.Error
 	assert.Assert(t, errors.As(err, &mistake), "%v", err)

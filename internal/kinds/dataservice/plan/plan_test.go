@@ -5,7 +5,6 @@ package plan_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -147,9 +146,12 @@ func TestARevisionKnowsNotWhoOwnsIt(t *testing.T) {
 	assert.Equal(t, string(metav1.GetControllerOf(second.Components[1].Objects[0]).UID), "another")
 }
 
+// The user's image wins over the release's, and that over the chart's. The image of a probe is not that of what it watches.
 func TestImagesOfTheRelease(t *testing.T) {
 	t.Parallel()
-	p := newPlanner(t, map[string]string{"proxy": "mirror/proxy:v1", "eureka": "mirror/eureka:v1", "probe": "mirror/probe:v1"})
+	p := newPlanner(t, map[string]string{
+		"proxy": "mirror/proxy:v1", "eureka": "mirror/eureka:v1", "probe": "mirror/probe:v1", "uuc": "of one in the cluster",
+	})
 	made, err := try(t, p, platform(t, "{mysql: {}, eureka: {image: mine}, uuc: {thirdParty: {url: 'http://a'}}, proxy: {}}"), credentials)
 	assert.NilError(t, err)
 	var images []string
@@ -213,51 +215,9 @@ func TestTheSameObjectTwiceIsRefused(t *testing.T) {
 	}
 }
 
-func TestOrderIsThatOfTheGraph(t *testing.T) {
-	t.Parallel()
-	var names []string
-	for _, c := range planOf(t, "{web: {}, proxy: {dependsOn: [gateway-master]}, gateway-master: {}, mysql: {dependsOn: [eureka]}, eureka: {}}").Components {
-		names = append(names, string(c.Name))
-	}
-	assert.DeepEqual(t, names, []string{"eureka", "mysql", "gateway-master", "proxy", "web"})
-}
-
 func TestAFailureNamesTheComponent(t *testing.T) {
 	t.Parallel()
 	_, err := try(t, newPlanner(t, nil), platform(t, "{proxy: {}}"), credentials)
 	assert.ErrorContains(t, err, "proxy")
 	assert.ErrorContains(t, err, "must be given for proxy")
-}
-
-func TestOutlivesOwner(t *testing.T) {
-	t.Parallel()
-	var kept []string
-	for _, spec := range []string{"{mysql: {kind: Deployment}}", "{mysql: {kind: Deployment, storage: {retention: Delete}}}", base} {
-		for _, c := range planOf(t, spec).Components {
-			for _, obj := range c.Objects {
-				if object.OutlivesOwner(obj) {
-					kept = append(kept, obj.GetKind()+"/"+obj.GetName())
-				}
-				assert.Equal(t, object.OutlivesOwner(obj), len(obj.GetOwnerReferences()) == 0, "it has an owner, or is kept")
-			}
-		}
-	}
-	assert.DeepEqual(t, kept, []string{"PersistentVolumeClaim/data-mysql-dataservice-0"})
-}
-
-// What plans say of shape, a reader of the cluster relies on: each component has one workload.
-func TestEachComponentHasOneWorkload(t *testing.T) {
-	t.Parallel()
-	for _, c := range planOf(t, "{mysql: {}, eureka: {kind: DaemonSet}, uuc: {thirdParty: {url: 'http://a'}}, proxy: {}, web: {}}").Components {
-		workloads := slices.DeleteFunc(slices.Clone(c.Objects), func(o *unstructured.Unstructured) bool {
-			return o.GroupVersionKind().Group != "apps"
-		})
-		assert.Equal(t, len(workloads), 1, "%s", c.Name)
-		want := string(c.Kind)
-		if c.Kind == component.ThirdParty {
-			want = "Deployment"
-		}
-		assert.Equal(t, workloads[0].GetKind(), want, "%s", c.Name)
-		assert.Equal(t, workloads[0].GetLabels()[object.LabelComponent], string(c.Name))
-	}
 }
