@@ -13,33 +13,7 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
-
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 )
-
-// What makes databases and users changes without the pod.
-func TestAccountsOfMySQL(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, len(items(at(made(t, component.ChartMySQL, "{}").pod(t), "spec", "containers"))), 1)
-	one := made(t, component.ChartMySQL, "{databases: [a]}")
-	two := made(t, component.ChartMySQL, "{databases: [a, b], users: [{name: u, databases: [a, b]}, {name: v}]}")
-	assert.DeepEqual(t, one.pod(t), two.pod(t))
-	assert.Equal(t, at(one["ConfigMap/mysql-dataservice-accounts"], "data", "list"), "database a\n")
-	assert.Equal(t, at(two["ConfigMap/mysql-dataservice-accounts"], "data", "list"), "database a\ndatabase b\nuser u a b\nuser v\n")
-	spec := two.pod(t)["spec"]
-	accounts := named(at(spec, "containers"), "accounts")
-	assert.Equal(t, at(named(at(spec, "volumes"), "accounts-passwords"), "secret", "secretName"), "mysql-dataservice-users")
-	assert.Equal(t, named(accounts["volumeMounts"], "accounts")["subPath"], nil)
-	assert.Equal(t, named(accounts["volumeMounts"], "var-run-mysqld")["mountPath"], named(two.container(t)["volumeMounts"], "var-run-mysqld")["mountPath"])
-	assert.DeepEqual(t, named(accounts["env"], "MYSQL_USER"), named(two.container(t)["env"], "MYSQL_USER"))
-	assert.Equal(t, named(accounts["env"], "MYSQL_PASSWORD") == nil, true)
-	theirs := made(t, component.ChartMySQL, "{users: [{name: u}], usersSecret: theirs, env: {MYSQL_USER: a}, envs: [{name: MYSQL_ROOT_PASSWORD, value: b}]}").pod(t)["spec"]
-	assert.Equal(t, at(named(at(theirs, "volumes"), "accounts-passwords"), "secret", "secretName"), "theirs")
-	assert.Equal(t, flow(t, named(at(theirs, "containers"), "accounts")["env"]), `[{"name":"MYSQL_ROOT_PASSWORD","value":"b"},{"name":"MYSQL_USER","value":"a"}]`)
-	for _, values := range []string{"{databases: ['a`b']}", "{databases: ['']}", "{users: [{name: root}]}", "{users: [{name: \"a'\"}]}", "{users: [{name: a, databases: ['%']}]}"} {
-		assert.Assert(t, schemaErrors(t, component.ChartMySQL, parsed(t, values)) != nil, values)
-	}
-}
 
 // server stands in for the mysql client: it answers the question whether the server serves with the text
 // of the file "state", and writes all other statements that it is given to a file of their own.

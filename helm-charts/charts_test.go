@@ -148,12 +148,6 @@ func canonical(t *testing.T, document string) *unstructured.Unstructured {
 func TestHelmLint(t *testing.T) {
 	t.Parallel()
 	helm(t, "lint", "--strict", helmcharts.Library)
-	for _, chart := range charts(t) {
-		t.Run(chart, func(t *testing.T) {
-			t.Parallel()
-			helm(t, "lint", "--strict", chart)
-		})
-	}
 	for file, chart := range ciFiles(t) {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -174,32 +168,6 @@ func TestEveryRenderedKindIsKnown(t *testing.T) {
 	}
 	for _, gvk := range object.Kinds {
 		assert.Assert(t, seen[gvk.Kind] || gvk.Kind == "Secret", "no chart renders a %s", gvk.Kind)
-	}
-}
-
-func TestChartsRenderTheSameTwice(t *testing.T) {
-	t.Parallel()
-	for file, chart := range ciFiles(t) {
-		assert.DeepEqual(t, rendered(t, chart, readValues(t, file)), rendered(t, chart, readValues(t, file)))
-	}
-}
-
-// Each folder has what a chart needs, and all of it is in the binary.
-func TestChartsAreEmbedded(t *testing.T) {
-	t.Parallel()
-	for _, chart := range append(charts(t), helmcharts.Library) {
-		err := filepath.WalkDir(chart, func(file string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() {
-				return err
-			}
-			want, err := os.ReadFile(file)
-			assert.NilError(t, err)
-			got, err := fs.ReadFile(helmcharts.FS, file)
-			assert.NilError(t, err)
-			assert.Assert(t, bytes.Equal(got, want), file)
-			return nil
-		})
-		assert.NilError(t, err)
 	}
 }
 
@@ -227,26 +195,4 @@ func TestTemplatesUseNothingForbidden(t *testing.T) {
 		assert.NilError(t, err)
 	}
 	assert.Assert(t, templates >= 16, "%d templates", templates)
-}
-
-// podOf is the pod template of an object, if it has one.
-func podOf(t *testing.T, obj *unstructured.Unstructured) map[string]any {
-	t.Helper()
-	path := []string{"spec", "template"}
-	if obj.GetKind() == "CronJob" {
-		path = []string{"spec", "jobTemplate", "spec", "template"}
-	}
-	pod, _, err := unstructured.NestedMap(obj.Object, path...)
-	assert.NilError(t, err)
-	return pod
-}
-
-// items is a list of maps.
-func items(list any) []map[string]any {
-	var found []map[string]any
-	values, _ := list.([]any)
-	for _, value := range values {
-		found = append(found, value.(map[string]any))
-	}
-	return found
 }

@@ -80,11 +80,16 @@ func TestTheSchemasRefuseUnknownValues(t *testing.T) {
 			"podAnnotations": map[string]any{}, "size": "huge", "labels": "none", "config": map[string]any{"a": int64(1)},
 			"configFiles": []any{map[string]any{"path": "/a", "content": "", "secret": "b"}}} {
 			bad := map[string]any{key: value}
-			for k, x := range v {
-				bad[k] = x
-			}
+			maps.Copy(bad, v)
 			assert.Assert(t, schemaErrors(t, chart, bad) != nil, "%s takes %s: %v", chart, key, value)
 		}
+	}
+	for _, values := range []string{
+		"{databases: ['a`b']}", "{databases: ['']}",
+		"{users: [{name: root}]}", "{users: [{name: \"a'\"}]}", "{users: [{name: a, databases: ['%']}]}",
+		`{config: {a: "b\nc"}}`, `{config: {a: "b\r"}}`, `{config: {"a\nb": c}}`,
+	} {
+		assert.Assert(t, schemaErrors(t, component.ChartMySQL, parsed(t, values)) != nil, values)
 	}
 }
 

@@ -4,9 +4,7 @@
 package helmcharts_test
 
 import (
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -16,103 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 
 	helmcharts "d3os.com/d3os-operator/helm-charts"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 )
-
-func TestSettingsOfMySQL(t *testing.T) {
-	t.Parallel()
-	read := func(values string) string {
-		return at(made(t, component.ChartMySQL, values)["ConfigMap/mysql-dataservice"], "data", "my.cnf").(string)
-	}
-	added, ok := strings.CutPrefix(read("{config: {sql_mode: 'A,B', max_connections: '9', skip-external-locking: ''}}"), read("{}"))
-	assert.Assert(t, ok)
-	assert.Equal(t, added, "\n[mysqld]\nmax_connections = 9\nskip-external-locking\nsql_mode = A,B\n")
-	for _, lines := range []string{`{config: {a: "b\nc"}}`, `{config: {a: "b\r"}}`, `{config: {"a\nb": c}}`} {
-		assert.Assert(t, schemaErrors(t, component.ChartMySQL, parsed(t, lines)) != nil, lines)
-		assert.Assert(t, strings.Contains(refused(t, component.ChartMySQL, lines), "must be one line"), lines)
-	}
-}
-
-// Files arrive as they are, at their paths, with one volume for each object that has some.
-func TestConfigFiles(t *testing.T) {
-	t.Parallel()
-	contents := map[string]string{
-		"/a": "", "/config/b": "no newline", "/config/c.xml": "  <leading blanks/>\n\n", "/d": "\ttab\r\n\x7f\u0085\ufeff\u2028😀您好\x01", "/e": "{{ .Values }}\n---\nkind: Secret\n@port@", "/x..y": "\ufeffmark",
-	}
-	for chart, base := range anywhere {
-		v := parsed(t, base+"}")
-		files := []any{
-			map[string]any{"path": "/s/one.crt", "secret": "certs"}, map[string]any{"path": "/s/two.crt", "secret": "certs", "key": "second"}, map[string]any{"path": "/s/three", "configMap": "certs", "content": nil},
-		}
-		for path, content := range contents {
-			files = append(files, map[string]any{"path": path, "content": content})
-		}
-		v["configFiles"] = files
-		found := objects{}
-		for _, object := range rendered(t, chart, v) {
-			found[object.GetKind()+"/"+object.GetName()] = object.Object
-		}
-		spec := found.pod(t)["spec"]
-		mounts := map[string]map[string]any{}
-		for _, mount := range items(found.container(t)["volumeMounts"]) {
-			mounts[mount["mountPath"].(string)] = mount
-		}
-		for path, content := range contents {
-			volume := named(at(spec, "volumes"), mounts[path]["name"].(string))
-			held := found["ConfigMap/"+at(volume, "configMap", "name").(string)]
-			assert.Equal(t, at(held, "data", mounts[path]["subPath"].(string)), content, "%s: %s", chart, path)
-			assert.Equal(t, mounts[path]["readOnly"], true)
-			assert.Equal(t, mounts[path]["subPath"], strings.ReplaceAll(path[1:], "/", ".."))
-		}
-		for path, want := range map[string][3]string{"/s/one.crt": {"secret", "secretName", "one.crt"}, "/s/two.crt": {"secret", "secretName", "second"}, "/s/three": {"configMap", "name", "three"}} {
-			volume := named(at(spec, "volumes"), mounts[path]["name"].(string))
-			assert.Equal(t, at(volume, want[0], want[1]), "certs", path)
-			assert.Equal(t, mounts[path]["subPath"], want[2])
-		}
-		assert.Equal(t, mounts["/s/one.crt"]["name"], mounts["/s/two.crt"]["name"])
-		assert.Assert(t, mounts["/s/one.crt"]["name"] != mounts["/s/three"]["name"])
-	}
-}
-
-// A file of the user's takes the place of the product's, but not of one that config writes to.
-func TestConfigFilesReplaceTheProducts(t *testing.T) {
-	t.Parallel()
-	const conf, script = "/etc/nginx/templates/default.conf.template", "/usr/share/nginx/html/app.config.js"
-	found := made(t, component.ChartMicroservice, "{service: web, config: {A: b}, configFiles: [{path: "+conf+", content: mine}]}")
-	assert.DeepEqual(t, slices.Sorted(maps.Keys(found)), []string{"ConfigMap/web", "ConfigMap/web-files", "Deployment/web", "Service/web"})
-	assert.Assert(t, named(found.container(t)["volumeMounts"], "config-template") == nil)
-	assert.Assert(t, named(at(found.pod(t), "spec", "volumes"), "config-template") == nil)
-	found = made(t, component.ChartMicroservice, "{service: web, configFiles: [{path: "+conf+", secret: a}, {path: "+script+", secret: a}]}")
-	assert.DeepEqual(t, slices.Sorted(maps.Keys(found)), []string{"Deployment/web", "Service/web"})
-	for chart, values := range map[string]string{
-		component.ChartMicroservice: "{service: web, config: {A: b}, configFiles: [{path: " + script + ", content: mine}]}",
-		component.ChartMySQL:        "{config: {A: b}, configFiles: [{path: /etc/mysql/conf.d/my.cnf, content: mine}]}",
-		component.ChartCronJob:      job + "config: {A: b}, configFiles: [{path: /config/application.properties, secret: mine}]}",
-	} {
-		message := refused(t, chart, values)
-		assert.Assert(t, strings.Contains(message, "configFiles replaces /") && strings.Contains(message, "config sets values"), message)
-	}
-	made(t, component.ChartCronJob, job+"configFiles: [{path: /config/application.properties, secret: mine}]}")
-}
-
-// A file can be put into mysqld's folder of options, which is a volume otherwise.
-func TestOptionFilesOfMySQL(t *testing.T) {
-	t.Parallel()
-	for values, want := range map[string][]string{
-		"{}": {"/etc/mysql/conf.d"},
-		"{configFiles: [{path: /etc/mysql/other.cnf, content: a}]}":    {"/etc/mysql/conf.d", "/etc/mysql/other.cnf"},
-		"{configFiles: [{path: /etc/mysql/conf.d/z.cnf, content: a}]}": {"/etc/mysql/conf.d/my.cnf", "/etc/mysql/conf.d/z.cnf"},
-		"{configFiles: [{path: /etc/mysql/conf.d/my.cnf, secret: a}]}": {"/etc/mysql/conf.d/my.cnf"},
-	} {
-		var got []string
-		for _, mount := range items(made(t, component.ChartMySQL, values).container(t)["volumeMounts"]) {
-			if path := mount["mountPath"].(string); strings.HasPrefix(path, "/etc/") {
-				got = append(got, path)
-			}
-		}
-		assert.DeepEqual(t, got, want)
-	}
-}
 
 // formatted is a text with settings written into it in a format, as the library does it.
 func formatted(t *testing.T, format, text string, settings map[string]any) string {

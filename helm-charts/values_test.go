@@ -4,13 +4,11 @@
 package helmcharts_test
 
 import (
-	"maps"
-	"slices"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
@@ -67,126 +65,119 @@ func at(value any, path ...any) any {
 
 // named finds an item of a list by its name.
 func named(list any, name string) map[string]any {
-	for _, item := range items(list) {
-		if item["name"] == name {
+	items, _ := list.([]any)
+	for _, item := range items {
+		if item := item.(map[string]any); item["name"] == name {
 			return item
 		}
 	}
 	return nil
 }
 
-var workloadKinds = []string{"Deployment", "StatefulSet", "DaemonSet", "CronJob"}
-
-// pod is the pod template of the only workload.
-func (o objects) pod(t *testing.T) map[string]any {
+// flow is a value as JSON, to compare with.
+func flow(t *testing.T, value any) string {
 	t.Helper()
-	for _, key := range slices.Sorted(maps.Keys(o)) {
-		if kind, _, _ := strings.Cut(key, "/"); slices.Contains(workloadKinds, kind) {
-			return podOf(t, &unstructured.Unstructured{Object: o[key]})
-		}
-	}
-	t.Fatalf("no workload in %v", slices.Sorted(maps.Keys(o)))
-	return nil
-}
-
-func (o objects) container(t *testing.T) map[string]any {
-	t.Helper()
-	return at(o.pod(t), "spec", "containers", 0).(map[string]any)
+	text, err := json.Marshal(value)
+	assert.NilError(t, err)
+	return string(text)
 }
 
 const (
-	own      = "{name: own, image: own:v1, port: 8080, "
-	job      = "{name: job, image: job:v1, schedule: '@daily', "
-	platform = "endpoints: {mysql: {url: 'mysql://db:3306'}, eureka: {url: 'http://eureka:8761'}}, credentials: {mysql: {secretName: db}, platform: {secretName: platform}}, "
+	own = "{name: own, image: own:v1, port: 8080, "
+	job = "{name: job, image: job:v1, schedule: '@daily', "
 )
 
-// anywhere is values of each chart, to add to.
-var anywhere = map[string]string{
-	component.ChartMicroservice: own, component.ChartMySQL: "{", component.ChartEureka: "{", component.ChartThirdParty: "{name: own, url: 'http://a.example.com', ",
-	component.ChartCronJob: job,
+// What values mean that the operator never gives: it refuses such fields, or gives others. What each field of a DataService
+// means for the manifests is golden in test/fields.
+func TestValuesOfPlainHelm(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		values, object string
+		path           []any
+		want           string
+	}{
+		"no more pods, so one less": {"rollingUpdate: {maxSurge: 0}", "Deployment", []any{"strategy"}, `{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1},"type":"RollingUpdate"}`},
+		"a StatefulSet, all gone":   {"kind: StatefulSet, strategy: Recreate", "StatefulSet", []any{"updateStrategy"}, `{}`},
+		"a StatefulSet, one less":   {"kind: StatefulSet, rollingUpdate: {maxUnavailable: 1}", "StatefulSet", []any{"updateStrategy"}, `{}`},
+		"a DaemonSet":               {"kind: DaemonSet", "DaemonSet", []any{"updateStrategy"}, `{}`},
+		"a DaemonSet has no number": {"kind: DaemonSet, replicas: 2", "DaemonSet", []any{"replicas"}, `null`},
+		"nor an autoscaler":         {"kind: DaemonSet, autoscaling: {min: 2, max: 3}", "HorizontalPodAutoscaler", nil, `null`},
+		"somebody else's number":    {"replicas: null", "Deployment", []any{"replicas"}, `null`},
+		"a target as text":          {"ports: [{name: a, port: 1, targetPort: '2'}]", "Service", []any{"ports", 1, "targetPort"}, `2`},
+		"no time zone":              {"timeZone: ''", "Deployment", []any{"template", "spec", "containers", 0, "env"}, `null`},
+		"a database without a port": {"timeZone: '', endpoints: {mysql: {url: 'mysql://[2001:db8::1]'}}",
+			"Deployment", []any{"template", "spec", "containers", 0, "env"},
+			`[{"name":"MYSQL_HOST","value":"2001:db8::1"},{"name":"MYSQL_PORT","value":"3306"}]`},
+		"a label that is ours": {"labels: {app.kubernetes.io/name: theirs}",
+			"Deployment", []any{"template", "metadata", "labels", "app.kubernetes.io/name"}, `"own"`},
+		"no policy": {"networkPolicy: {from: [a], open: true}", "NetworkPolicy", nil, `null`},
+		"a published port, and callers": {"ports: [{name: a, port: 9}], ingress: {host: a.b}, networkPolicy: {enabled: true, from: [b, a, b]}", "NetworkPolicy", []any{"ingress"},
+			`[{"ports":[{"port":8080,"protocol":"TCP"}]},{"from":[{"podSelector":{"matchExpressions":[{"key":"app.kubernetes.io/name","operator":"In","values":["a","b"]}],` +
+				`"matchLabels":{"app.kubernetes.io/instance":"release"}}}],"ports":[{"port":9,"protocol":"TCP"}]}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := made(t, component.ChartMicroservice, own+test.values+"}")
+			assert.Equal(t, flow(t, at(found[test.object+"/own"]["spec"], test.path...)), test.want)
+		})
+	}
+	const (
+		onNode     = "ports: [{name: a, port: 1, nodePort: 30000}], "
+		replaced   = "configFiles replaces "
+		script     = "/usr/share/nginx/html/app.config.js"
+		options    = "/etc/mysql/conf.d/my.cnf"
+		properties = "/config/application.properties"
+	)
+	for _, test := range []struct{ chart, values, want string }{
+		{component.ChartMicroservice, own + onNode + "serviceType: ClusterIP}", "a nodePort needs a serviceType"},
+		{component.ChartMicroservice, own + onNode + "serviceType: Headless}", "a nodePort needs a serviceType"},
+		{component.ChartMicroservice, "{name: own, image: a, ingress: {host: a}}", "ingress needs a port"},
+		{component.ChartMicroservice, "{service: web, config: {A: b}, configFiles: [{path: " + script + ", content: mine}]}", replaced + script},
+		{component.ChartMySQL, "{config: {A: b}, configFiles: [{path: " + options + ", content: mine}]}", replaced + options},
+		{component.ChartCronJob, job + "config: {A: b}, configFiles: [{path: " + properties + ", secret: mine}]}", replaced + properties},
+		{component.ChartMySQL, `{config: {a: "b\nc"}}`, "must be one line"},
+	} {
+		assert.Assert(t, strings.Contains(refused(t, test.chart, test.values), test.want), test.values)
+	}
+	made(t, component.ChartCronJob, job+"configFiles: [{path: "+properties+", secret: mine}]}")
+	kept := made(t, component.ChartMicroservice, own+"config: {a: b}, annotations: {checksum/config: theirs}}")["Deployment/own"]
+	sum := at(kept, "spec", "template", "metadata", "annotations", "checksum/config")
+	assert.Assert(t, sum != nil && sum != "theirs", "%v", sum)
 }
 
-// Labels are on all objects and pods; what selects and what cannot change has only ours.
-func TestLabels(t *testing.T) {
+// mysqlPod is the spec of the pods of mysql.
+func mysqlPod(t *testing.T, values string) any {
+	t.Helper()
+	return at(made(t, component.ChartMySQL, values)["StatefulSet/mysql-dataservice"], "spec", "template", "spec")
+}
+
+// A file can be put into mysqld's folder of options, which is a volume otherwise.
+func TestOptionFilesOfMySQL(t *testing.T) {
 	t.Parallel()
-	labels := "labels: {team: data, app.kubernetes.io/name: theirs}, "
-	all := map[string]string{
-		component.ChartMicroservice: labels + "config: {a: b}, configFiles: [{path: /a, content: b}], replicas: 2, autoscaling: {min: 2, max: 3}, ingress: {host: a}, networkPolicy: {enabled: true}}",
-		component.ChartMySQL:        labels + "databases: [a], networkPolicy: {enabled: true}}",
-		component.ChartEureka:       labels + "kind: StatefulSet, replicas: 2}",
-		component.ChartThirdParty:   labels + "}",
-		component.ChartCronJob:      labels + "}",
-	}
-	selected := 0
-	for chart, more := range all {
-		found := made(t, chart, anywhere[chart]+more)
-		pod := found.pod(t)
-		for id, object := range found {
-			assert.Equal(t, at(object, "metadata", "labels", "team"), "data", id)
-			assert.Assert(t, at(object, "metadata", "labels", "app.kubernetes.io/name") != "theirs", id)
-			for _, path := range [][]any{{"spec", "selector", "matchLabels"}, {"spec", "podSelector", "matchLabels"}, {"spec", "selector"}} {
-				selector, _ := at(object, path...).(map[string]any)
-				if selector == nil || selector["matchLabels"] != nil {
-					continue
-				}
-				selected++
-				assert.Equal(t, len(selector), 2, id)
-				for k, v := range selector {
-					assert.Equal(t, at(pod, "metadata", "labels", k), v, id)
-				}
+	for values, want := range map[string][]string{
+		"{}": {"/etc/mysql/conf.d"},
+		"{configFiles: [{path: /etc/mysql/other.cnf, content: a}]}":    {"/etc/mysql/conf.d", "/etc/mysql/other.cnf"},
+		"{configFiles: [{path: /etc/mysql/conf.d/z.cnf, content: a}]}": {"/etc/mysql/conf.d/my.cnf", "/etc/mysql/conf.d/z.cnf"},
+		"{configFiles: [{path: /etc/mysql/conf.d/my.cnf, secret: a}]}": {"/etc/mysql/conf.d/my.cnf"},
+	} {
+		var got []string
+		for _, mount := range at(mysqlPod(t, values), "containers", 0, "volumeMounts").([]any) {
+			if path := at(mount, "mountPath").(string); strings.HasPrefix(path, "/etc/") {
+				got = append(got, path)
 			}
 		}
-		assert.Equal(t, at(pod, "metadata", "labels", "team"), "data")
+		assert.DeepEqual(t, got, want)
 	}
-	assert.Assert(t, selected >= 9, "%d selectors", selected)
-	claim := at(made(t, component.ChartMySQL, "{"+labels+"}")["StatefulSet/mysql-dataservice"], "spec", "volumeClaimTemplates", 0)
-	assert.Assert(t, at(claim, "metadata", "labels", "app.kubernetes.io/name") == "mysql" && at(claim, "metadata", "labels", "team") == nil, "%v", claim)
-	assert.Equal(t, at(made(t, component.ChartCronJob, job+labels+"}")["CronJob/job"], "spec", "jobTemplate", "metadata", "labels", "team"), "data")
 }
 
-// Checksums of the chart go before annotations of the user's, and change with settings and contents.
-func TestAnnotationsAndChecksums(t *testing.T) {
+// What makes databases and users changes without the pod, and knows the server by the user's own words.
+func TestAccountsOfMySQL(t *testing.T) {
 	t.Parallel()
-	for chart, base := range anywhere {
-		sum := func(more string) any {
-			return at(made(t, chart, base+more+"}").pod(t), "metadata", "annotations", "checksum/config")
-		}
-		usual := sum("")
-		assert.Equal(t, usual != nil, chart == component.ChartMySQL, chart)
-		seen := map[any]bool{usual: true}
-		for _, more := range []string{
-			"config: {a: b}", "config: {a: c}", "configFiles: [{path: /a, content: b}]", "configFiles: [{path: /a, content: c}]", "configFiles: [{path: /b, content: c}]",
-			"config: {a: b}, configFiles: [{path: /a, content: b}]",
-		} {
-			got := sum(more)
-			assert.Assert(t, got != nil && !seen[got], "%s: %s", chart, more)
-			seen[got] = true
-			assert.Equal(t, sum(more+", annotations: {checksum/config: theirs}"), got)
-		}
-		assert.Equal(t, sum("configFiles: [{path: /a, secret: b}]"), usual, "what is in it is not known")
-		assert.Equal(t, at(made(t, chart, base+"annotations: {a: b}}").pod(t), "metadata", "annotations", "a"), "b")
-	}
-	presets := []any{}
-	for _, values := range []string{"{service: web}", "{service: web, config: {A: b}}", "{service: web, configFiles: [{path: /a, content: ''}]}"} {
-		presets = append(presets, at(made(t, component.ChartMicroservice, values).pod(t), "metadata", "annotations", "checksum/config"))
-	}
-	assert.Assert(t, presets[0] != presets[1] && presets[0] != presets[2], "%v", presets)
-}
-
-func TestAddressesOfTheDatabase(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string][2]string{
-		"mysql://db":                    {"db", "3306"},
-		"mysql://db.example.com:13306/": {"db.example.com", "13306"},
-		"mysql://[2001:db8::1]":         {"2001:db8::1", "3306"},
-		"mysql://[2001:db8::1]:13306":   {"2001:db8::1", "13306"},
-		"mysql://a:1,b:2":               {"a", "1"},
-	} {
-		for chart, base := range map[string]string{component.ChartMicroservice: own, component.ChartCronJob: job} {
-			env := made(t, chart, base+"endpoints: {mysql: {url: '"+url+"'}}}").container(t)["env"]
-			assert.Equal(t, named(env, "MYSQL_HOST")["value"], want[0], url)
-			assert.Equal(t, named(env, "MYSQL_PORT")["value"], want[1], url)
-			assert.Assert(t, named(env, "MYSQL_PASSWORD") == nil, "no Secret is named")
-		}
-	}
+	more := mysqlPod(t, "{databases: [a, b], users: [{name: u, databases: [a, b]}, {name: v}]}")
+	assert.DeepEqual(t, more, mysqlPod(t, "{databases: [a]}"))
+	theirs := mysqlPod(t, `{users: [{name: u}], usersSecret: theirs, env: {MYSQL_USER: a},
+		envs: [{name: MYSQL_ROOT_PASSWORD, value: b}]}`)
+	assert.Equal(t, at(named(at(theirs, "volumes"), "accounts-passwords"), "secret", "secretName"), "theirs")
+	assert.Equal(t, flow(t, named(at(theirs, "containers"), "accounts")["env"]),
+		`[{"name":"MYSQL_ROOT_PASSWORD","value":"b"},{"name":"MYSQL_USER","value":"a"}]`)
 }
