@@ -6,7 +6,6 @@ package v1
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,21 +14,14 @@ import (
 	"gotest.tools/v3/assert"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/apiserver"
 )
 
-// A client-side kubectl apply keeps the whole CRD, as compact JSON, in an annotation of the CRD. All
-// annotations together, keys included, may have 256 KiB. A fifth is left for annotations of others
-// and for the fields to come.
+// A fifth of the room is left for annotations of others and for the fields to come.
 func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
 	t.Parallel()
-	const limit = 256 << 10
-	data, err := os.ReadFile(crdFile)
-	assert.NilError(t, err)
-	data, err = yaml.YAMLToJSON(data)
-	assert.NilError(t, err)
-	size := len("kubectl.kubernetes.io/last-applied-configuration") + len(data) + len("\n")
-	assert.Assert(t, size < limit*4/5, "%d of %d bytes", size, limit)
+	apiserver.CRDFits(t, crdFile, 80)
 }
 
 func TestNamesAndColumns(t *testing.T) {
@@ -37,11 +29,7 @@ func TestNamesAndColumns(t *testing.T) {
 	crd := readCRD(t)
 	assert.DeepEqual(t, crd.Spec.Names.ShortNames, []string{"ds3", "dsvc"})
 	assert.DeepEqual(t, crd.Spec.Names.Categories, []string{"all"})
-	var columns []string
-	for _, c := range crd.Spec.Versions[0].AdditionalPrinterColumns {
-		columns = append(columns, c.Name+" "+c.JSONPath)
-	}
-	assert.DeepEqual(t, columns, []string{
+	assert.DeepEqual(t, apiserver.Columns(crd), []string{
 		"Ready .status.ready", "Phase .status.phase", "Message .status.message", "Age .metadata.creationTimestamp",
 	})
 	assert.Assert(t, crd.Spec.Versions[0].Subresources.Status != nil)

@@ -3,12 +3,6 @@
 
 package v1
 
-import (
-	"testing"
-
-	"gotest.tools/v3/assert"
-)
-
 // etcdViolations are those of the rules for spec.etcd.
 func etcdViolations() map[string][]violation {
 	const secrets = "serverSecret: a, peerSecret: b, clientSecret: c"
@@ -40,28 +34,5 @@ func etcdViolations() map[string][]violation {
 			{field: ".etcd", value: "etcd: {}\nadditionalServices: [{name: a, image: a}, {name: etcd, image: a}]"},
 			{field: ".etcd", value: "etcd: {}\ncronJobs: [{name: etcd, image: a, schedule: '@daily'}]"},
 		},
-	}
-}
-
-// What is well with spec.etcd, and what may change.
-func TestEtcdMayChange(t *testing.T) {
-	t.Parallel()
-	const elsewhere = "kind: ThirdParty, thirdParty: {url: 'https://a:7000,b,[2001:db8::1]:7000', tlsSecret: c}"
-	for name, test := range map[string][2]string{
-		"added":                  {"{}", "etcd: {}"},
-		"taken out":              {"etcd: {name: a, tls: {mode: Auto}}", "{}"},
-		"null":                   {"etcd: null", "etcd: {storage: null, replicas: null, tls: null, recovery: null}"},
-		"the default name, told": {"etcd: {}", "etcd: {name: etcd, kind: Managed, tls: {mode: 'Off'}}"},
-		"elsewhere":              {"etcd: {name: a, tls: {mode: Auto}}", "etcd: {name: c, " + elsewhere + "}"},
-		"back":                   {"etcd: {name: c, " + elsewhere + "}", "etcd: {name: a, tls: {mode: Auto}}"},
-		"more members":           {"etcd: {}", "etcd: {replicas: 9}"},
-		"tls while parked":       {"etcd: {replicas: 0}", "etcd: {replicas: 0, tls: {mode: Auto}}"},
-		"a service of that name": {"{}", "additionalServices: [{name: etcd, image: a}]"},
-		"a recovery":             {"etcd: {}", "etcd: {recovery: {from: etcd-1, token: 2026-01-01.a}}"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			assert.NilError(t, update(t, resourceOf(t, test[0]), resourceOf(t, test[1])))
-		})
 	}
 }

@@ -3,12 +3,6 @@
 
 package v1
 
-import (
-	"testing"
-
-	"gotest.tools/v3/assert"
-)
-
 // redisViolations are those of the rules for spec.redis.
 func redisViolations() map[string][]violation {
 	const elsewhere = "kind: ThirdParty, thirdParty: {url: 'redis://a'}"
@@ -43,30 +37,5 @@ func redisViolations() map[string][]violation {
 			{field: ".redis", value: "redis: {}\nadditionalServices: [{name: a, image: a}, {name: redis, image: a}]"},
 			{field: ".redis", value: "redis: {}\ncronJobs: [{name: redis, image: a, schedule: '@daily'}]"},
 		},
-	}
-}
-
-// What is well with spec.redis, and what may change.
-func TestRedisMayChange(t *testing.T) {
-	t.Parallel()
-	const elsewhere = "kind: ThirdParty, thirdParty: {url: 'redis://a:7000,b,[2001:db8::1]:7000'}"
-	for name, test := range map[string][2]string{
-		"added":                    {"{}", "redis: {}"},
-		"taken out":                {"redis: {name: a, credentialsSecret: b}", "{}"},
-		"null":                     {"redis: null", "redis: {storage: null, replicas: null}"},
-		"the default name, told":   {"redis: {}", "redis: {name: redis, kind: Managed}"},
-		"elsewhere":                {"redis: {name: a, credentialsSecret: b}", "redis: {name: c, " + elsewhere + "}"},
-		"back":                     {"redis: {name: c, " + elsewhere + "}", "redis: {name: a, credentialsSecret: b, storage: {retention: Delete}}"},
-		"more pods":                {"redis: {}", "redis: {replicas: 7}"},
-		"retention":                {"redis: {storage: {retention: Delete}}", "redis: {storage: {retention: Retain}}"},
-		"retention of one outside": {"redis: {storage: {retention: Delete}, " + elsewhere + "}", "redis: {" + elsewhere + "}"},
-		"a service of that name":   {"{}", "additionalServices: [{name: redis, image: a}]"},
-		"a cron job of that name":  {"{}", "cronJobs: [{name: redis, image: a, schedule: '@daily'}]"},
-		"a Secret for elsewhere":   {"{}", "redis: {kind: ThirdParty, thirdParty: {url: 'redis://a', secretRef: {name: b}}}"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			assert.NilError(t, update(t, resourceOf(t, test[0]), resourceOf(t, test[1])))
-		})
 	}
 }

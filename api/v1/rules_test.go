@@ -238,27 +238,3 @@ func update(t *testing.T, object, changed *unstructured.Unstructured) error {
 	changed.SetResourceVersion(object.GetResourceVersion())
 	return api.Update(t.Context(), changed, client.DryRunAll)
 }
-
-func TestVolumesMayChange(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string][2]string{
-		"larger":          {"mysql: {}", "mysql: {storage: {size: 11Gi}}"},
-		"in another unit": {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1025Mi}}"},
-		"the same":        {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1024Mi}}"},
-		"as a number":     {"mysql: {storage: {size: 1000}}", "mysql: {storage: {size: 1Ki}}"},
-		// The way back where a class cannot expand its volumes. The operator compares with the claim.
-		"smaller":            {"mysql: {storage: {size: 20Gi}}", "mysql: {storage: {size: 10Gi}}"},
-		"back to none":       {"mysql: {storage: {size: 20Gi}}", "mysql: {}"},
-		"the same class":     {"mysql: {storage: {storageClassName: a}}", "mysql: {storage: {storageClassName: a, retention: Delete}}"},
-		"no class":           {"mysql: {storage: {storageClassName: null}}", "mysql: {}"},
-		"no class, the same": {"mysql: {}", "mysql: {storage: {storageClassName: null}}"},
-		"mysql added":        {"{}", "mysql: {storage: {size: 1Gi, storageClassName: a}}"},
-		"the mode, told":     {"mysql: {}", "mysql: {storage: {accessMode: ReadWriteOnce}}"},
-		"mysql removed":      {"mysql: {storage: {storageClassName: a}}", "{}"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			assert.NilError(t, update(t, resourceOf(t, test[0]), resourceOf(t, test[1])))
-		})
-	}
-}

@@ -4,7 +4,6 @@
 package v1
 
 import (
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -12,25 +11,14 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/apiserver"
 )
 
 const (
 	samples        = "../../config/samples/"
 	everythingFile = samples + "everything.yaml"
 )
-
-func readSample(t *testing.T, file string) *unstructured.Unstructured {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	assert.NilError(t, err)
-	object := &unstructured.Unstructured{}
-	assert.NilError(t, yaml.UnmarshalStrict(data, &object.Object))
-	object.SetNamespace("default")
-	object.SetUID("")
-	return object
-}
 
 func sampleFiles(t *testing.T) []string {
 	t.Helper()
@@ -50,7 +38,7 @@ func TestSamplesAreAccepted(t *testing.T) {
 	for _, file := range append(files, sampleFiles(t)...) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			assert.NilError(t, validate(t, readSample(t, file)))
+			assert.NilError(t, validate(t, apiserver.ReadResource(t, file)))
 		})
 	}
 }
@@ -60,7 +48,7 @@ func TestSamplesDoNotClash(t *testing.T) {
 	t.Parallel()
 	names, nodePorts := map[string]string{}, map[any]string{}
 	for _, file := range sampleFiles(t) {
-		object := readSample(t, file)
+		object := apiserver.ReadResource(t, file)
 		name := object.GetName()
 		assert.Equal(t, names[name], "", "%s and %s: the same name %s", file, names[name], name)
 		names[name] = file
@@ -95,7 +83,7 @@ var spelled = map[string]reflect.Type{
 func TestEverythingIsEverything(t *testing.T) {
 	t.Parallel()
 	given := map[string]bool{}
-	survey(reflect.TypeFor[DataServiceSpec](), readSample(t, everythingFile).Object["spec"], given)
+	survey(reflect.TypeFor[DataServiceSpec](), apiserver.ReadResource(t, everythingFile).Object["spec"], given)
 	delete(given, "BackupClaim.name") // the API server takes it in place of s3 alone
 	for field, is := range given {
 		assert.Check(t, is, "%s does not set %s", everythingFile, field)

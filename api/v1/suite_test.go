@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/test/apiserver"
 )
@@ -44,12 +43,10 @@ func newNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// resource is a DataService with a spec in YAML, such as "mysql: {kind: 0}".
+// resourceOf is a DataService with a spec in YAML, such as "mysql: {kind: 0}".
 func resourceOf(t *testing.T, spec string) *unstructured.Unstructured {
 	t.Helper()
-	content := map[string]any{}
-	assert.NilError(t, yaml.Unmarshal([]byte(spec), &content), "%s", spec)
-	return withSpec(content)
+	return apiserver.ResourceOf(t, GroupVersion.WithKind(Kind), "platform", spec)
 }
 
 func withSpec(spec map[string]any) *unstructured.Unstructured {
@@ -70,9 +67,9 @@ func validate(t *testing.T, object *unstructured.Unstructured) error {
 func everything(t *testing.T) map[string]any {
 	t.Helper()
 	return resourceOf(t, `{
-		mysql: {}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, redis: {}, 
+		mysql: {}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, redis: {},
 		etcd: {tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}, recovery: {from: Best, token: a}, thirdParty: {url: "https://a"}},
-		 api-manager: {}, auth: {}, ds-adapter: {}, es-adapter: {},
+		api-manager: {}, auth: {}, ds-adapter: {}, es-adapter: {},
 		trd-adapter: {}, gateway-master: {}, gateway-web: {}, proxy: {}, web: {},
 		additionalServices: [{name: reports, image: reports}], cronJobs: [{name: clean-up, image: busybox, schedule: "@daily"}]}`).Object["spec"].(map[string]any)
 }

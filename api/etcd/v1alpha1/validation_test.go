@@ -4,13 +4,10 @@
 package v1alpha1
 
 import (
-	"os"
-	"reflect"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/test/apiserver"
 )
@@ -85,46 +82,54 @@ var refused = map[string]string{
 	"{nothing: 1}":                                                  "unknown field",
 }
 
-func TestRules(t *testing.T) {
-	t.Parallel()
-	apiserver.Rules(t, api, gvk, accepted, refused)
-}
-
-// What the repository shows people is accepted as it is, and so is what users of the earlier operator have.
-func TestSamplesAreAccepted(t *testing.T) {
-	t.Parallel()
-	for _, file := range []string{"config/samples/etcd/etcd.yaml", "config/samples/etcd/production.yaml", "internal/kinds/etcdcluster/testdata/sample.yaml"} {
-		object := apiserver.ReadResource(t, "../../../"+file)
-		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), file)
-	}
-}
-
 // What says where data is cannot change, and members that run are never told to talk in two ways.
-func TestTransitions(t *testing.T) {
+var changes = map[string]struct{ From, To, Message string }{
+	"class":            {"{storageClassName: a}", "{storageClassName: b}", "a volume stays in its class"},
+	"class removed":    {"{storageClassName: a}", "{}", "a volume stays in its class"},
+	"class added":      {"{}", "{storageClassName: a}", "a volume stays in its class"},
+	"storage grows":    {"{storage: 1Gi}", "{storage: 2Gi}", ""},
+	"storage shrinks":  {"{storage: 2Gi}", "{storage: 1Gi}", "storage may not shrink"},
+	"the same storage": {"{storage: 1024Mi}", "{storage: 1Gi}", ""},
+	"tls":              {"{}", "{tls: {mode: Auto}}", "only while replicas is 0"},
+	"tls off":          {"{tls: {mode: Auto}}", "{}", "only while replicas is 0"},
+	"tls and parked":   {"{tls: {mode: Auto}}", "{replicas: 0}", "only while replicas is 0"},
+	"tls while parked": {"{replicas: 0}", "{replicas: 0, tls: {mode: Auto}}", ""},
+	"the same tls":     {"{tls: {mode: 'Off'}}", "{}", ""},
+	"secrets":          {"{tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}}", "{tls: {mode: Secrets, serverSecret: d, peerSecret: b, clientSecret: c}}", ""},
+	"all else":         {"{}", "{replicas: 5, version: 3.6.16, paused: true, config: {log-level: debug}, recovery: {from: Best, token: a}}", ""},
+}
+
+// cluster has a client of a real API server, which refuses unknown fields.
+var cluster = apiserver.Cluster{
+	Kind: GroupVersion.WithKind(Kind), CRD: "../../../config/crd/bases/etcd.database.coreos.com_etcdclusters.yaml",
+	Accepted: accepted, Refused: refused, Changes: changes,
+	Samples: []string{
+		"../../../config/samples/etcd/etcd.yaml", "../../../config/samples/etcd/production.yaml",
+		"../../../internal/kinds/etcdcluster/testdata/sample.yaml",
+	},
+	Scales:    []string{"5", "0"}, // 0 parks the cluster
+	ShortName: "etcd",
+	Columns: []string{
+		"Ready .status.ready", "Leader .status.leader", "Version .status.version", "Phase .status.phase", "Message .status.message",
+		"Age .metadata.creationTimestamp",
+	},
+}
+
+func TestMain(m *testing.M) {
+	apiserver.Main(m, []string{cluster.CRD}, apiserver.StrictInto(&cluster.API, AddToScheme))
+}
+
+func TestAPI(t *testing.T) {
 	t.Parallel()
-	apiserver.Transitions(t, api, gvk, map[string]struct{ From, To, Message string }{
-		"class":            {"{storageClassName: a}", "{storageClassName: b}", "a volume stays in its class"},
-		"class removed":    {"{storageClassName: a}", "{}", "a volume stays in its class"},
-		"class added":      {"{}", "{storageClassName: a}", "a volume stays in its class"},
-		"storage grows":    {"{storage: 1Gi}", "{storage: 2Gi}", ""},
-		"storage shrinks":  {"{storage: 2Gi}", "{storage: 1Gi}", "storage may not shrink"},
-		"the same storage": {"{storage: 1024Mi}", "{storage: 1Gi}", ""},
-		"tls":              {"{}", "{tls: {mode: Auto}}", "only while replicas is 0"},
-		"tls off":          {"{tls: {mode: Auto}}", "{}", "only while replicas is 0"},
-		"tls and parked":   {"{tls: {mode: Auto}}", "{replicas: 0}", "only while replicas is 0"},
-		"tls while parked": {"{replicas: 0}", "{replicas: 0, tls: {mode: Auto}}", ""},
-		"the same tls":     {"{tls: {mode: 'Off'}}", "{}", ""},
-		"secrets":          {"{tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}}", "{tls: {mode: Secrets, serverSecret: d, peerSecret: b, clientSecret: c}}", ""},
-		"all else":         {"{}", "{replicas: 5, version: 3.6.16, paused: true, config: {log-level: debug}, recovery: {from: Best, token: a}}", ""},
-	})
+	cluster.Test(t)
 }
 
 // What the API server returns decodes, and a fresh resource is not taken for one that the operator has seen.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	assert.NilError(t, api.Create(t.Context(), resourceOf(t, "defaults", "{}")))
+	assert.NilError(t, cluster.API.Create(t.Context(), apiserver.ResourceOf(t, cluster.Kind, "defaults", "{}")))
 	ec := &EtcdCluster{}
-	assert.NilError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, ec))
+	assert.NilError(t, cluster.API.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, ec))
 	assert.Equal(t, ec.Status.ObservedGeneration, int64(-1))
 	assert.Equal(t, *ec.Spec.Replicas, int32(3))
 	assert.Equal(t, ec.Spec.Storage.String(), "10Gi")
@@ -132,64 +137,11 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, ec.Spec.Replacement.After, "5m")
 	assert.Equal(t, ec.Spec.Maintenance.DefragThreshold, "45%")
 	ec.Status.Phase, ec.Status.ObservedGeneration = PhaseRunning, 1
-	assert.NilError(t, api.Status().Update(t.Context(), ec))
+	assert.NilError(t, cluster.API.Status().Update(t.Context(), ec))
 	assert.Equal(t, ec.Status.ObservedGeneration, int64(1))
 	// A client that writes Go types writes no field that it was not given.
 	typed := &EtcdCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
-	assert.NilError(t, api.Create(t.Context(), typed))
+	assert.NilError(t, cluster.API.Create(t.Context(), typed))
 	assert.Equal(t, *typed.Spec.Replicas, int32(3))
-}
-
-// The scale subresource changes replicas, within the rules; 0 parks the cluster.
-func TestScale(t *testing.T) {
-	t.Parallel()
-	ec := resourceOf(t, "scaled", "{}")
-	assert.NilError(t, api.Create(t.Context(), ec))
-	for _, replicas := range []string{"5", "0"} {
-		scale := resourceOf(t, "scaled", "{replicas: "+replicas+"}")
-		scale.SetAPIVersion("autoscaling/v1")
-		scale.SetKind("Scale")
-		assert.NilError(t, api.SubResource("scale").Update(t.Context(), ec, client.WithSubResourceBody(scale)))
-	}
-	got := &EtcdCluster{}
-	assert.NilError(t, api.Get(t.Context(), client.ObjectKeyFromObject(ec), got))
-	assert.Equal(t, *got.Spec.Replicas, int32(0))
-}
-
-func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
-	t.Parallel()
-	apiserver.CRDFits(t, crdFile)
-}
-
-func TestNamesAndColumns(t *testing.T) {
-	t.Parallel()
-	crd := apiserver.ReadCRD(t, crdFile)
-	assert.DeepEqual(t, crd.Spec.Names.ShortNames, []string{"etcd"})
-	version := crd.Spec.Versions[0]
-	assert.DeepEqual(t, apiserver.Columns(crd), []string{
-		"Ready .status.ready", "Leader .status.leader", "Version .status.version", "Phase .status.phase", "Message .status.message",
-		"Age .metadata.creationTimestamp",
-	})
-	assert.Assert(t, version.Subresources.Status != nil)
-	assert.Equal(t, version.Subresources.Scale.SpecReplicasPath, ".spec.replicas")
-}
-
-func TestEveryFieldIsDescribed(t *testing.T) {
-	t.Parallel()
-	apiserver.EveryFieldIsDescribed(t, apiserver.ReadCRD(t, crdFile))
-}
-
-// A deep copy shares nothing with what it was made of.
-func TestDeepCopy(t *testing.T) {
-	t.Parallel()
-	data, err := os.ReadFile("../../../internal/kinds/etcdcluster/testdata/everything.yaml")
-	assert.NilError(t, err)
-	ec := &EtcdCluster{}
-	assert.NilError(t, yaml.UnmarshalStrict(data, ec))
-	list := (&EtcdClusterList{Items: []EtcdCluster{*ec}}).DeepCopyObject()
-	copied := &list.(*EtcdClusterList).Items[0]
-	assert.Assert(t, reflect.DeepEqual(copied, ec))
-	copied.Spec.Config["log-level"] = "changed"
-	assert.Assert(t, ec.Spec.Config["log-level"] != "changed")
 }

@@ -4,13 +4,10 @@
 package v1alpha1
 
 import (
-	"os"
-	"reflect"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/test/apiserver"
 )
@@ -69,103 +66,57 @@ var refused = map[string]string{
 	"{nothing: 1}":                                                       "unknown field",
 }
 
-func TestRules(t *testing.T) {
-	t.Parallel()
-	apiserver.Rules(t, api, gvk, accepted, refused)
-}
-
-// What the repository shows people is accepted as it is, and so is what users of the earlier operator have.
-func TestSamplesAreAccepted(t *testing.T) {
-	t.Parallel()
-	for _, file := range []string{"config/samples/redis/cache.yaml", "internal/kinds/rediscluster/testdata/sample.yaml"} {
-		object := apiserver.ReadResource(t, "../../../"+file)
-		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), file)
-	}
-}
-
 // What says where data is cannot change.
-func TestTransitions(t *testing.T) {
+var changes = map[string]struct{ From, To, Message string }{
+	"claim":          {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: b}}]}", "persistentVolumeClaimName may not be changed"},
+	"claim removed":  {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{}", "may not be changed"},
+	"claim added":    {"{}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "may not be changed"},
+	"type":           {"{pod: [{volumes: {type: nfs}}]}", "{pod: [{volumes: {type: hostPath}}]}", "type may not be changed"},
+	"class":          {"{storage: {storageClassName: a}}", "{storage: {storageClassName: b}}", "a volume stays in its class"},
+	"secret":         {"{credentialsSecret: a}", "{credentialsSecret: b}", "nodes with different passwords"},
+	"secret removed": {"{credentialsSecret: a}", "{}", "nodes with different passwords"},
+	"size":           {"{storage: {size: 1Gi}}", "{storage: {size: 2Gi}}", ""},
+	"hostPath said":  {"{}", "{pod: [{volumes: {type: hostPath}}]}", ""},
+	"replicas":       {"{replicas: 6}", "{replicas: 12}", ""},
+	"all else":       {"{version: 7.0.15}", "{version: 7.2.5, pause: true, finalizers: foreground, config: {a: b}, pod: [{env: [{name: A, value: b}]}]}", ""},
+}
+
+// cluster has a client of a real API server, which refuses unknown fields.
+var cluster = apiserver.Cluster{
+	Kind: GroupVersion.WithKind(Kind), CRD: "../../../config/crd/bases/redis.middleware.hc.cn_redisclusters.yaml",
+	Accepted: accepted, Refused: refused, Changes: changes,
+	Samples:   []string{"../../../config/samples/redis/cache.yaml", "../../../internal/kinds/rediscluster/testdata/sample.yaml"},
+	Scales:    []string{"8"},
+	ShortName: "rec",
+	Columns: []string{
+		"Ready .status.ready", "Slots .status.slots", "Phase .status.phase", "Message .status.message", "Age .metadata.creationTimestamp",
+	},
+}
+
+func TestMain(m *testing.M) {
+	apiserver.Main(m, []string{cluster.CRD}, apiserver.StrictInto(&cluster.API, AddToScheme))
+}
+
+func TestAPI(t *testing.T) {
 	t.Parallel()
-	apiserver.Transitions(t, api, gvk, map[string]struct{ From, To, Message string }{
-		"claim":          {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: b}}]}", "persistentVolumeClaimName may not be changed"},
-		"claim removed":  {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{}", "may not be changed"},
-		"claim added":    {"{}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "may not be changed"},
-		"type":           {"{pod: [{volumes: {type: nfs}}]}", "{pod: [{volumes: {type: hostPath}}]}", "type may not be changed"},
-		"class":          {"{storage: {storageClassName: a}}", "{storage: {storageClassName: b}}", "a volume stays in its class"},
-		"secret":         {"{credentialsSecret: a}", "{credentialsSecret: b}", "nodes with different passwords"},
-		"secret removed": {"{credentialsSecret: a}", "{}", "nodes with different passwords"},
-		"size":           {"{storage: {size: 1Gi}}", "{storage: {size: 2Gi}}", ""},
-		"hostPath said":  {"{}", "{pod: [{volumes: {type: hostPath}}]}", ""},
-		"replicas":       {"{replicas: 6}", "{replicas: 12}", ""},
-		"all else":       {"{version: 7.0.15}", "{version: 7.2.5, pause: true, finalizers: foreground, config: {a: b}, pod: [{env: [{name: A, value: b}]}]}", ""},
-	})
+	cluster.Test(t)
 }
 
 // What the API server returns decodes, and a fresh resource is not taken for one that the operator has seen.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	assert.NilError(t, api.Create(t.Context(), resourceOf(t, "defaults", "{}")))
+	assert.NilError(t, cluster.API.Create(t.Context(), apiserver.ResourceOf(t, cluster.Kind, "defaults", "{}")))
 	rc := &RedisCluster{}
-	assert.NilError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, rc))
+	assert.NilError(t, cluster.API.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, rc))
 	assert.Equal(t, rc.Status.ObservedGeneration, int64(-1))
 	assert.Equal(t, rc.Spec.Replicas, int32(6))
 	assert.Equal(t, rc.Spec.Storage.Size.String(), "10Gi")
 	rc.Status.Phase, rc.Status.ObservedGeneration = PhaseRunning, 1
-	assert.NilError(t, api.Status().Update(t.Context(), rc))
+	assert.NilError(t, cluster.API.Status().Update(t.Context(), rc))
 	assert.Equal(t, rc.Status.ObservedGeneration, int64(1))
 	// A client that writes Go types writes no field that it was not given.
 	typed := &RedisCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
-	assert.NilError(t, api.Create(t.Context(), typed))
+	assert.NilError(t, cluster.API.Create(t.Context(), typed))
 	assert.Equal(t, typed.Spec.Storage.Size.String(), "10Gi")
-}
-
-// The scale subresource changes replicas, within the rules.
-func TestScale(t *testing.T) {
-	t.Parallel()
-	rc := resourceOf(t, "scaled", "{}")
-	assert.NilError(t, api.Create(t.Context(), rc))
-	scale := resourceOf(t, "scaled", "{replicas: 8}")
-	scale.SetAPIVersion("autoscaling/v1")
-	scale.SetKind("Scale")
-	assert.NilError(t, api.SubResource("scale").Update(t.Context(), rc, client.WithSubResourceBody(scale)))
-	got := &RedisCluster{}
-	assert.NilError(t, api.Get(t.Context(), client.ObjectKeyFromObject(rc), got))
-	assert.Equal(t, got.Spec.Replicas, int32(8))
-}
-
-func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
-	t.Parallel()
-	apiserver.CRDFits(t, crdFile)
-}
-
-func TestNamesAndColumns(t *testing.T) {
-	t.Parallel()
-	crd := apiserver.ReadCRD(t, crdFile)
-	assert.DeepEqual(t, crd.Spec.Names.ShortNames, []string{"rec"})
-	version := crd.Spec.Versions[0]
-	assert.DeepEqual(t, apiserver.Columns(crd), []string{
-		"Ready .status.ready", "Slots .status.slots", "Phase .status.phase", "Message .status.message", "Age .metadata.creationTimestamp",
-	})
-	assert.Assert(t, version.Subresources.Status != nil)
-	assert.Equal(t, version.Subresources.Scale.SpecReplicasPath, ".spec.replicas")
-}
-
-func TestEveryFieldIsDescribed(t *testing.T) {
-	t.Parallel()
-	apiserver.EveryFieldIsDescribed(t, apiserver.ReadCRD(t, crdFile))
-}
-
-// A deep copy shares nothing with what it was made of.
-func TestDeepCopy(t *testing.T) {
-	t.Parallel()
-	data, err := os.ReadFile("../../../internal/kinds/rediscluster/testdata/sample.yaml")
-	assert.NilError(t, err)
-	rc := &RedisCluster{}
-	assert.NilError(t, yaml.UnmarshalStrict(data, rc))
-	list := (&RedisClusterList{Items: []RedisCluster{*rc}}).DeepCopyObject()
-	copied := &list.(*RedisClusterList).Items[0]
-	assert.Assert(t, reflect.DeepEqual(copied, rc))
-	copied.Spec.Pod[0].Env[0].Value = "changed"
-	assert.Equal(t, rc.Spec.Pod[0].Env[0].Value, "aa")
 }

@@ -1,0 +1,124 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Cluster is what the API of a kind of clusters is to be. Its method Test tries all of it.
+type Cluster struct {
+	API      client.Client // of an API server that has the CRD
+	Kind     schema.GroupVersionKind
+	CRD      string            // its file
+	Accepted []string          // specs that the API server takes
+	Refused  map[string]string // specs that it does not take, and what it says
+	// Changes are changes of a spec. Message is what the API server says to one; nothing if it takes it.
+	Changes map[string]struct{ From, To, Message string }
+	// Samples are files of resources that the repository shows people, and of what users of the earlier operator have.
+	Samples   []string
+	Scales    []string // replicas to which the cluster can be scaled, one after the other
+	ShortName string
+	Columns   []string
+}
+
+// Test tries all of it against the API server.
+func (c *Cluster) Test(t *testing.T) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T){
+		"specs": c.specs, "names": c.names, "changes": c.changes, "samples": c.samples,
+		"scale": c.scale, "definition": c.definition,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+func (c *Cluster) resourceOf(t *testing.T, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	return ResourceOf(t, c.Kind, name, spec)
+}
+
+func (c *Cluster) specs(t *testing.T) {
+	for _, spec := range c.Accepted {
+		assert.NilError(t, c.API.Create(t.Context(), c.resourceOf(t, "a", spec), client.DryRunAll), "%s", spec)
+	}
+	for spec, message := range c.Refused {
+		assert.ErrorContains(t, c.API.Create(t.Context(), c.resourceOf(t, "a", spec), client.DryRunAll), message, "%s", spec)
+	}
+}
+
+// Those of a cluster's pods are built from its own, which has 44 letters at most.
+func (c *Cluster) names(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"a": true, "a-1": true, "1a": false, "a.b": false, strings.Repeat("a", 44): true, strings.Repeat("a", 45): false,
+	} {
+		err := c.API.Create(t.Context(), c.resourceOf(t, name, "{}"), client.DryRunAll)
+		assert.Equal(t, err == nil, ok, "%s: %v", name, err)
+	}
+}
+
+func (c *Cluster) changes(t *testing.T) {
+	for name, change := range c.Changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := c.resourceOf(t, strings.ReplaceAll(strings.ToLower(name), " ", "-"), change.From)
+			assert.NilError(t, c.API.Create(t.Context(), object))
+			object.Object["spec"] = c.resourceOf(t, "", change.To).Object["spec"]
+			err := c.API.Update(t.Context(), object)
+			if change.Message == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, change.Message)
+		})
+	}
+}
+
+func (c *Cluster) samples(t *testing.T) {
+	for _, file := range c.Samples {
+		assert.NilError(t, c.API.Create(t.Context(), ReadResource(t, file), client.DryRunAll), file)
+	}
+}
+
+// The scale subresource changes replicas, within the rules.
+func (c *Cluster) scale(t *testing.T) {
+	object := c.resourceOf(t, "scaled", "{}")
+	assert.NilError(t, c.API.Create(t.Context(), object))
+	for _, replicas := range c.Scales {
+		scale := c.resourceOf(t, "scaled", "{replicas: "+replicas+"}")
+		scale.SetAPIVersion("autoscaling/v1")
+		scale.SetKind("Scale")
+		assert.NilError(t, c.API.SubResource("scale").Update(t.Context(), object, client.WithSubResourceBody(scale)))
+		assert.NilError(t, c.API.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+		got, _, err := unstructured.NestedFieldCopy(object.Object, "spec", "replicas")
+		assert.NilError(t, err)
+		assert.Equal(t, fmt.Sprint(got), replicas)
+	}
+}
+
+// The CRD has names, columns, subresources, a description of each field at the top, and leaves half of the room for more.
+func (c *Cluster) definition(t *testing.T) {
+	crd := ReadCRD(t, c.CRD)
+	version := crd.Spec.Versions[0]
+	assert.DeepEqual(t, crd.Spec.Names.ShortNames, []string{c.ShortName})
+	assert.DeepEqual(t, Columns(crd), c.Columns)
+	assert.Assert(t, version.Subresources.Status != nil)
+	assert.Equal(t, version.Subresources.Scale.SpecReplicasPath, ".spec.replicas")
+	CRDFits(t, c.CRD, 50)
+	for _, top := range []string{"spec", "status"} {
+		for name, property := range version.Schema.OpenAPIV3Schema.Properties[top].Properties {
+			assert.Assert(t, strings.HasPrefix(property.Description, name+" "), "%s.%s: %s", top, name, property.Description)
+		}
+	}
+}
