@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // account creates a ServiceAccount with cluster-wide rules and returns a token of it.
@@ -35,7 +36,6 @@ func (e *env) account(name string, rules ...rbacv1.PolicyRule) string {
 	}
 	for _, object := range []client.Object{role, binding} {
 		e.Must(api.Create(e.Ctx, object))
-		e.Cleanup(func() { e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, object))) })
 	}
 	return token
 }
@@ -58,7 +58,7 @@ func (e *env) subject(account string) []rbacv1.Subject {
 func (e *env) role(file string) []rbacv1.PolicyRule {
 	e.Helper()
 	role := &rbacv1.ClusterRole{}
-	e.Must(readYAML("config/rbac/"+file, role))
+	e.Must(harness.ReadYAML("config/rbac/"+file, role))
 	if len(role.Rules) == 0 {
 		e.Fatalf("%s has no rules", file)
 	}

@@ -6,30 +6,44 @@ package behaviour_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
 	"d3os.com/d3os-operator/test/harness"
-	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// used returns the rights that an operator's requests needed, and the requests that were refused:
-// from the audit log, or from what was recorded of them where the cluster is not the test's own.
-func (e *env) used(op *stage.Operator, account string) (used map[right]bool, refused []string) {
-	e.Helper()
-	requests := op.Since(0, func(harness.Sent) bool { return true })
-	if audit != "" {
-		requests = e.audited(account)
+// right is one verb on one resource.
+type right struct{ group, resource, verb string }
+
+func texts(rights map[right]bool) []string {
+	var found []string
+	for r := range rights {
+		found = append(found, fmt.Sprintf("%s %s.%s", r.verb, r.resource, r.group))
 	}
+	return found
+}
+
+func rightsOf(rule rbacv1.PolicyRule) []right {
+	var found []right
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				found = append(found, right{group, resource, verb})
+			}
+		}
+	}
+	return found
+}
+
+// used returns the rights that the requests of an account of the namespace needed, and the requests that were refused.
+func (e *env) used(account string) (used map[right]bool, refused []string) {
+	e.Helper()
 	used = map[right]bool{}
-	for _, r := range requests {
-		if r.Resource == "" || r.Resource[0] == '/' {
-			continue // discovery, which is everyone's
-		}
-		switch r.Verb {
-		case "apply", "try":
-			r.Verb = "patch"
-		}
+	for _, r := range e.audited(account) {
 		used[right{r.Group, r.Resource, r.Verb}] = true
 		if r.Verb == "patch" && r.Code == http.StatusCreated { // the API server asks for both
 			used[right{r.Group, r.Resource, "create"}] = true
@@ -51,34 +65,22 @@ func (e *env) audited(account string) []harness.Sent {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var event struct {
-			Verb string `json:"verb"`
-			User struct {
-				Username string `json:"username"`
-			} `json:"user"`
-			Object struct {
-				APIGroup    string `json:"apiGroup"`
-				Resource    string `json:"resource"`
-				Subresource string `json:"subresource"`
-				Namespace   string `json:"namespace"`
-				Name        string `json:"name"`
-			} `json:"objectRef"`
-			Response struct {
-				Code int `json:"code"`
-			} `json:"responseStatus"`
-		}
+		var event auditv1.Event
 		e.Must(json.Unmarshal(lines.Bytes(), &event))
-		if event.User.Username != "system:serviceaccount:"+e.Namespace+":"+account || event.Object.Resource == "" {
-			continue
+		o := event.ObjectRef
+		if event.User.Username != "system:serviceaccount:"+e.Namespace+":"+account || o == nil {
+			continue // of others, or discovery, which is everyone's
 		}
-		o := event.Object
+		sent := harness.Sent{Request: harness.Request{
+			Verb: event.Verb, Group: o.APIGroup, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name,
+		}}
 		if o.Subresource != "" {
-			o.Resource += "/" + o.Subresource
+			sent.Resource += "/" + o.Subresource
 		}
-		found = append(found, harness.Sent{
-			Request: harness.Request{Verb: event.Verb, Group: o.APIGroup, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name},
-			Code:    event.Response.Code,
-		})
+		if event.ResponseStatus != nil {
+			sent.Code = int(event.ResponseStatus.Code)
+		}
+		found = append(found, sent)
 	}
 	e.Must(lines.Err())
 	if len(found) == 0 {

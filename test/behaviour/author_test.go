@@ -32,7 +32,9 @@ import (
 // who may create what a DataService consists of, may. What else writes to a DataService goes on.
 func TestThreatAuthorWithoutRights(t *testing.T) {
 	e := alone(t) // the policy is the whole cluster's
-	for _, object := range manifests(e, "config/admission/authors.yaml") {
+	policy, err := os.ReadFile(filepath.Join(cluster.Root(), "config/admission/authors.yaml"))
+	e.Must(err)
+	for _, object := range objectsOf(e, string(policy)) {
 		e.Must(api.Create(e.Ctx, object))
 		e.Cleanup(func() { e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, object))) })
 	}
@@ -111,15 +113,13 @@ func (e *env) client(account string, rules ...rbacv1.PolicyRule) client.Client {
 	return c
 }
 
-// manifests reads the objects of a file of the repository.
-func manifests(e *env, file string) []*unstructured.Unstructured {
+// objectsOf reads the objects of a YAML text.
+func objectsOf(e *env, text string) []*unstructured.Unstructured {
 	e.Helper()
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), file))
-	e.Must(err)
 	var found []*unstructured.Unstructured
-	for text := range strings.SplitSeq(string(data), "\n---\n") {
+	for part := range strings.SplitSeq(text, "\n---\n") {
 		object := &unstructured.Unstructured{}
-		e.Must(yaml.Unmarshal([]byte(text), &object.Object))
+		e.Must(yaml.Unmarshal([]byte(part), &object.Object))
 		found = append(found, object)
 	}
 	return found

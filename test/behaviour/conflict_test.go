@@ -4,6 +4,7 @@
 package behaviour_test
 
 import (
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,96 +29,84 @@ func second(prefix string) *unstructured.Unstructured {
 	return ds
 }
 
-// Two DataServices live in one namespace when their components have names of their own.
+// A DataService whose objects would have the names of another's gets none of them, and says so. Two live in one
+// namespace when their components have names of their own.
 func TestTwoInOneNamespace(t *testing.T) {
 	e := parallel(t)
-	e.Start()
+	op := e.Start()
 	first := e.CreateReady(small())
-	before := versions(e.owned(first))
-	other := e.CreateReady(second("b-"))
-	if a, b := len(e.owned(first)), len(e.owned(other)); a != b {
+	before, mark := versions(e.owned(first)...), op.Mark()
+	other := small()
+	other.SetName("second")
+	name := e.Create(other)
+	e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonObjectConflict, "Secret "+credentials)
+	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonObjectConflict)
+	e.never("the first was touched", func() bool { return len(e.touched(before)) > 0 })
+	if n := len(op.Since(mark, harness.Sent.WritesObject)); n > 60 {
+		t.Errorf("%d attempts to write", n)
+	}
+	e.remove(name)
+
+	name = e.CreateReady(second("b-"))
+	if a, b := len(e.owned(first)), len(e.owned(name)); a != b {
 		t.Errorf("the first has %d objects, the second %d", a, b)
 	}
 	web := harness.Lookup[*corev1.ConfigMap](e.Journal, "b-web-template").Data["default.conf.template"]
 	if err := harness.Mentions(web, "b-proxy."+e.Namespace+".svc"); err != nil {
 		t.Error(err)
 	}
-	if a, b := secretOf(harness.Lookup[*appsv1.Deployment](e.Journal, "auth"), "JWT_SECRET"), secretOf(harness.Lookup[*appsv1.Deployment](e.Journal, "b-auth"), "JWT_SECRET"); a == b {
+	if a, b := e.signedWith("auth"), e.signedWith("b-auth"); a == b {
 		t.Errorf("both use Secret %s", a)
 	}
-	e.remove(other)
+	e.remove(name)
 	e.Ready(first)
-	for id, version := range versions(e.owned(first)) {
-		if before[id] != version {
-			t.Errorf("%s has changed", id)
-		}
-	}
+	e.equal("what has changed of the first", e.touched(before), nil)
 }
 
-// A DataService whose objects would have the names of another's gets none of them, and says so.
-func TestSameNamesConflict(t *testing.T) {
-	e := parallel(t)
-	op := e.Start()
-	first := e.CreateReady(small())
-	before, mark := versions(e.made()), op.Mark()
-	other := small()
-	other.SetName("second")
-	name := e.Create(other)
-	e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonObjectConflict, "Secret mysql-dataservice-credentials")
-	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonObjectConflict)
-	e.never("the first was touched", func() bool {
-		after := versions(e.made())
-		for id, version := range before {
-			if after[id] != version {
-				t.Logf("%s has changed", id)
-				return true
-			}
-		}
-		return false
-	})
-	e.Ready(first)
-	if n := len(op.Since(mark, harness.Sent.WritesObject)); n > 60 {
-		t.Errorf("%d attempts to write", n)
-	}
-	e.Must(api.Delete(e.Ctx, e.DataService(name).DeepCopy()))
-	e.Until("the second goes", func() error { return unless(e.DataService(name) == nil, "it is still there") })
-	e.Ready(first)
+// signedWith returns the Secret that a Deployment has its JWT_SECRET from.
+func (e *env) signedWith(deployment string) string {
+	env := harness.Lookup[*appsv1.Deployment](e.Journal, deployment).Spec.Template.Spec.Containers[0].Env
+	i := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == "JWT_SECRET" })
+	return env[i].ValueFrom.SecretKeyRef.Name
 }
 
 // An object of somebody else's is left alone and named; when it goes, its place is taken.
 func TestForeignObject(t *testing.T) {
 	t.Parallel()
 	for _, object := range []client.Object{
-		&corev1.ConfigMap{Data: map[string]string{"mine": "yes"}},
-		&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}},
-		&appsv1.Deployment{Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](0),
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"mine": "yes"}},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"mine": "yes"}},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "mine", Image: "mine"}}},
-			},
-		}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mysql-dataservice-credentials"}, StringData: map[string]string{"password": "mine"}},
+		idle(metav1.ObjectMeta{Name: "auth"}),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: credentials}, StringData: map[string]string{"password": "mine"}},
 	} {
 		t.Run(harness.KindOf(object), func(t *testing.T) {
 			e := parallel(t)
 			e.Start()
-			if object.GetName() == "" {
-				object.SetName("auth")
-			}
 			object.SetNamespace(e.Namespace)
 			e.Must(api.Create(e.Ctx, object))
-			before := declared(object)
+			id, before := harness.IDOf(object), versions(object)
 			name := e.Create(small())
 			e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonObjectConflict, harness.KindOf(object)+" "+object.GetName())
 			e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonObjectConflict)
-			e.never("it was touched", func() bool { return declared(e.Object(harness.IDOf(object))) != before })
+			e.never("it was touched", func() bool { return len(e.touched(before)) > 0 })
 			e.Must(api.Delete(e.Ctx, object))
 			e.Ready(name)
-			if now := e.Object(harness.IDOf(object)); now.GetUID() == object.GetUID() || !metav1.IsControlledBy(now, e.DataService(name)) && harness.KindOf(object) != "Secret" {
-				t.Errorf("%s is not the operator's: %v", harness.IDOf(object), now.GetOwnerReferences())
+			now := e.Object(id)
+			outlives := id == "Secret/"+credentials // and has no owner for that
+			if now.GetUID() == object.GetUID() || metav1.IsControlledBy(now, e.DataService(name)) == outlives {
+				t.Errorf("%s is not the operator's: %v", id, now.GetOwnerReferences())
 			}
 		})
 	}
+}
+
+// idle is a Deployment of somebody else's, without pods.
+func idle(meta metav1.ObjectMeta) *appsv1.Deployment {
+	labels := map[string]string{"mine": "yes"}
+	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+		Replicas: ptr.To[int32](0),
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "mine", Image: "mine"}}},
+		},
+	}}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -22,8 +23,8 @@ const (
 	// glance is how long a test looks on when nothing may happen; reactions take some 30 ms.
 	glance = 400 * time.Millisecond
 
-	sampleFile = harness.SampleFile
 	sampleName = "dataservice-sample"
+	managedBy  = object.LabelManagedBy
 )
 
 // env is a namespace and what a test does and sees in it.
@@ -85,9 +86,6 @@ func sample(changes ...fields) *unstructured.Unstructured { return harness.Sampl
 // small returns a DataService with the middleware, auth, proxy and web.
 func small(changes ...fields) *unstructured.Unstructured { return harness.Small(changes...) }
 
-// merge applies a JSON merge patch.
-func merge(to, from fields) { harness.Merge(to, from) }
-
 // condition waits until a DataService has a condition whose message names all parts.
 func (e *env) condition(name, kind string, status metav1.ConditionStatus, reason string, parts ...string) {
 	e.Helper()
@@ -106,12 +104,34 @@ func (e *env) owned(name string) []client.Object {
 	return slices.DeleteFunc(e.All(), func(object client.Object) bool { return !metav1.IsControlledBy(object, ds) })
 }
 
-// names returns the names of the objects of a kind that the operator made, sorted.
-func names[T client.Object](e *env) []string {
+// made returns what the operator made: all that it manages but pods and claims.
+func (e *env) made() []client.Object {
+	return slices.DeleteFunc(e.All(), func(object client.Object) bool {
+		kind := harness.KindOf(object)
+		return kind == "Pod" || kind == "PersistentVolumeClaim" || object.GetLabels()[managedBy] != "d3os-operator"
+	})
+}
+
+// versions returns what changes with every write: the generation of workloads, whose status
+// is others' business, and the resource version of the rest.
+func versions(objects ...client.Object) map[string]any {
+	found := map[string]any{}
+	for _, object := range objects {
+		found[harness.IDOf(object)] = object.GetResourceVersion()
+		if object.GetGeneration() > 0 {
+			found[harness.IDOf(object)] = object.GetGeneration()
+		}
+	}
+	return found
+}
+
+// touched returns which objects have another version than before, or are gone.
+func (e *env) touched(before map[string]any) []string {
 	var found []string
-	for _, object := range harness.Every[T](e.Journal) {
-		if object.GetLabels()["app.kubernetes.io/managed-by"] == "d3os-operator" {
-			found = append(found, object.GetName())
+	after := versions(e.All()...)
+	for id, version := range before {
+		if after[id] != version {
+			found = append(found, id)
 		}
 	}
 	return found

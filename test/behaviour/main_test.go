@@ -26,7 +26,6 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
-	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
@@ -48,17 +47,13 @@ var (
 	}
 	config *rest.Config
 	api    client.WithWatch // as the cluster's administrator
-	own    bool             // nobody else uses the cluster
-	audit  string           // the API server's audit log; empty when the cluster is not ours
+	audit  string           // the API server's audit log
 )
 
 func TestMain(m *testing.M) {
 	policy := filepath.Join(cluster.Root(), "hack", "cluster", "audit.yaml")
 	os.Exit(suite.Main(m, cluster.Options{Name: "behaviour", Nodes: 40, Audit: policy}, func(context.Context) error {
-		config, api, own, audit = suite.Config, suite.API, suite.Own, suite.AuditLog
+		config, api, audit = suite.Config, suite.API, suite.AuditLog
 		return nil
 	}))
 }
-
-// readYAML reads a file of the repository.
-func readYAML(path string, into any) error { return harness.ReadYAML(path, into) }

@@ -32,7 +32,7 @@ func (e *env) rights() []rbacv1.PolicyRule {
 			} `json:"install"`
 		} `json:"spec"`
 	}
-	e.Must(readYAML("bundle/manifests/d3os-operator.clusterserviceversion.yaml", &csv))
+	e.Must(harness.ReadYAML("bundle/manifests/d3os-operator.clusterserviceversion.yaml", &csv))
 	var rules []rbacv1.PolicyRule
 	for _, permission := range csv.Spec.Install.Spec.Permissions {
 		rules = append(rules, permission.Rules...)

@@ -6,10 +6,10 @@ package behaviour_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,38 +24,35 @@ import (
 // soon makes an operator try again after a second what was refused by something whose change it does not see.
 func soon(_ *rest.Config, o *manager.Options) { o.RetryRefused = time.Second }
 
-// forbid lets the API server refuse Deployments of the namespace with an image, and returns what undoes that. Each returns when
-// the API server has taken it up.
+// refusing is a policy by which the API server refuses Deployments of a namespace with an image, and its binding.
+const refusing = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-image-NAMESPACE}
+spec:
+  matchConstraints:
+    resourceRules: [{operations: [CREATE, UPDATE], apiGroups: [apps], apiVersions: [v1], resources: [deployments]}]
+  validations:
+  - message: that image is not allowed
+    expression: "!object.spec.template.spec.containers.exists(c, c.image == 'IMAGE')"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-image-NAMESPACE}
+spec:
+  policyName: no-image-NAMESPACE
+  validationActions: [Deny]
+  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}
+`
+
+// forbid puts such a policy into force, and returns its name and what undoes it. Each returns when the API server has
+// taken it up.
 func (e *env) forbid(image string) (policy string, allow func()) {
 	e.Helper()
-	name := "no-image-" + e.Namespace
-	rule := admissionregistrationv1.RuleWithOperations{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+	objects := objectsOf(e, strings.NewReplacer("NAMESPACE", e.Namespace, "IMAGE", image).Replace(refusing))
+	for _, object := range objects {
+		e.Must(api.Create(e.Ctx, object))
 	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-			MatchResources: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: e.Namespace}},
-			},
-		},
-	}
-	e.Must(api.Create(e.Ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: binding.ObjectMeta,
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "!object.spec.template.spec.containers.exists(c, c.image == '" + image + "')", Message: "that image is not allowed",
-			}},
-		},
-	}))
-	e.Must(api.Create(e.Ctx, binding))
-	e.Cleanup(func() {
-		e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, binding)))
-		e.Must(api.Delete(e.Ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-	})
 	inForce := func(want bool) {
 		e.Until("the API server follows the policy", func() error {
 			d := harness.Lookup[*appsv1.Deployment](e.Journal, "auth").DeepCopy()
@@ -65,8 +62,8 @@ func (e *env) forbid(image string) (policy string, allow func()) {
 		})
 	}
 	inForce(true)
-	return name, func() {
-		e.Must(api.Delete(e.Ctx, binding))
+	return objects[0].GetName(), func() {
+		e.Must(api.Delete(e.Ctx, objects[1]))
 		inForce(false)
 	}
 }

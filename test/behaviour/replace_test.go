@@ -4,13 +4,10 @@
 package behaviour_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"d3os.com/d3os-operator/test/harness"
@@ -83,26 +80,4 @@ func TestRenamedComponentKeepsItsNodePort(t *testing.T) {
 	if port := harness.Lookup[*corev1.Service](e.Journal, "front").Spec.Ports[0].NodePort; port != 31947 {
 		t.Errorf("node port %d", port)
 	}
-}
-
-// Whoever describes a new platform reads of each workload.
-func TestEachNewWorkloadIsToldOf(t *testing.T) {
-	e := parallel(t)
-	e.Start()
-	e.CreateReady(small())
-	e.Until("events", func() error {
-		var told, want []string
-		for _, event := range harness.Every[*eventsv1.Event](e.Journal) {
-			if event.Reason == "ComponentCreated" && event.Related != nil {
-				told = append(told, event.Related.Kind+"/"+event.Related.Name)
-			}
-		}
-		for _, o := range e.made() {
-			if id := harness.IDOf(o); strings.HasPrefix(id, "Deployment/") || strings.HasPrefix(id, "StatefulSet/") {
-				want = append(want, id)
-			}
-		}
-		slices.Sort(told)
-		return saying(harness.Difference(told, want))
-	})
 }

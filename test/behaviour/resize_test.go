@@ -5,7 +5,6 @@ package behaviour_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,13 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/test/harness"
 )
 
 // rigidClass makes a storage class that cannot expand volumes, with a volume of 5Gi for the database.
-func (e *env) rigidClass() string {
+func (e *env) rigidClass() *storagev1.StorageClass {
 	e.Helper()
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "rigid-" + e.Namespace}, Provisioner: "kubernetes.io/no-provisioner"}
 	volume := &corev1.PersistentVolume{
@@ -35,19 +35,8 @@ func (e *env) rigidClass() string {
 	}
 	for _, object := range []client.Object{class, volume} {
 		e.Must(api.Create(e.Ctx, object))
-		e.Cleanup(func() { e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, object))) })
 	}
-	return class.Name
-}
-
-// noteOf returns what the status says of a component.
-func (e *env) noteOf(name, component string) string {
-	for _, c := range e.DataService(name).Status.Components {
-		if c.Name == component {
-			return c.Message
-		}
-	}
-	return ""
+	return class
 }
 
 // told returns how often an event of a reason was told.
@@ -66,7 +55,8 @@ func (e *env) told(reason string) int {
 }
 
 // A volume that cannot grow stays as it is and says so. Everything else of the database goes on, and
-// the size can be set back.
+// the size can be set back. A new DataService takes the volume up, and it grows when its class is changed
+// to allow that, though no event tells the operator.
 func TestVolumeThatCannotGrow(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"StatefulSet", "Deployment"} {
@@ -74,31 +64,24 @@ func TestVolumeThatCannotGrow(t *testing.T) {
 			e := parallel(t)
 			op := e.Start()
 			class := e.rigidClass()
-			name := e.CreateReady(small(databaseOnly, fields{"mysql": fields{"kind": kind, "storage": fields{"size": "5Gi", "storageClassName": class}}}))
-			claim, password := e.claim(), e.password()
-			e.ChangeReady(name, fields{"mysql": fields{"storage": fields{"size": "20Gi"}}})
-			if note := e.noteOf(name, "mysql"); !strings.Contains(note, "stays at 5Gi") || !strings.Contains(note, "storage class") {
-				t.Errorf("the status says of mysql: %q", note)
+			sized := func(size string) fields {
+				return fields{"mysql": fields{"kind": kind, "storage": fields{"size": size, "storageClassName": class.Name}}}
 			}
+			name := e.CreateReady(small(databaseOnly, sized("5Gi")))
+			claim, password := e.claim(), e.password()
+			e.ChangeReady(name, sized("20Gi"))
+			e.staysSmall(name)
 			e.Until("it is told", func() error { return unless(e.told("VolumeNotResized") == 1, "not once") })
 
 			mark := op.Mark()
-			workload := harness.Lookup[*appsv1.StatefulSet](e.Journal, "mysql-dataservice")
-			if kind == "StatefulSet" {
-				e.Must(api.Delete(e.Ctx, workload.DeepCopy()))
-				e.Until("it comes back", func() error {
-					now := harness.Lookup[*appsv1.StatefulSet](e.Journal, "mysql-dataservice")
-					return unless(now != nil && now.UID != workload.UID && now.Status.ReadyReplicas == 1, "it is not there")
-				})
-			}
-			e.ChangeReady(name, fields{"mysql": fields{"image": "registry.example/mysql:v2"}})
-			e.Until("the new image runs", func() error {
-				pods := e.pods("mysql")
-				if len(pods) != 1 {
-					return errors.New("not one pod")
-				}
-				return unless(pods[0].Spec.Containers[0].Image == "registry.example/mysql:v2", "the old image runs")
+			workload := e.Object(kind + "/mysql-dataservice").DeepCopyObject().(client.Object)
+			e.Must(api.Delete(e.Ctx, workload))
+			e.Until("it comes back", func() error {
+				now := e.Object(harness.IDOf(workload))
+				return unless(now != nil && now.GetUID() != workload.GetUID(), "it is not there")
 			})
+			e.ChangeReady(name, fields{"mysql": fields{"image": "registry.example/mysql:v2"}})
+			e.Until("the new image runs", func() error { return unless(e.runs("mysql", "registry.example/mysql:v2"), "the old one does") })
 			e.rests(op)
 			for _, sent := range op.Since(mark, harness.Sent.WritesObject) {
 				if sent.Resource == "persistentvolumeclaims" {
@@ -108,51 +91,90 @@ func TestVolumeThatCannotGrow(t *testing.T) {
 			if n := e.told("VolumeNotResized"); n != 1 {
 				t.Errorf("it is told %d times", n)
 			}
+			e.ChangeReady(name, sized("5Gi"))
+			e.Until("the note goes", func() error { return saying(e.componentStatus(name, "mysql").Message) })
+			e.remove(name)
+			op.Stop()
 
-			e.ChangeReady(name, fields{"mysql": fields{"storage": fields{"size": "5Gi"}}})
-			e.Until("the note goes", func() error { return saying(e.noteOf(name, "mysql")) })
+			e.Start(soon)
+			e.CreateReady(small(databaseOnly, sized("20Gi")))
+			e.staysSmall(name)
+			e.sameData(claim, password)
+			e.Must(api.Patch(e.Ctx, class, client.RawPatch(types.MergePatchType, []byte(`{"allowVolumeExpansion": true}`))))
+			e.Until("the volume is asked to grow", func() error { return e.asksFor("20Gi") })
+			e.Until("the note goes", func() error { return saying(e.componentStatus(name, "mysql").Message) })
 			e.sameData(claim, password)
 		})
 	}
 }
 
-// A volume grows when its class is changed to allow that, though no event tells the operator.
-func TestVolumeThatMayGrowLater(t *testing.T) {
-	harness.Long(t)
-	e := parallel(t)
-	e.Start(soon)
-	name := e.CreateReady(small(databaseOnly, fields{"mysql": fields{"storage": fields{"size": "5Gi", "storageClassName": e.rigidClass()}}}))
-	e.ChangeReady(name, fields{"mysql": fields{"storage": fields{"size": "20Gi"}}})
-	e.Until("it is told", func() error { return unless(e.told("VolumeNotResized") > 0, "it is not") })
-	e.Must(api.Patch(e.Ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "rigid-" + e.Namespace}},
-		client.RawPatch(types.MergePatchType, []byte(`{"allowVolumeExpansion": true}`))))
-	e.Until("the volume is asked to grow", func() error {
-		size := e.claim().Spec.Resources.Requests[corev1.ResourceStorage]
-		return unless(size.String() == "20Gi", "it has "+size.String())
-	})
-	e.Until("the note goes", func() error { return saying(e.noteOf(name, "mysql")) })
+// staysSmall expects the status to say that the database's volume stays as it is, and why.
+func (e *env) staysSmall(name string) {
+	e.Helper()
+	if err := harness.Mentions(e.componentStatus(name, "mysql").Message, "stays at 5Gi", "storage class"); err != nil {
+		e.Errorf("the status of mysql: %v", err)
+	}
 }
 
-// A new DataService takes up a retained volume that is smaller than it asks for and cannot grow.
-func TestRetainedVolumeIsSmaller(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"StatefulSet", "Deployment"} {
-		t.Run(kind, func(t *testing.T) {
-			e := parallel(t)
-			e.Start()
-			class := e.rigidClass()
-			sized := func(size string) fields {
-				return fields{"mysql": fields{"kind": kind, "storage": fields{"size": size, "storageClassName": class}}}
+// asksFor returns an error unless the database's claim asks for a size.
+func (e *env) asksFor(size string) error {
+	asks := e.claim().Spec.Resources.Requests.Storage().String()
+	return unless(asks == size, "it asks for "+asks)
+}
+
+// A volume grows in place: the claim asks for more and the database's pod never stops.
+func TestVolumeGrows(t *testing.T) {
+	e := parallel(t)
+	op := e.Start()
+	name := e.CreateReady(small(databaseOnly))
+	claim, password := e.claim(), e.password()
+	set := harness.Lookup[*appsv1.StatefulSet](e.Journal, "mysql-dataservice")
+	before := e.pods("mysql")[0]
+	mark, requests := e.Mark(), op.Mark()
+	e.ChangeReady(name, fields{"mysql": fields{"storage": fields{"size": "20Gi"}}})
+	e.Until("the claim asks for more", func() error { return e.asksFor("20Gi") })
+	e.Until("the volume grows", func() error {
+		capacity := e.claim().Status.Capacity.Storage().String()
+		return unless(capacity == "20Gi", "it has "+capacity)
+	})
+	grown := harness.Lookup[*appsv1.StatefulSet](e.Journal, "mysql-dataservice")
+	if grown == nil || grown.UID == set.UID || grown.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() != "20Gi" {
+		t.Errorf("the StatefulSet was not replaced: %v", grown)
+	}
+	e.equal("objects written", harness.Objects(op.Since(requests, harness.Sent.WritesObject)),
+		[]string{"PersistentVolumeClaim/data-mysql-dataservice-0", "StatefulSet/mysql-dataservice"})
+	if writes := op.Since(requests, harness.Sent.WritesObject); len(writes) > 4 { // claim, refused change, deletion, creation
+		t.Errorf("%d writes: %v", len(writes), writes)
+	}
+	e.sameData(claim, password)
+	e.neverStopped(mark, before)
+	e.Until("the new StatefulSet adopts the pod", func() error {
+		pods := e.pods("mysql")
+		if len(pods) != 1 || pods[0].UID != before.UID {
+			return errors.New("it is another pod")
+		}
+		return unless(metav1.IsControlledBy(pods[0], grown), "the pod has another controller")
+	})
+	if after := harness.Lookup[*appsv1.StatefulSet](e.Journal, "mysql-dataservice"); after.Status.CurrentRevision != set.Status.CurrentRevision {
+		t.Errorf("the revision of the pod has changed from %s to %s", set.Status.CurrentRevision, after.Status.CurrentRevision)
+	}
+}
+
+// neverStopped expects the database to have had one pod, which was ready all the time.
+func (e *env) neverStopped(mark int, only *corev1.Pod) {
+	e.Helper()
+	for _, c := range e.Since(mark) {
+		p, ok := c.Object.(*corev1.Pod)
+		if !ok || p.Labels["app.kubernetes.io/name"] != "mysql" {
+			continue
+		}
+		if p.UID != only.UID || c.Event != watch.Modified || p.DeletionTimestamp != nil {
+			e.Errorf("pod %s (%s): %s; it was %s", p.Name, p.UID, c.Event, only.UID)
+		}
+		for _, container := range p.Status.ContainerStatuses {
+			if container.RestartCount != 0 || !container.Ready {
+				e.Errorf("the database has stopped: %+v", container)
 			}
-			name := e.CreateReady(small(databaseOnly, sized("5Gi")))
-			claim, password := e.claim(), e.password()
-			e.remove(name)
-			e.Until("pods go", func() error { return unless(len(harness.Every[*corev1.Pod](e.Journal)) == 0, "some are still there") })
-			e.CreateReady(small(databaseOnly, sized("20Gi")))
-			e.sameData(claim, password)
-			if note := e.noteOf(name, "mysql"); !strings.Contains(note, "stays at 5Gi") {
-				t.Errorf("the status says of mysql: %q", note)
-			}
-		})
+		}
 	}
 }

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
@@ -62,22 +61,18 @@ func underOLM(e *env) *olm {
 		})...)}
 }
 
-// install installs the definition of OperatorConditions unless OLM has.
+// install installs the definition of OperatorConditions.
 func (o *olm) install() {
 	o.Helper()
 	crd := crds.OperatorCondition()
-	switch err := o.client.Create(o.Ctx, crd); {
-	case err == nil:
-		o.Cleanup(func() {
-			o.Must(o.client.Delete(o.Ctx, crd))
-			o.Until("OperatorConditions are gone", func() error { // until then there can be no new ones
-				err := o.client.Get(o.Ctx, client.ObjectKeyFromObject(crd), crd)
-				return unless(apierrors.IsNotFound(err), "they are not")
-			})
+	o.Must(o.client.Create(o.Ctx, crd))
+	o.Cleanup(func() {
+		o.Must(o.client.Delete(o.Ctx, crd))
+		o.Until("OperatorConditions are gone", func() error { // until then there can be no new ones
+			err := o.client.Get(o.Ctx, client.ObjectKeyFromObject(crd), crd)
+			return unless(apierrors.IsNotFound(err), "they are not")
 		})
-	case !apierrors.IsAlreadyExists(err):
-		o.Fatal(err)
-	}
+	})
 	o.Until("OperatorConditions are served", func() error {
 		return o.client.List(o.Ctx, &apiv2.OperatorConditionList{}, client.InNamespace(o.Namespace))
 	})
@@ -91,10 +86,7 @@ func (o *olm) createCondition() {
 // run starts an operator with the rights that it has when OLM runs it.
 func (o *olm) run() *stage.Operator {
 	o.Helper()
-	return o.Start(func(cfg *rest.Config, _ *manager.Options) {
-		*cfg = *rest.AnonymousClientConfig(cfg)
-		cfg.BearerToken = o.token
-	})
+	return o.Start(func(cfg *rest.Config, _ *manager.Options) { as(cfg, o.token) })
 }
 
 // says waits until the condition is as asked for.
@@ -115,59 +107,9 @@ func (o *olm) says(status metav1.ConditionStatus, reason string, parts ...string
 
 func aboutUpgrades(r harness.Sent) bool { return r.Resource == "operatorconditions" }
 
-func aboutUpgradesWritten(r harness.Sent) bool { return aboutUpgrades(r) && r.Writes() }
-
-// OLM is told not to upgrade the operator while a DataService is being rolled out, in a few writes.
+// Without the OperatorCondition, and without the API, the operator works. Once it can it tells OLM not to upgrade it while a
+// DataService is being rolled out, in a few writes. When a rollout stands in the way is the concern of internal/upgradeable.
 func TestUpgradesWaitForRollouts(t *testing.T) {
-	harness.Long(t)
-	o := underOLM(alone(t))
-	o.install()
-	o.createCondition()
-	op := o.run()
-	o.says(metav1.ConditionTrue, "NoRollout")
-	mark := op.Mark()
-	name := o.Create(small())
-	o.says(metav1.ConditionFalse, "RolloutInProgress", "1 DataService", o.Namespace+"/"+name)
-	o.Ready(name)
-	o.says(metav1.ConditionTrue, "NoRollout")
-	o.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
-	o.says(metav1.ConditionTrue, "NoRollout")
-	if writes := op.Since(mark, aboutUpgradesWritten); len(writes) < 2 || len(writes) > 4 {
-		t.Errorf("two rollouts made %d writes: %v", len(writes), writes)
-	}
-
-	// What does not come up holds nothing back: a newer operator may be the cure.
-	o.Change(name, fields{
-		"mysql": fields{"image": "registry.example/mysql:does-not-exist"}, "auth": fields{"image": "registry.example/auth:v3"},
-	})
-	o.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonComponentFailing, "mysql")
-	o.condition(name, dsv1.ConditionProgressing, metav1.ConditionTrue, "")
-	o.says(metav1.ConditionTrue, "NoRollout")
-
-	// Nor does a change that is not to be carried out yet.
-	mark = op.Mark()
-	o.Change(name, fields{"paused": true, "mysql": fields{"image": nil}})
-	o.condition(name, dsv1.ConditionPaused, metav1.ConditionTrue, "")
-	o.never("a paused DataService holds back an upgrade", func() bool { return len(op.Since(mark, aboutUpgradesWritten)) > 0 })
-
-	// Nor does one that is deleted in the middle of it.
-	other := o.Create(second("b-"))
-	o.says(metav1.ConditionFalse, "RolloutInProgress", o.Namespace+"/"+other)
-	o.remove(other)
-	o.says(metav1.ConditionTrue, "NoRollout")
-
-	// At rest and after a restart there is nothing to write.
-	mark = op.Mark()
-	o.never("it goes on writing", func() bool { return len(op.Since(mark, aboutUpgrades)) > 0 })
-	op.Stop()
-	op = o.run()
-	o.Until("it has looked", func() error { return unless(len(op.Since(0, aboutUpgrades)) > 0, "it has not") })
-	o.never("it writes after a restart", func() bool { return len(op.Since(0, aboutUpgradesWritten)) > 0 })
-	o.equal("refused", asText(op.Since(0, func(r harness.Sent) bool { return r.Code == http.StatusForbidden })), nil)
-}
-
-// Without the OperatorCondition, and without the API, the operator works; it tells OLM when it can.
-func TestOLMIsNotThereYet(t *testing.T) {
 	o := underOLM(alone(t))
 	op := o.run()
 	name := o.CreateReady(small())
@@ -178,6 +120,18 @@ func TestOLMIsNotThereYet(t *testing.T) {
 	o.ChangeReady(name, fields{"auth": fields{"replica": 2}})
 	o.createCondition()
 	o.says(metav1.ConditionTrue, "NoRollout")
+
+	mark := op.Mark()
+	other := o.Create(second("b-"))
+	o.says(metav1.ConditionFalse, "RolloutInProgress", "1 DataService", o.Namespace+"/"+other)
+	o.Ready(other)
+	o.says(metav1.ConditionTrue, "NoRollout")
+	if writes := op.Since(mark, func(r harness.Sent) bool { return aboutUpgrades(r) && r.Writes() }); len(writes) != 2 {
+		t.Errorf("a rollout made %d writes: %v", len(writes), writes)
+	}
+	mark = op.Mark()
+	o.never("it goes on asking", func() bool { return len(op.Since(mark, aboutUpgrades)) > 0 })
+	o.equal("refused", asText(op.Since(0, func(r harness.Sent) bool { return r.Code == http.StatusForbidden })), nil)
 }
 
 // Where OLM does not run the operator it asks for no OperatorCondition.

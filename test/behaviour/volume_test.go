@@ -6,6 +6,7 @@ package behaviour_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,34 +14,119 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-const dataClaim = "data-mysql-dataservice-0"
+const (
+	dataClaim   = "data-mysql-dataservice-0"
+	credentials = "mysql-dataservice-credentials"
+)
 
-// databaseAs returns what makes the database one of a kind, with its volume retained or deleted.
-func databaseAs(kind, retention string) fields {
-	mysql := fields{"kind": kind, "storage": fields{"retention": retention}, "thirdParty": nil}
-	if kind == "ThirdParty" {
-		mysql["thirdParty"] = fields{"url": "mysql://db.example.org:3306", "username": "app", "password": "somewhere-else"}
-	}
-	return fields{"mysql": mysql}
-}
+// retained is what outlives a DataService whose database's volume is retained.
+var retained = []string{"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/" + dataClaim, "Secret/" + credentials}
 
 // databaseOnly removes what a test about the database does not need; eureka stays, because a
 // DataService is to have something.
 var databaseOnly = fields{"web": nil, "proxy": nil, "uuc": nil, "auth": nil}
 
-// neverDeleted fails the test if the database's claim, or the Secret that opens it, has been deleted
-// or replaced, even if only for a moment.
-func (e *env) neverDeleted(mark int, claim *corev1.PersistentVolumeClaim) {
-	e.Helper()
-	for _, c := range e.Since(mark) {
-		o := c.Object
-		switch {
-		case c.ID == "PersistentVolumeClaim/"+dataClaim && (o.GetUID() != claim.UID || o.GetDeletionTimestamp() != nil):
-			e.Fatalf("%s of the claim: UID %s (was %s), deleted %v", c.Event, o.GetUID(), claim.UID, o.GetDeletionTimestamp())
-		case c.ID == "Secret/mysql-dataservice-credentials" && (c.Event == "DELETED" || o.GetDeletionTimestamp() != nil):
-			e.Fatal("the passwords were deleted")
-		}
+// database is what the database is, with its volume retained or deleted; without a kind it is taken out of the spec.
+type database struct{ kind, retention string }
+
+func (d database) spec() fields {
+	switch d.kind {
+	case "":
+		return fields{"mysql": nil}
+	case "ThirdParty":
+		return fields{"mysql": fields{"kind": d.kind, "storage": fields{"retention": d.retention},
+			"thirdParty": fields{"url": "mysql://db.example.org:3306", "username": "app", "password": "somewhere-else"}}}
+	default:
+		return fields{"mysql": fields{"kind": d.kind, "storage": fields{"retention": d.retention}, "thirdParty": nil}}
 	}
+}
+
+// What a database is, one after the other, before its DataService is deleted: in the short form, and in the full form besides.
+var databases = [][]database{
+	{{"StatefulSet", "Delete"}},
+	{{"Deployment", "Delete"}},
+	{{"StatefulSet", "Retain"}, {"StatefulSet", "Delete"}},
+	{{"StatefulSet", "Delete"}, {"StatefulSet", "Retain"}},
+	{{"Deployment", "Retain"}, {"Deployment", "Delete"}},
+	{{"Deployment", "Delete"}, {"Deployment", "Retain"}},
+	{{"StatefulSet", "Delete"}, {"", "Delete"}},
+	{{"StatefulSet", "Retain"}, {"", "Retain"}},
+	{{"Deployment", "Delete"}, {"", "Delete"}},
+	{{"Deployment", "Retain"}, {"", "Retain"}},
+	{{"Deployment", "Delete"}, {"StatefulSet", "Delete"}, {"Deployment", "Delete"}, {"StatefulSet", "Delete"}},
+	{{"StatefulSet", "Delete"}, {"DaemonSet", "Delete"}, {"StatefulSet", "Delete"}},
+	{{"StatefulSet", "Delete"}, {"ThirdParty", "Delete"}, {"Deployment", "Delete"}},
+	{{"Deployment", "Delete"}, {"StatefulSet", "Retain"}},
+	{{"StatefulSet", "Retain"}, {"Deployment", "Delete"}},
+}
+
+var moreDatabases = [][]database{
+	{{"Deployment", "Delete"}, {"StatefulSet", "Delete"}},
+	{{"StatefulSet", "Delete"}, {"Deployment", "Delete"}},
+	{{"Deployment", "Delete"}, {"DaemonSet", "Delete"}, {"Deployment", "Delete"}},
+	{{"Deployment", "Delete"}, {"ThirdParty", "Delete"}, {"Deployment", "Delete"}},
+	{{"StatefulSet", "Delete"}, {"ThirdParty", "Delete"}, {"StatefulSet", "Delete"}},
+	{{"StatefulSet", "Retain"}, {"Deployment", "Retain"}, {"StatefulSet", "Retain"}},
+	{{"StatefulSet", "Retain"}, {"DaemonSet", "Retain"}, {"StatefulSet", "Retain"}},
+	{{"StatefulSet", "Retain"}, {"ThirdParty", "Retain"}, {"StatefulSet", "Retain"}},
+	{{"StatefulSet", "Delete"}, {"Deployment", "Retain"}},
+	{{"Deployment", "Retain"}, {"StatefulSet", "Delete"}},
+	{{"Deployment", "Delete"}, {"DaemonSet", "Retain"}},
+	{{"StatefulSet", "Delete"}, {"DaemonSet", "Retain"}},
+	{{"Deployment", "Delete"}, {"ThirdParty", "Retain"}},
+	{{"StatefulSet", "Delete"}, {"ThirdParty", "Retain"}},
+	{{"Deployment", "Delete"}, {"ThirdParty", "Delete"}, {"StatefulSet", "Retain"}},
+}
+
+// Whatever the database's kind and the retention of its volume are changed to, and back, its volume and its passwords stay the
+// same, whoever was to delete them before. With the database they go, and with the DataService, exactly when the spec says so at
+// that time. Deleting the DataService needs no operator, and what stays is taken up by the next one of that name.
+func TestDataGoesOnlyWhenToldSo(t *testing.T) {
+	t.Parallel()
+	for i, steps := range slices.Concat(databases, moreDatabases) {
+		t.Run(strings.Trim(fmt.Sprint(steps), "[]"), func(t *testing.T) {
+			if i >= len(databases) {
+				harness.Long(t)
+			}
+			e := parallel(t)
+			op := e.Start()
+			mark := e.Mark()
+			last := steps[len(steps)-1]
+			ds := e.CreateReady(small(databaseOnly, steps[0].spec()))
+			claim, password := e.claim(), e.password()
+			for _, step := range steps[1:] {
+				e.ChangeReady(ds, step.spec())
+				e.workloadOf(step.kind)
+				if step.kind == "" && step.retention == "Delete" {
+					e.Until("it goes with the database", func() error {
+						return unless(e.Object("PersistentVolumeClaim/"+dataClaim) == nil && e.Object("Secret/"+credentials) == nil, "it is there")
+					})
+					break
+				}
+				e.rests(op)
+				e.neverDeleted(mark, claim)
+				e.sameData(claim, password)
+			}
+			op.Stop()
+			e.remove(ds)
+			if last.retention == "Delete" {
+				e.Until("nothing is left", func() error { return saying(harness.Difference(e.left(), nil)) })
+				return
+			}
+			e.Until("only data is left", func() error { return saying(harness.Difference(e.left(), retained)) })
+			e.Start()
+			e.CreateReady(small(databaseOnly, steps[0].spec()))
+			e.neverDeleted(mark, claim)
+			e.sameData(claim, password)
+		})
+	}
+}
+
+// left returns what is in the namespace but for what every namespace has.
+func (e *env) left() []string {
+	return slices.DeleteFunc(harness.IDs(e.All()), func(id string) bool {
+		return id == "ConfigMap/kube-root-ca.crt" || strings.HasPrefix(id, "Event/")
+	})
 }
 
 // workloadOf waits until the database has the workload of its kind alone: none for ThirdParty.
@@ -56,85 +142,47 @@ func (e *env) workloadOf(kind string) {
 	})
 }
 
-// Whatever the database's kind is changed to, and back, its volume and its passwords stay the same,
-// whoever was to delete them before; and with the DataService they go exactly when the spec says so
-// at that time.
-func TestDataOutlivesEachChangeOfKind(t *testing.T) {
-	t.Parallel()
-	type step struct{ kind, retention string }
-	short := []string{"Deployment, StatefulSet and back", "StatefulSet, DaemonSet and back", "StatefulSet, ThirdParty, Deployment",
-		"Deployment, retained StatefulSet", "retained StatefulSet, Deployment"}
-	for name, steps := range map[string][]step{
-		"Deployment, StatefulSet":                {{"Deployment", "Delete"}, {"StatefulSet", "Delete"}},
-		"StatefulSet, Deployment":                {{"StatefulSet", "Delete"}, {"Deployment", "Delete"}},
-		"Deployment, StatefulSet and back":       {{"Deployment", "Delete"}, {"StatefulSet", "Delete"}, {"Deployment", "Delete"}, {"StatefulSet", "Delete"}},
-		"Deployment, DaemonSet and back":         {{"Deployment", "Delete"}, {"DaemonSet", "Delete"}, {"Deployment", "Delete"}},
-		"StatefulSet, DaemonSet and back":        {{"StatefulSet", "Delete"}, {"DaemonSet", "Delete"}, {"StatefulSet", "Delete"}},
-		"Deployment, ThirdParty and back":        {{"Deployment", "Delete"}, {"ThirdParty", "Delete"}, {"Deployment", "Delete"}},
-		"StatefulSet, ThirdParty and back":       {{"StatefulSet", "Delete"}, {"ThirdParty", "Delete"}, {"StatefulSet", "Delete"}},
-		"StatefulSet, ThirdParty, Deployment":    {{"StatefulSet", "Delete"}, {"ThirdParty", "Delete"}, {"Deployment", "Delete"}},
-		"retained StatefulSet, DaemonSet":        {{"StatefulSet", "Retain"}, {"DaemonSet", "Retain"}, {"StatefulSet", "Retain"}},
-		"Deployment, retained StatefulSet":       {{"Deployment", "Delete"}, {"StatefulSet", "Retain"}},
-		"StatefulSet, retained Deployment":       {{"StatefulSet", "Delete"}, {"Deployment", "Retain"}},
-		"retained Deployment, StatefulSet":       {{"Deployment", "Retain"}, {"StatefulSet", "Delete"}},
-		"retained StatefulSet, Deployment":       {{"StatefulSet", "Retain"}, {"Deployment", "Delete"}},
-		"Deployment, retained DaemonSet":         {{"Deployment", "Delete"}, {"DaemonSet", "Retain"}},
-		"StatefulSet, retained DaemonSet":        {{"StatefulSet", "Delete"}, {"DaemonSet", "Retain"}},
-		"Deployment, retained ThirdParty":        {{"Deployment", "Delete"}, {"ThirdParty", "Retain"}},
-		"StatefulSet, retained ThirdParty":       {{"StatefulSet", "Delete"}, {"ThirdParty", "Retain"}},
-		"Deployment, ThirdParty, then to retain": {{"Deployment", "Delete"}, {"ThirdParty", "Delete"}, {"StatefulSet", "Retain"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if !slices.Contains(short, name) {
-				harness.Long(t)
-			}
-			e := parallel(t)
-			op := e.Start()
-			mark := e.Mark()
-			ds := e.CreateReady(small(databaseOnly, databaseAs(steps[0].kind, steps[0].retention)))
-			claim, password := e.claim(), e.password()
-			for _, s := range steps[1:] {
-				e.ChangeReady(ds, databaseAs(s.kind, s.retention))
-				e.workloadOf(s.kind)
-				e.rests(op)
-				e.neverDeleted(mark, claim)
-				e.sameData(claim, password)
-			}
-			op.Stop()
-			e.remove(ds)
-			var want []string
-			if steps[len(steps)-1].retention == "Retain" {
-				want = []string{"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/" + dataClaim, "Secret/mysql-dataservice-credentials"}
-				e.Until("pods go", func() error { return unless(len(harness.Every[*corev1.Pod](e.Journal)) == 0, "some are still there") })
-			}
-			e.Until("what is left", func() error { return saying(harness.Difference(e.left(), want)) })
-		})
+// claim returns the claim of the database.
+func (e *env) claim() *corev1.PersistentVolumeClaim {
+	e.Helper()
+	claim := harness.Lookup[*corev1.PersistentVolumeClaim](e.Journal, dataClaim)
+	if claim == nil {
+		e.Fatal("the database has no claim")
+	}
+	return claim
+}
+
+// password returns the passwords of the database.
+func (e *env) password() string {
+	e.Helper()
+	secret := harness.Lookup[*corev1.Secret](e.Journal, credentials)
+	if secret == nil || len(secret.Data["password"]) < 16 || len(secret.Data["root-password"]) < 16 {
+		e.Fatal("the database has no password")
+	}
+	return string(secret.Data["password"]) + string(secret.Data["root-password"])
+}
+
+func (e *env) sameData(claim *corev1.PersistentVolumeClaim, password string) {
+	e.Helper()
+	if now := e.claim(); now.UID != claim.UID || now.DeletionTimestamp != nil {
+		e.Errorf("the claim is another one, or goes: %s, deleted %v; was %s", now.UID, now.DeletionTimestamp, claim.UID)
+	}
+	if e.password() != password {
+		e.Error("the password is another one")
 	}
 }
 
-// A database that is taken out of the spec takes its volume along exactly when it was told so.
-func TestDatabaseThatIsRemoved(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"StatefulSet", "Deployment"} {
-		for _, retention := range []string{"Delete", "Retain"} {
-			t.Run(kind+"/"+retention, func(t *testing.T) {
-				e := parallel(t)
-				op := e.Start()
-				name := e.CreateReady(small(databaseOnly, databaseAs(kind, retention)))
-				claim, password := e.claim(), e.password()
-				mark := e.Mark()
-				e.ChangeReady(name, fields{"mysql": nil})
-				e.workloadOf("")
-				if retention == "Retain" {
-					e.rests(op)
-					e.neverDeleted(mark, claim)
-					e.sameData(claim, password)
-					return
-				}
-				e.Until("its volume and passwords go", func() error {
-					return unless(e.Object("PersistentVolumeClaim/"+dataClaim) == nil && e.Object("Secret/mysql-dataservice-credentials") == nil, "they are still there")
-				})
-			})
+// neverDeleted fails the test if the database's claim, or the Secret that opens it, has been deleted
+// or replaced, even if only for a moment.
+func (e *env) neverDeleted(mark int, claim *corev1.PersistentVolumeClaim) {
+	e.Helper()
+	for _, c := range e.Since(mark) {
+		o := c.Object
+		switch {
+		case c.ID == "PersistentVolumeClaim/"+dataClaim && (o.GetUID() != claim.UID || o.GetDeletionTimestamp() != nil):
+			e.Fatalf("%s of the claim: UID %s (was %s), deleted %v", c.Event, o.GetUID(), claim.UID, o.GetDeletionTimestamp())
+		case c.ID == "Secret/"+credentials && (c.Event == "DELETED" || o.GetDeletionTimestamp() != nil):
+			e.Fatal("the passwords were deleted")
 		}
 	}
 }
