@@ -68,15 +68,20 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 		if c.holds != nil {
 			e.Until(c.what, func() error { return unless(c.holds(), "it is not what runs") })
 		}
+		e.equal(c.what+": objects that have changed", e.touchedOrNew(before), c.reaches)
 		e.cost(c.what, op, mark, c.reaches)
-		changed := e.touched(before)
-		for _, object := range e.made() {
-			if id := harness.IDOf(object); before[id] == nil {
-				changed = append(changed, id)
-			}
-		}
-		e.equal(c.what+": objects that have changed", changed, c.reaches)
 	}
+}
+
+// touchedOrNew returns which of the operator's objects have another version than before, are gone or are new.
+func (e *env) touchedOrNew(before map[string]any) []string {
+	changed := e.touched(before)
+	for _, id := range harness.IDs(e.made()) {
+		if before[id] == nil {
+			changed = append(changed, id)
+		}
+	}
+	return changed
 }
 
 // cost holds what an operator sent for a change against what the change reaches.
