@@ -19,121 +19,75 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
+// backoff is the wait before the second restart of a container; it doubles up to 30 times itself. A kubelet waits 10 s at first.
+const backoff = 200 * time.Millisecond
+
 // container runs one container of a pod, again and again where the restart policy says so.
 type container struct {
-	pod     *pod
-	spec    *corev1.Container
-	init    bool
-	once    sync.Once
-	stop    chan struct{} // closed when it is to end by its grace period
-	ended   chan struct{} // closed when it has ended for good
-	started chan struct{} // closed when it has started for the first time
-	code    int           // the last exit code; when ended is closed
-}
-
-func newContainer(p *pod, spec *corev1.Container, init bool) *container {
-	return &container{pod: p, spec: spec, init: init, stop: make(chan struct{}), ended: make(chan struct{}), started: make(chan struct{})}
-}
-
-func (c *container) end() { c.once.Do(func() { close(c.stop) }) }
-
-func (c *container) sidecar() bool {
-	return c.init && c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	pod  *pod
+	spec *corev1.Container
+	init bool
 }
 
 // again reports whether the container starts again after an exit code.
 func (c *container) again(code int) bool {
-	switch policy := c.pod.spec.RestartPolicy; {
-	case c.sidecar():
-		return true
-	case c.init:
-		return code != 0 && policy != corev1.RestartPolicyNever
-	default:
-		return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && code != 0
-	}
+	policy := c.pod.spec.RestartPolicy
+	return !c.init && policy == corev1.RestartPolicyAlways || code != 0 && policy != corev1.RestartPolicyNever
 }
 
-// awaitStarted waits until a sidecar has started, or is to end.
-func (c *container) awaitStarted() {
-	select {
-	case <-c.started:
-	case <-c.ended:
-	case <-c.pod.deleting:
-	case <-c.pod.ctx.Done():
-	}
-}
-
-// stopped reports whether the container is to end.
-func (c *container) stopped() bool {
-	select {
-	case <-c.stop:
-		return true
-	case <-c.pod.ctx.Done():
-		return true
-	default:
-		return false
-	}
-}
-
-// pause waits; it returns early when the container is to end.
-func (c *container) pause(d time.Duration) {
+// sleep reports whether a context lasted for as long.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-c.stop:
-	case <-c.pod.ctx.Done():
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
-func (c *container) run() {
-	defer close(c.ended)
-	first := c.pod.emulator.options.Backoff
+// run runs the container until it has ended for good, and returns its last exit code.
+func (c *container) run() int {
 	wait := time.Duration(0) // as a kubelet: the first restart is at once
 	for {
 		v := c.prepare()
 		if v == nil {
-			c.code = 137
-			return
+			return 137
 		}
 		began := time.Now()
-		c.code = c.execute(v)
-		if c.stopped() || !c.again(c.code) {
-			return
+		code := c.execute(v)
+		if c.pod.alive.Err() != nil || !c.again(code) {
+			return code
 		}
-		if time.Since(began) > 60*first {
+		if time.Since(began) > 60*backoff {
 			wait = 0
 		}
 		if wait > 0 {
 			c.waiting("CrashLoopBackOff", fmt.Sprintf("back-off %s restarting failed container=%s", wait, c.spec.Name))
-			c.pause(wait)
-			if c.stopped() {
-				return
+			if !sleep(c.pod.alive, wait) {
+				return code
 			}
 		}
-		wait = min(max(first, 2*wait), 30*first)
+		wait = min(max(backoff, 2*wait), 30*backoff)
 		c.restarting()
 	}
 }
 
 // prepare waits until all that the container needs is there; nil when it is to end before.
 func (c *container) prepare() *view {
-	for !c.stopped() {
-		err := emulated(c.spec)
-		reason := "CreateContainerConfigError"
+	for c.pod.alive.Err() == nil {
+		reason := "ErrImagePull"
+		image, err := c.pod.emulator.image(c.spec)
 		if err == nil {
-			_, err = c.pod.emulator.image(c.spec)
-			reason = "ErrImagePull"
-		}
-		if err == nil {
+			reason = "CreateContainerConfigError"
 			var v *view
-			if v, err = c.pod.see(c.pod.ctx, c.spec); err == nil {
+			if v, err = c.pod.see(c.pod.ctx, c.spec, image); err == nil {
 				return v
 			}
-			reason = "CreateContainerConfigError"
 		}
 		c.waiting(reason, err.Error())
-		c.pause(often)
+		sleep(c.pod.alive, often)
 	}
 	return nil
 }
@@ -141,47 +95,35 @@ func (c *container) prepare() *view {
 // execute runs the container once and returns its exit code.
 func (c *container) execute(v *view) int {
 	p := c.pod
-	name := c.spec.Name
-	began := now()
-	run, err := c.launch(v)
 	id := "emulator://" + string(uuid.NewUUID())
+	run, err := c.launch(v)
 	if err != nil {
-		c.terminated(id, 128, "StartError", err.Error(), began)
+		c.terminated(id, 128, "StartError", err.Error(), now())
 		return 128
 	}
 	p.mu.Lock()
-	p.runs[name] = run
+	p.runs[c.spec.Name] = run
 	p.mu.Unlock()
-	if p.ctx.Err() != nil {
-		run.Kill()
-	}
-	probes, stopProbes := context.WithCancel(p.ctx)
-	unhealthy := make(chan struct{}, 1)
-	var probing sync.WaitGroup
-	probing.Go(func() {
-		if !c.postStart(probes, v, run) {
-			unhealthy <- struct{}{}
-			return
-		}
-		c.change(func(s *corev1.ContainerStatus) {
-			s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: run.Began}}
-			s.ContainerID = id
-		})
-		c.watchHealth(probes, v, unhealthy)
+	c.change(func(s *corev1.ContainerStatus) {
+		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: run.Began}}
+		s.ContainerID = id
 	})
+	ctx, ended := context.WithCancel(p.ctx)
+	go func() {
+		<-run.Done
+		ended()
+	}()
+	healthy, sick := context.WithCancel(ctx)
+	var probing sync.WaitGroup
+	probing.Go(func() { c.watchHealth(ctx, v, sick) })
 	select {
-	case <-run.Done:
-	case <-p.ctx.Done():
-		run.Kill()
-	case <-c.stop:
-		c.terminate(v, run)
-	case <-unhealthy:
-		c.terminate(v, run)
+	case <-healthy.Done():
+	case <-p.alive.Done():
 	}
-	stopProbes()
+	c.terminate(ctx, v, run)
 	probing.Wait()
 	p.mu.Lock()
-	delete(p.runs, name)
+	delete(p.runs, c.spec.Name)
 	p.mu.Unlock()
 	reason := "Completed"
 	if run.Code != 0 {
@@ -197,11 +139,23 @@ func lastWords(v *view) string {
 	return string(text[:min(len(text), 4096)])
 }
 
-// launch starts the program.
+// launch starts the container's program.
 func (c *container) launch(v *view) (*process.Process, error) {
 	if err := os.RemoveAll(v.lastWords); err != nil {
 		return nil, err
 	}
+	argv := v.argv(c.spec)
+	if v.names != nil {
+		if err := v.names.list(); err != nil {
+			return nil, err
+		}
+		argv = append(slices.Clone(v.names.wrap), argv...)
+	}
+	return c.start(v, argv)
+}
+
+// start starts a program in the container; what it writes goes to the container's log.
+func (c *container) start(v *view, argv []string) (*process.Process, error) {
 	file := c.pod.logFile(c.spec.Name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
@@ -211,77 +165,20 @@ func (c *container) launch(v *view) (*process.Process, error) {
 		return nil, err
 	}
 	defer out.Close() // the process has it
-	argv := v.argv(c.spec)
-	if v.names != nil {
-		if err := v.names.list(); err != nil {
-			return nil, err
-		}
-		argv = append(slices.Clone(v.names.wrap), argv...)
-	}
 	return c.pod.emulator.guard.Start(argv, v.environ(), v.dir, out)
 }
 
-// terminate ends a program as a kubelet does: preStop, SIGTERM, and SIGKILL at the end of the grace period.
-func (c *container) terminate(v *view, run *process.Process) {
-	deadline := time.NewTimer(c.pod.grace())
-	defer deadline.Stop()
-	ctx, cancel := context.WithCancel(c.pod.ctx)
+// terminate ends a program, if the context says that it runs, as a kubelet does: preStop, SIGTERM, and SIGKILL at the end of
+// the grace period.
+func (c *container) terminate(ctx context.Context, v *view, run *process.Process) {
+	grace, cancel := context.WithTimeout(ctx, c.pod.grace())
 	defer cancel()
-	hooked := make(chan struct{})
-	go func() {
-		defer close(hooked)
-		if c.spec.Lifecycle != nil {
-			_ = c.hook(ctx, v, c.spec.Lifecycle.PreStop) // its failure stops nothing
-		}
-	}()
-	select {
-	case <-hooked:
+	if hooks := c.spec.Lifecycle; hooks != nil && hooks.PreStop != nil && ctx.Err() == nil {
+		_ = c.exec(grace, v, hooks.PreStop.Exec.Command) // its failure stops nothing
+	}
+	if grace.Err() == nil {
 		_ = run.Signal(syscall.SIGTERM) // it may have ended by itself
-	case <-run.Done:
-		return
-	case <-deadline.C:
-		run.Kill()
-		return
-	case <-c.pod.ctx.Done():
-		run.Kill()
-		return
 	}
-	select {
-	case <-run.Done:
-	case <-deadline.C:
-		run.Kill()
-	case <-c.pod.ctx.Done():
-		run.Kill()
-	}
-}
-
-// postStart runs the hook after the start and reports whether the container may go on.
-func (c *container) postStart(ctx context.Context, v *view, run *process.Process) bool {
-	if c.spec.Lifecycle == nil || c.spec.Lifecycle.PostStart == nil {
-		return true
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-run.Done:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return c.hook(ctx, v, c.spec.Lifecycle.PostStart) == nil
-}
-
-// signal sends a signal to a container's processes.
-func (p *pod) signal(container string, signal syscall.Signal) error {
-	p.mu.Lock()
-	run := p.runs[container]
-	p.mu.Unlock()
-	if run == nil {
-		return fmt.Errorf("container %s is not running", container)
-	}
-	if err := run.Signal(signal); err != nil {
-		return fmt.Errorf("container %s: %w", container, err)
-	}
-	return nil
+	<-grace.Done()
+	run.Kill()
 }

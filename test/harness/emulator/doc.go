@@ -9,21 +9,21 @@
 //
 //   - nodes: they report to the control plane by leases; they stop and come back (StopNode, StartNode);
 //   - addresses: each pod has a loopback address of its own (127.x.y.z); it has a new one when its node comes back;
-//   - containers: init containers in order, restartable ones (sidecars), all others at once; command, args,
-//     env (Secrets, ConfigMaps, fields, resources), working directory, postStart and preStop, restarts with back-off;
+//   - containers: init containers in order, then all others at once; command, args, env (values, Secrets, the pod's name,
+//     namespace, UID and address, limits), preStop by exec, restarts with back-off;
 //   - volumes: emptyDir, Secrets, ConfigMaps, downward API, projected ones and claims. A claim is a folder that
 //     goes when the claim goes. Rendered files follow their sources within a second, and pod annotations at once;
-//   - probes: startup, readiness and liveness by exec, httpGet and tcpSocket;
+//   - probes: startup, readiness and liveness by exec, plain HTTP and TCP;
 //   - status: conditions and container statuses as a kubelet writes them; a deleted pod goes after preStop,
 //     SIGTERM and, at the end of its grace period, SIGKILL;
 //   - jobs: restart policies Never and OnFailure, phases Succeeded and Failed.
 //
 // What it does not emulate: isolation (processes share the machine's files, network and users), Services and
 // DNS (the API server takes no loopback address in an EndpointSlice, so clients use pod addresses; see
-// Options.Names for the names of pods), resource
-// limits, security contexts, read-only mounts, gRPC probes, hostPath volumes, image pulls, exec and logs
-// through the API server, resizing and ephemeral containers. A pod that asks for a volume or a probe that
-// is not emulated waits, and says so in its status.
+// Options.Names for the names of pods), resource limits, security contexts, read-only mounts, hostPath volumes,
+// tokens of service accounts (set automountServiceAccountToken to false), image pulls, exec and logs through the API
+// server, resizing and ephemeral containers; and what pod.emulated lists, because no chart asks for it. A pod that asks for
+// a volume, a variable, a probe or a hook that is not emulated waits, and says so in its status.
 //
 // A process sees the machine's file system, so a path of the container is not where the program looks. The
 // emulator therefore replaces each mountPath, where it stands as a whole path or as the beginning of one, by

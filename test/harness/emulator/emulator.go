@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/test/harness/process"
 )
@@ -31,9 +32,6 @@ type Options struct {
 	Images map[string]Image
 	// Nodes is how many nodes there are. Default: 1.
 	Nodes int
-	// Backoff is the wait before the second restart of a container; it doubles up to 30 times itself.
-	// A kubelet waits 10 s at first. Default: 200 ms.
-	Backoff time.Duration
 	// Names lets programs reach pods by their names in DNS, if they heed HTTP_PROXY and HTTPS_PROXY, and tests cut such
 	// connections (Cut, Mend).
 	Names bool
@@ -42,7 +40,6 @@ type Options struct {
 // Emulator runs the pods of a namespace.
 type Emulator struct {
 	api     kubernetes.Interface
-	config  *rest.Config
 	options Options
 	guard   *process.Guard
 	dir     string // everything that pods and claims keep
@@ -61,14 +58,11 @@ type Emulator struct {
 // Start makes nodes and runs the namespace's pods on them until Stop.
 func Start(ctx context.Context, config *rest.Config, options Options) (*Emulator, error) {
 	options.Nodes = max(options.Nodes, 1)
-	if options.Backoff == 0 {
-		options.Backoff = 200 * time.Millisecond
-	}
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect the emulator: %w", err)
 	}
-	e := &Emulator{api: api, config: config, options: options, nodes: map[string]*node{}, pods: map[types.UID]*pod{}}
+	e := &Emulator{api: api, options: options, nodes: map[string]*node{}, pods: map[types.UID]*pod{}}
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := e.start(ctx); err != nil {
 		return nil, errors.Join(err, e.Stop()) //nolint:contextcheck // the emulator outlives the call that starts it
@@ -95,8 +89,8 @@ func (e *Emulator) start(ctx context.Context) error {
 	if err := e.layOutImages(); err != nil {
 		return err
 	}
-	for i := range e.options.Nodes {
-		if err := e.addNode(ctx, fmt.Sprintf("%s-node-%d", e.options.Namespace, i+1)); err != nil {
+	for _, name := range e.Nodes() {
+		if err := e.addNode(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -128,10 +122,10 @@ func (e *Emulator) Stop() error {
 	}
 	e.running.Wait()
 	var errs []error
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
 	for name := range e.nodes {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		errs = append(errs, e.removeNode(ctx, name))
-		cancel()
+		errs = append(errs, client.IgnoreNotFound(e.api.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})))
 	}
 	if e.guard != nil {
 		errs = append(errs, e.guard.End())

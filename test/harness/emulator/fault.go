@@ -18,23 +18,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kill sends a signal to all processes of a pod's containers, or of one container: SIGKILL is a crash, SIGSTOP a
-// program that hangs until SIGCONT. What a signal leaves to be done is the node's business, as ever.
-func (e *Emulator) Kill(pod string, signal syscall.Signal, containers ...string) error {
+// Kill sends a signal to all processes of a pod's container: SIGKILL is a crash, SIGSTOP a program that hangs until SIGCONT.
+// What a signal leaves to be done is the node's business, as ever.
+func (e *Emulator) Kill(pod string, signal syscall.Signal, container string) error {
 	p, err := e.find(pod)
 	if err != nil {
 		return err
 	}
-	if len(containers) == 0 {
-		containers = p.running()
+	p.mu.Lock()
+	run := p.runs[container]
+	p.mu.Unlock()
+	if run == nil {
+		return fmt.Errorf("send %s to pod %s: container %s is not running", signal, pod, container)
 	}
-	if len(containers) == 0 {
-		return fmt.Errorf("send %s to pod %s: none of its containers is running", signal, pod)
-	}
-	for _, name := range containers {
-		if err := p.signal(name, signal); err != nil {
-			return fmt.Errorf("send %s to pod %s: %w", signal, pod, err)
-		}
+	if err := run.Signal(signal); err != nil {
+		return fmt.Errorf("send %s to pod %s: container %s: %w", signal, pod, container, err)
 	}
 	return nil
 }
@@ -96,7 +94,7 @@ func (e *Emulator) StopNode(ctx context.Context, name string) error {
 	for _, p := range ended {
 		// Kubernetes' node lifecycle controller changes nothing else, and gives no reason.
 		patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
-		_, err := e.api.CoreV1().Pods(e.options.Namespace).Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err := p.api().Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("write that pod %s is not ready: %w", p.name, err)
 		}

@@ -12,15 +12,36 @@ import (
 	"slices"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
+// emulated returns what of a container the emulator cannot do, or nil. No chart asks for any of it.
+func (p *pod) emulated(c *corev1.Container) error {
+	hooks := ptr.Deref(c.Lifecycle, corev1.Lifecycle{})
+	probes := []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe}
+	unknown := func(probe *corev1.Probe) bool { return probe != nil && !canCheck(probe) }
+	computed := func(mount corev1.VolumeMount) bool { return mount.SubPathExpr != "" }
+	for what, asked := range map[string]bool{
+		"probes but by exec, TCP and HTTP":        slices.ContainsFunc(probes, unknown),
+		"hooks but preStop by exec":               hooks.PostStart != nil || hooks.PreStop != nil && hooks.PreStop.Exec == nil,
+		"readiness gates":                         len(p.spec.ReadinessGates) > 0,
+		"restart policies of containers":          c.RestartPolicy != nil,
+		"variables by envFrom":                    len(c.EnvFrom) > 0,
+		"working directories":                     c.WorkingDir != "",
+		"other files for a termination message":   c.TerminationMessagePath != corev1.TerminationMessagePathDefault,
+		"parts of volumes named by an expression": slices.ContainsFunc(c.VolumeMounts, computed),
+	} {
+		if asked {
+			return fmt.Errorf("%s are not emulated", what)
+		}
+	}
+	return nil
+}
+
 // see makes what a container's process sees: its folders, its environment.
-func (p *pod) see(ctx context.Context, c *corev1.Container) (*view, error) {
-	image, err := p.emulator.image(c)
-	if err != nil {
+func (p *pod) see(ctx context.Context, c *corev1.Container, image Image) (*view, error) {
+	if err := p.emulated(c); err != nil {
 		return nil, err
 	}
 	v := &view{image: image, pod: p.addressed(), dir: filepath.Join(p.dir, "containers", c.Name), names: p.emulator.names}
@@ -28,32 +49,25 @@ func (p *pod) see(ctx context.Context, c *corev1.Container) (*view, error) {
 		return nil, err
 	}
 	v.lastWords = filepath.Join(p.dir, "termination-"+c.Name)
-	v.add(orElse(c.TerminationMessagePath, corev1.TerminationMessagePathDefault), v.lastWords)
+	v.add(corev1.TerminationMessagePathDefault, v.lastWords)
 	for inside := range image.Executables {
 		if filepath.IsAbs(inside) {
 			v.add(inside, filepath.Join(image.bin, filepath.Base(inside)))
 		}
 	}
 	for _, mount := range c.VolumeMounts {
-		folder, err := p.folder(ctx, c, mount.Name)
+		folder, err := p.folder(ctx, c, mount)
 		if err != nil {
 			return nil, fmt.Errorf("volume %s: %w", mount.Name, err)
 		}
-		v.add(strings.TrimSuffix(mount.MountPath, "/"), filepath.Join(folder, mount.SubPath))
+		v.add(strings.TrimSuffix(mount.MountPath, "/"), folder)
 	}
+	var err error
 	if v.env, err = p.emulator.variables(ctx, v, c); err != nil {
 		return nil, err
 	}
-	for _, mount := range c.VolumeMounts {
-		if err := p.part(v, mount); err != nil {
-			return nil, err
-		}
-	}
 	if err := p.render(ctx, c, v); err != nil {
 		return nil, err
-	}
-	if c.WorkingDir != "" {
-		v.dir = v.translate(c.WorkingDir)
 	}
 	p.mu.Lock()
 	p.views[c.Name] = v
@@ -61,54 +75,42 @@ func (p *pod) see(ctx context.Context, c *corev1.Container) (*view, error) {
 	return v, nil
 }
 
-// part makes the folder of a mount with a subPath, whose name may come from the environment.
-func (p *pod) part(v *view, mount corev1.VolumeMount) error {
-	i := slices.IndexFunc(v.places, func(at place) bool { return at.inside == strings.TrimSuffix(mount.MountPath, "/") })
-	if mount.SubPathExpr != "" {
-		v.places[i].here = filepath.Join(v.places[i].here, expand(mount.SubPathExpr, v.env))
-	}
-	if slices.ContainsFunc(p.spec.Volumes, func(volume corev1.Volume) bool { return volume.Name == mount.Name && isRendered(volume) }) {
-		return nil // its files make their folders
-	}
-	return os.MkdirAll(v.places[i].here, 0o755)
-}
-
-// folder returns where a volume of a container is on this machine.
-func (p *pod) folder(ctx context.Context, c *corev1.Container, name string) (string, error) {
-	i := slices.IndexFunc(p.spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
-	if i < 0 {
-		return "", fmt.Errorf("the pod has none of this name")
-	}
+// folder returns where a mount of a container is on this machine, and makes it.
+func (p *pod) folder(ctx context.Context, c *corev1.Container, mount corev1.VolumeMount) (string, error) {
+	i := slices.IndexFunc(p.spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+	var folder string
+	var err error
 	switch v := p.spec.Volumes[i]; {
 	case v.PersistentVolumeClaim != nil:
-		return p.emulator.claim(ctx, v.PersistentVolumeClaim.ClaimName)
+		folder, err = p.emulator.claim(ctx, v.PersistentVolumeClaim.ClaimName)
 	case v.Ephemeral != nil:
-		return p.emulator.claim(ctx, p.name+"-"+v.Name)
+		folder, err = p.emulator.claim(ctx, p.name+"-"+v.Name)
 	case v.EmptyDir != nil:
-		folder := filepath.Join(p.dir, "volumes", name)
-		return folder, os.MkdirAll(folder, 0o777)
-	case isRendered(v):
-		return filepath.Join(p.dir, "rendered", c.Name, name), nil
+		folder = filepath.Join(p.dir, "volumes", v.Name)
+	case sources(v) != nil: // whose files make their folders
+		return filepath.Join(p.dir, "rendered", c.Name, v.Name, mount.SubPath), nil
 	default:
-		return "", fmt.Errorf("its type is not emulated")
+		err = fmt.Errorf("its type is not emulated")
 	}
-}
-
-func isRendered(v corev1.Volume) bool {
-	return v.Secret != nil || v.ConfigMap != nil || v.DownwardAPI != nil || v.Projected != nil
+	if err != nil {
+		return "", err
+	}
+	folder = filepath.Join(folder, mount.SubPath)
+	return folder, os.MkdirAll(folder, 0o755)
 }
 
 // render writes the files of a container's Secrets, ConfigMaps and downward API, as they are now.
 func (p *pod) render(ctx context.Context, c *corev1.Container, v *view) error {
 	for _, volume := range p.spec.Volumes {
-		if !isRendered(volume) || !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume.Name }) {
+		from := sources(volume)
+		if from == nil || !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume.Name }) {
 			continue
 		}
-		files, err := p.files(ctx, c, v, sources(volume))
-		if err != nil {
-			return fmt.Errorf("volume %s: %w", volume.Name, err)
+		files, err := p.files(ctx, v, from)
+		if err == nil {
+			err = writeFiles(filepath.Join(p.dir, "rendered", c.Name, volume.Name), files)
 		}
-		if err := writeFiles(filepath.Join(p.dir, "rendered", c.Name, volume.Name), files); err != nil {
+		if err != nil {
 			return fmt.Errorf("volume %s: %w", volume.Name, err)
 		}
 	}
@@ -129,7 +131,7 @@ func (p *pod) refresh(ctx context.Context) {
 	}
 }
 
-// sources has all rendered volumes in the form of a projected one.
+// sources has all rendered volumes in the form of a projected one; nil for others.
 func sources(v corev1.Volume) []corev1.VolumeProjection {
 	switch {
 	case v.Secret != nil:
@@ -140,35 +142,32 @@ func sources(v corev1.Volume) []corev1.VolumeProjection {
 			LocalObjectReference: v.ConfigMap.LocalObjectReference, Items: v.ConfigMap.Items, Optional: v.ConfigMap.Optional}}}
 	case v.DownwardAPI != nil:
 		return []corev1.VolumeProjection{{DownwardAPI: &corev1.DownwardAPIProjection{Items: v.DownwardAPI.Items}}}
-	default:
+	case v.Projected != nil:
 		return v.Projected.Sources
+	default:
+		return nil
 	}
 }
 
 // files returns what a volume holds, by path.
-func (p *pod) files(ctx context.Context, c *corev1.Container, v *view, sources []corev1.VolumeProjection) (map[string]string, error) {
+func (p *pod) files(ctx context.Context, v *view, sources []corev1.VolumeProjection) (map[string]string, error) {
 	files := map[string]string{}
 	for _, s := range sources {
+		var data map[string]string
 		var err error
 		switch {
 		case s.Secret != nil:
-			var data map[string]string
 			data, err = p.emulator.secret(ctx, s.Secret.Name, s.Secret.Optional)
-			err = pick(files, data, err, s.Secret.Items, isTrue(s.Secret.Optional), func(text string) string { return text })
+			err = pick(files, data, err, s.Secret.Items, s.Secret.Optional, func(text string) string { return text })
 		case s.ConfigMap != nil:
-			var data map[string]string
 			data, err = p.emulator.configMap(ctx, s.ConfigMap.Name, s.ConfigMap.Optional)
-			err = pick(files, data, err, s.ConfigMap.Items, isTrue(s.ConfigMap.Optional), v.translate)
-		case s.ServiceAccountToken != nil:
-			files[s.ServiceAccountToken.Path], err = p.token(ctx, s.ServiceAccountToken)
+			err = pick(files, data, err, s.ConfigMap.Items, s.ConfigMap.Optional, v.translate)
 		case s.DownwardAPI != nil:
 			for _, item := range s.DownwardAPI.Items {
-				if item.ResourceFieldRef != nil {
-					files[item.Path], err = quantity(v.pod, c, item.ResourceFieldRef)
-				} else {
-					files[item.Path], err = field(v.pod, item.FieldRef.FieldPath)
+				if item.FieldRef == nil {
+					return nil, fmt.Errorf("resources in files are not emulated")
 				}
-				if err != nil {
+				if files[item.Path], err = field(v.pod, item.FieldRef.FieldPath); err != nil {
 					return nil, err
 				}
 			}
@@ -183,7 +182,9 @@ func (p *pod) files(ctx context.Context, c *corev1.Container, v *view, sources [
 }
 
 // pick adds keys of an object to files: all, or those that items name.
-func pick(files, data map[string]string, err error, items []corev1.KeyToPath, optional bool, change func(string) string) error {
+func pick(
+	files, data map[string]string, err error, items []corev1.KeyToPath, optional *bool, change func(string) string,
+) error {
 	if err != nil {
 		return err
 	}
@@ -196,30 +197,11 @@ func pick(files, data map[string]string, err error, items []corev1.KeyToPath, op
 		value, ok := data[item.Key]
 		if ok {
 			files[item.Path] = change(value)
-		} else if !optional {
+		} else if !ptr.Deref(optional, false) {
 			return fmt.Errorf("references non-existent key: %s", item.Key)
 		}
 	}
 	return nil
-}
-
-// token returns a token of the pod's service account. The first one lasts as long as a test.
-func (p *pod) token(ctx context.Context, s *corev1.ServiceAccountTokenProjection) (string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.tokens[s.Audience] == "" {
-		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: s.ExpirationSeconds,
-			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.name, UID: p.uid}}}
-		if s.Audience != "" {
-			request.Spec.Audiences = []string{s.Audience}
-		}
-		answer, err := p.emulator.api.CoreV1().ServiceAccounts(p.emulator.options.Namespace).CreateToken(ctx, p.spec.ServiceAccountName, request, metav1.CreateOptions{})
-		if err != nil {
-			return "", fmt.Errorf("request a token of service account %s: %w", p.spec.ServiceAccountName, err)
-		}
-		p.tokens[s.Audience] = answer.Status.Token
-	}
-	return p.tokens[s.Audience], nil
 }
 
 // writeFiles makes a folder hold these files. A program that reads one sees it whole, old or new.

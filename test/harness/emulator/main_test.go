@@ -48,15 +48,9 @@ func TestMain(m *testing.M) {
 //
 //	server <folder> [stubborn]      stubborn: SIGTERM does not end it
 //	say <file> <word>
-//	exit <code>
 func serve(args []string) int {
-	switch args[0] {
-	case "say":
+	if args[0] == "say" {
 		return check(appendTo(args[1], args[2]))
-	case "exit":
-		code := 0
-		_, err := fmt.Sscan(args[1], &code)
-		return max(code, check(err))
 	}
 	folder := args[1]
 	terms := make(chan os.Signal, 1)
@@ -74,11 +68,6 @@ func serve(args []string) int {
 	})
 	mux.HandleFunc("GET /read", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFile(w, r, os.Getenv(r.URL.Query().Get("env")))
-	})
-	mux.HandleFunc("GET /healthz/{what}", func(w http.ResponseWriter, r *http.Request) {
-		if _, err := os.Stat(filepath.Join(folder, "sick-"+r.PathValue("what"))); err == nil {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
 	})
 	failed := make(chan error, 1)
 	go func() { failed <- http.ListenAndServe(net.JoinHostPort(os.Getenv("POD_IP"), "8080"), mux) }()
@@ -131,10 +120,8 @@ func start(t *testing.T) *scene {
 	s.Emulator, err = emulator.Start(t.Context(), suite.Config, emulator.Options{Namespace: s.Namespace, Images: map[string]emulator.Image{"example/server": image}})
 	s.Must(err)
 	t.Cleanup(func() {
-		for _, name := range []string{"server-0", "pod"} {
-			if text, err := s.Log(name, "server"); err == nil && t.Failed() {
-				t.Logf("log of %s:\n%s", name, text)
-			}
+		if text, err := s.Log("server-0", "server"); err == nil && t.Failed() {
+			t.Logf("log of the server:\n%s", text)
 		}
 		s.Must(s.Stop())
 	})
@@ -161,18 +148,7 @@ func (s *scene) pod(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 // ready waits until a pod is ready.
 func (s *scene) ready(name string) *corev1.Pod {
 	s.Helper()
-	return s.pod(name, "is ready", isReady)
-}
-
-func isReady(pod *corev1.Pod) bool { return condition(pod, corev1.PodReady) == corev1.ConditionTrue }
-
-func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionStatus {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == kind {
-			return c.Status
-		}
-	}
-	return ""
+	return s.pod(name, "is ready", stage.IsReady)
 }
 
 // ask sends a request to a pod and returns the answer, or the error as text.

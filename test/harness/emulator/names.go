@@ -5,7 +5,6 @@ package emulator
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -30,8 +29,24 @@ type names struct {
 	wrap     []string // what a command line begins with to see that file; none where it cannot
 
 	mu    sync.Mutex
-	cut   map[[2]string]bool
-	conns map[net.Conn][2]string
+	lines map[[2]string]line
+}
+
+// line is what one pod says to another; its context ends when it is cut.
+type line struct {
+	context.Context
+	cut context.CancelFunc
+}
+
+func (n *names) line(from, to string) line {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l, known := n.lines[[2]string{from, to}]
+	if !known {
+		l.Context, l.cut = context.WithCancel(n.emulator.ctx)
+		n.lines[[2]string{from, to}] = l
+	}
+	return l
 }
 
 // serveNames starts the proxy.
@@ -40,7 +55,7 @@ func (e *Emulator) serveNames(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("serve the names of pods: %w", err)
 	}
-	n := &names{emulator: e, address: listener.Addr().String(), cut: map[[2]string]bool{}, conns: map[net.Conn][2]string{}}
+	n := &names{emulator: e, address: listener.Addr().String(), lines: map[[2]string]line{}}
 	n.server = &http.Server{Handler: n, ReadHeaderTimeout: time.Minute}
 	n.hosts = filepath.Join(e.dir, "hosts")
 	if err := n.list(); err != nil {
@@ -88,17 +103,8 @@ func (p *pod) domain() string {
 
 // Cut cuts the connections between two pods, in both directions, as far as they use the names of pods; Mend mends them.
 func (e *Emulator) Cut(a, b string) {
-	n := e.names
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, link := range [][2]string{{a, b}, {b, a}} {
-		n.cut[link] = true
-		for conn, of := range n.conns {
-			if of == link {
-				_ = conn.Close() // both ends see that it is gone
-			}
-		}
-	}
+	e.names.line(a, b).cut()
+	e.names.line(b, a).cut()
 }
 
 // Mend is the end of a Cut.
@@ -106,8 +112,8 @@ func (e *Emulator) Mend(a, b string) {
 	n := e.names
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.cut, [2]string{a, b})
-	delete(n.cut, [2]string{b, a})
+	delete(n.lines, [2]string{a, b})
+	delete(n.lines, [2]string{b, a})
 }
 
 // dial connects to a pod by its name.
@@ -117,7 +123,6 @@ func (n *names) dial(ctx context.Context, from, address string) (net.Conn, error
 		return nil, err
 	}
 	to, _, _ := strings.Cut(host, ".")
-	link := [2]string{from, to}
 	p, err := n.emulator.find(to)
 	if err != nil {
 		return nil, fmt.Errorf("look up %s: %w", host, err)
@@ -125,44 +130,22 @@ func (n *names) dial(ctx context.Context, from, address string) (net.Conn, error
 	if domain := strings.TrimSuffix(host, ".cluster.local"); domain != p.domain() {
 		return nil, fmt.Errorf("look up %s: no such host", host)
 	}
-	n.mu.Lock()
-	cut := n.cut[link]
-	n.mu.Unlock()
-	if cut {
+	line := n.line(from, to)
+	if line.Err() != nil {
 		return nil, fmt.Errorf("dial %s: the network is cut", host)
 	}
 	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(p.address, port))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		// Both ends see that it is gone.
+		context.AfterFunc(line, func() { _ = conn.Close() }) //nolint:contextcheck // the line is cut, not the request
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.cut[link] {
-		_ = conn.Close()
-		return nil, fmt.Errorf("dial %s: the network is cut", host)
-	}
-	n.conns[conn] = link
-	return &linked{conn, n}, nil
-}
-
-// linked is a connection between two pods.
-type linked struct {
-	net.Conn
-	names *names
-}
-
-func (l *linked) Close() error {
-	l.names.mu.Lock()
-	delete(l.names.conns, l.Conn)
-	l.names.mu.Unlock()
-	return l.Conn.Close()
+	return conn, err
 }
 
 // who returns the pod that a request comes from.
 func who(r *http.Request) string {
-	encoded, _ := strings.CutPrefix(r.Header.Get("Proxy-Authorization"), "Basic ")
-	text, _ := base64.StdEncoding.DecodeString(encoded) // nobody else asks
-	name, _, _ := strings.Cut(string(text), ":")
+	proxied := http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}
+	name, _, _ := proxied.BasicAuth() // nobody else asks
 	return name
 }
 
@@ -174,7 +157,7 @@ func (n *names) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(p *httputil.ProxyRequest) { p.Out.Header.Del("Proxy-Authorization") },
+		Rewrite:       func(*httputil.ProxyRequest) {}, // what was for this proxy is taken out already
 		FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)

@@ -5,18 +5,17 @@ package emulator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	applycoordinationv1 "k8s.io/client-go/applyconfigurations/coordination/v1"
-	"k8s.io/client-go/util/retry"
 )
 
 // label is on an emulator's nodes; its value is the namespace. kwok leaves nodes without its own annotation alone.
@@ -58,14 +57,6 @@ func (e *Emulator) addNode(ctx context.Context, name string) error {
 	return nil
 }
 
-func (e *Emulator) removeNode(ctx context.Context, name string) error {
-	err := e.api.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete node %s: %w", name, err)
-	}
-	return nil
-}
-
 // attract lets the scheduler bind the namespace's pods to the nodes of this emulator alone: the admission
 // plugin PodNodeSelector gives them the namespace's node selector.
 func (e *Emulator) attract(ctx context.Context) error {
@@ -104,15 +95,10 @@ func (e *Emulator) bringUp(n *node) {
 
 // setReady writes the condition of a node that has stopped or come back.
 func (e *Emulator) setReady(ctx context.Context, name string, status corev1.ConditionStatus) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		object, err := e.api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		object.Status.Conditions = []corev1.NodeCondition{nodeReady(status)}
-		_, err = e.api.CoreV1().Nodes().UpdateStatus(ctx, object, metav1.UpdateOptions{})
-		return err
-	})
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{nodeReady(status)}}})
+	if err == nil {
+		_, err = e.api.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
 	if err != nil {
 		return fmt.Errorf("write that node %s is ready=%s: %w", name, status, err)
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
 
 	"d3os.com/d3os-operator/test/harness/process"
 )
@@ -33,7 +34,8 @@ type pod struct {
 	dir      string
 	ctx      context.Context // ends when nothing of the pod may go on, and nothing be written
 	cancel   context.CancelFunc
-	deleting chan struct{} // closed when the pod is to end by its grace period
+	alive    context.Context // ends when the pod is to end by its grace period, too
+	end      context.CancelFunc
 	ended    chan struct{} // closed when it has ended
 	dirty    chan struct{} // something to report
 
@@ -45,33 +47,34 @@ type pod struct {
 	ready    bool // its init containers are done
 	phase    corev1.PodPhase
 	began    metav1.Time
-	tokens   map[string]string // by audience
 }
 
 func newPod(e *Emulator, n *node, object *corev1.Pod) *pod {
 	p := &pod{
 		emulator: e, node: n, name: object.Name, uid: object.UID, spec: object.Spec.DeepCopy(), address: e.network.Next(),
-		dir:      filepath.Join(e.dir, "pods", string(object.UID)),
-		deleting: make(chan struct{}), ended: make(chan struct{}), dirty: make(chan struct{}, 1),
-		object: object, statuses: map[string]*corev1.ContainerStatus{}, runs: map[string]*process.Process{}, views: map[string]*view{}, began: now(), tokens: map[string]string{},
+		dir:   filepath.Join(e.dir, "pods", string(object.UID)),
+		ended: make(chan struct{}), dirty: make(chan struct{}, 1),
+		object: object, statuses: map[string]*corev1.ContainerStatus{}, runs: map[string]*process.Process{}, views: map[string]*view{}, began: now(),
 	}
 	p.ctx, p.cancel = context.WithCancel(n.ctx)
+	p.alive, p.end = context.WithCancel(p.ctx)
 	return p
 }
 
-// update takes note of what others have written to the pod.
-func (p *pod) update(object *corev1.Pod) {
+// learn takes note of what is newer than what is known.
+func (p *pod) learn(object *corev1.Pod) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if order, err := resourceversion.CompareResourceVersion(object.ResourceVersion, p.object.ResourceVersion); err != nil || order > 0 {
 		p.object = object
 	}
-	p.mu.Unlock()
+}
+
+// update does what others have written to the pod.
+func (p *pod) update(object *corev1.Pod) {
+	p.learn(object)
 	if object.DeletionTimestamp != nil {
-		select {
-		case <-p.deleting:
-		default:
-			close(p.deleting)
-		}
+		p.end()
 	}
 	p.touch()
 }
@@ -98,11 +101,8 @@ func (p *pod) run() {
 	p.phase = phase
 	p.mu.Unlock()
 	p.write()
-	select {
-	case <-p.deleting:
-		p.remove()
-	case <-p.ctx.Done():
-	}
+	<-p.alive.Done()
+	p.remove()
 	if p.node.ctx.Err() == nil { // else it comes back with the node
 		_ = os.RemoveAll(p.dir) // what stays goes with the emulator's folder
 	}
@@ -113,23 +113,9 @@ func (p *pod) runContainers() corev1.PodPhase {
 	if p.phase != "" { // it has ended in an earlier life of its node, or with it
 		return p.phase
 	}
-	var sidecars []*container
-	defer func() {
-		for _, c := range slices.Backward(sidecars) {
-			c.end()
-			<-c.ended
-		}
-	}()
 	for i := range p.spec.InitContainers {
-		c := newContainer(p, &p.spec.InitContainers[i], true)
-		go c.run()
-		if c.sidecar() {
-			sidecars = append(sidecars, c)
-			c.awaitStarted()
-			continue
-		}
-		p.await(c)
-		if c.code != 0 || p.ending() {
+		c := container{pod: p, spec: &p.spec.InitContainers[i], init: true}
+		if code := c.run(); code != 0 || p.alive.Err() != nil {
 			return corev1.PodFailed
 		}
 	}
@@ -137,54 +123,24 @@ func (p *pod) runContainers() corev1.PodPhase {
 	p.ready = true
 	p.mu.Unlock()
 	p.touch()
-	var mains []*container
-	for i := range p.spec.Containers {
-		c := newContainer(p, &p.spec.Containers[i], false)
-		mains = append(mains, c)
-		go c.run()
+	codes := make([]int, len(p.spec.Containers))
+	var all sync.WaitGroup
+	for i := range codes {
+		c := container{pod: p, spec: &p.spec.Containers[i]}
+		all.Go(func() { codes[i] = c.run() })
 	}
-	phase := corev1.PodSucceeded
-	for _, c := range mains {
-		p.await(c)
-		if c.code != 0 {
-			phase = corev1.PodFailed
-		}
+	all.Wait()
+	if slices.Max(codes) > 0 {
+		return corev1.PodFailed
 	}
-	return phase
-}
-
-// await waits until a container has ended; a deletion of the pod ends it.
-func (p *pod) await(c *container) {
-	select {
-	case <-c.ended:
-	case <-p.deleting:
-		c.end()
-		<-c.ended
-	}
-}
-
-// ending reports whether the pod is to end.
-func (p *pod) ending() bool {
-	select {
-	case <-p.deleting:
-		return true
-	case <-p.ctx.Done():
-		return true
-	default:
-		return false
-	}
+	return corev1.PodSucceeded
 }
 
 // grace is how long the containers may take to end.
 func (p *pod) grace() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
-	for _, given := range []*int64{p.spec.TerminationGracePeriodSeconds, p.object.DeletionGracePeriodSeconds} {
-		if given != nil {
-			seconds = *given
-		}
-	}
+	seconds := ptr.Deref(p.object.DeletionGracePeriodSeconds, *p.spec.TerminationGracePeriodSeconds)
 	return time.Duration(seconds) * time.Second
 }
 
@@ -193,19 +149,8 @@ func (p *pod) addressed() *corev1.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	object := p.object.DeepCopy()
-	object.Status.PodIP, object.Status.HostIP = p.address, p.emulator.network.Host()
+	object.Status.PodIP = p.address
 	return object
-}
-
-// running returns the names of the containers that run.
-func (p *pod) running() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var names []string
-	for name := range p.runs {
-		names = append(names, name)
-	}
-	return names
 }
 
 func (p *pod) logFile(container string) string {

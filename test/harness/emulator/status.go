@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // change changes the status of a container and has it reported.
@@ -112,26 +113,18 @@ func (p *pod) lost(s *corev1.ContainerStatus) {
 // read reads the pod until that succeeds; an error says that there is no such pod any more.
 func (p *pod) read() (*corev1.Pod, error) {
 	for {
-		object, err := p.emulator.api.CoreV1().Pods(p.emulator.options.Namespace).Get(p.ctx, p.name, metav1.GetOptions{})
-		switch {
-		case err == nil && object.UID == p.uid:
-			return object, nil
-		case err == nil:
-			return nil, apierrors.NewNotFound(corev1.Resource("pods"), p.name)
-		case p.ctx.Err() != nil || apierrors.IsNotFound(err):
-			return nil, err
+		object, err := p.api().Get(p.ctx, p.name, metav1.GetOptions{})
+		if err == nil && object.UID != p.uid {
+			err = apierrors.NewNotFound(corev1.Resource("pods"), p.name)
 		}
-		p.later()
+		if err == nil || apierrors.IsNotFound(err) || !sleep(p.ctx, often) {
+			return object, err
+		}
 	}
 }
 
-func (p *pod) later() {
-	timer := time.NewTimer(often)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.ctx.Done():
-	}
+func (p *pod) api() clientcorev1.PodInterface {
+	return p.emulator.api.CoreV1().Pods(p.emulator.options.Namespace)
 }
 
 // report writes the status whenever it has changed, and renders files, until the function is called that it returns.
@@ -159,32 +152,26 @@ func (p *pod) report() func() {
 
 // write writes the status, if it is not what the API server has.
 func (p *pod) write() {
-	p.mu.Lock()
-	object := p.object.DeepCopy()
-	p.mu.Unlock()
 	for p.ctx.Err() == nil {
+		p.mu.Lock()
+		object := p.object.DeepCopy()
+		p.mu.Unlock()
 		status := p.status(object)
 		if equality.Semantic.DeepEqual(status, object.Status) {
 			return
 		}
 		object.Status = status
-		written, err := p.emulator.api.CoreV1().Pods(p.emulator.options.Namespace).UpdateStatus(p.ctx, object, metav1.UpdateOptions{})
+		written, err := p.api().UpdateStatus(p.ctx, object, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			written, err = p.read()
+		}
 		switch {
 		case err == nil:
-			p.mu.Lock()
-			if p.object.DeletionTimestamp == nil || written.DeletionTimestamp != nil {
-				p.object = written
-			}
-			p.mu.Unlock()
-			return
-		case apierrors.IsConflict(err):
-			if object, err = p.read(); err != nil {
-				return
-			}
+			p.learn(written)
 		case apierrors.IsNotFound(err):
 			return
 		default:
-			p.later()
+			sleep(p.ctx, often)
 		}
 	}
 }
@@ -193,12 +180,12 @@ func (p *pod) write() {
 func (p *pod) remove() {
 	none := int64(0)
 	for p.ctx.Err() == nil {
-		err := p.emulator.api.CoreV1().Pods(p.emulator.options.Namespace).Delete(p.ctx, p.name,
+		err := p.api().Delete(p.ctx, p.name,
 			metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &p.uid}})
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return
 		}
-		p.later()
+		sleep(p.ctx, often)
 	}
 }
 
@@ -214,24 +201,22 @@ func (p *pod) status(object *corev1.Pod) corev1.PodStatus {
 		began := p.began
 		s.StartTime = &began
 	}
-	s.InitContainerStatuses, s.ContainerStatuses = nil, nil
 	var unready []string
-	started := false
-	for _, c := range p.spec.InitContainers {
-		one := p.statuses[c.Name].DeepCopy()
-		s.InitContainerStatuses = append(s.InitContainerStatuses, *one)
-		if !one.Ready {
-			unready = append(unready, c.Name)
+	of := func(containers []corev1.Container) (all []corev1.ContainerStatus) {
+		for _, c := range containers {
+			one := *p.statuses[c.Name].DeepCopy()
+			all = append(all, one)
+			if !one.Ready {
+				unready = append(unready, c.Name)
+			}
 		}
+		return all
 	}
-	for _, c := range p.spec.Containers {
-		one := p.statuses[c.Name].DeepCopy()
-		s.ContainerStatuses = append(s.ContainerStatuses, *one)
-		if !one.Ready {
-			unready = append(unready, c.Name)
-		}
-		started = started || one.ContainerID != "" || one.LastTerminationState.Terminated != nil
-	}
+	s.InitContainerStatuses = of(p.spec.InitContainers)
+	s.ContainerStatuses = of(p.spec.Containers)
+	started := slices.ContainsFunc(s.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.ContainerID != "" || c.LastTerminationState.Terminated != nil
+	})
 	switch {
 	case p.phase != "":
 		s.Phase = p.phase
@@ -265,18 +250,9 @@ func (p *pod) conditions(s *corev1.PodStatus, unready []string) {
 	if p.phase == corev1.PodSucceeded {
 		reason, message = "PodCompleted", ""
 	}
-	all := len(unready) == 0 && p.ready && p.phase == ""
-	gates := true
-	for _, gate := range p.spec.ReadinessGates {
-		gates = gates && slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == gate.ConditionType && c.Status == corev1.ConditionTrue
-		})
-	}
+	ready := len(unready) == 0 && p.ready && p.phase == ""
 	set(corev1.PodReadyToStartContainers, p.phase == "", "", "")
 	set(corev1.PodInitialized, p.ready || p.phase == corev1.PodSucceeded, "ContainersNotInitialized", "init containers have not completed")
-	set(corev1.ContainersReady, all, reason, message)
-	if all && !gates {
-		reason, message = "ReadinessGatesNotReady", "a readiness gate of the pod is not true"
-	}
-	set(corev1.PodReady, all && gates, reason, message)
+	set(corev1.ContainersReady, ready, reason, message)
+	set(corev1.PodReady, ready, reason, message)
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestTranslateReplacesWholePathsOnly(t *testing.T) {
@@ -44,25 +43,6 @@ func TestExpand(t *testing.T) {
 	} {
 		if got := expand(text, env); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
-		}
-	}
-}
-
-func TestQuantityIsRoundedUp(t *testing.T) {
-	c := &corev1.Container{Resources: corev1.ResourceRequirements{
-		Limits:   corev1.ResourceList{"memory": resource.MustParse("100Mi"), "cpu": resource.MustParse("1500m")},
-		Requests: corev1.ResourceList{"memory": resource.MustParse("1")},
-	}}
-	for _, each := range []struct{ of, divisor, want string }{
-		{"limits.memory", "", "104857600"}, {"limits.memory", "1Mi", "100"}, {"limits.memory", "1Gi", "1"},
-		{"limits.cpu", "", "2"}, {"limits.cpu", "1m", "1500"}, {"requests.memory", "1Mi", "1"}, {"requests.cpu", "1m", "0"},
-	} {
-		ref := &corev1.ResourceFieldSelector{Resource: each.of}
-		if each.divisor != "" {
-			ref.Divisor = resource.MustParse(each.divisor)
-		}
-		if got, err := quantity(&corev1.Pod{}, c, ref); err != nil || got != each.want {
-			t.Errorf("%s in units of %q is %q (%v), want %s", each.of, each.divisor, got, err, each.want)
 		}
 	}
 }
