@@ -7,7 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // Request is one request to the API server.
@@ -50,56 +54,31 @@ func (r Request) WritesHistory() bool { return r.Writes() && r.Resource == histo
 // ReadsHistory reports whether it asks which specs a full history has, so that the oldest can go.
 func (r Request) ReadsHistory() bool { return r.Verb == "list" && r.Resource == histories }
 
-// Parse reads the API server's paths: /api/v1/namespaces/ns/configmaps/name and
-// /apis/group/version/..., with a subresource at the end at times.
-func Parse(method string, u *url.URL, contentType string) Request {
-	r := Request{}
-	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
-	switch {
-	case parts[0] == "api" && len(parts) > 2:
-		parts = parts[2:]
-	case parts[0] == "apis" && len(parts) > 3:
-		r.Group, parts = parts[1], parts[3:]
-	default:
-		r.Resource, parts = u.Path, nil // discovery
-	}
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		r.Namespace, parts = parts[1], parts[2:]
-	}
-	if len(parts) > 0 {
-		r.Resource = parts[0]
-	}
-	if len(parts) > 1 {
-		r.Name = parts[1]
-	}
-	if len(parts) > 2 {
-		r.Resource += "/" + parts[2]
-	}
-	query := u.Query()
-	r.Verb = verb(method, query, contentType, r.Name != "")
-	r.Initial = query.Get("sendInitialEvents") == "true" || r.Verb == "list" && query.Has("resourceVersion")
-	return r
+// resolver reads the paths of requests as the API server does.
+var resolver = request.RequestInfoFactory{
+	APIPrefixes: map[string]sets.Empty{"api": {}, "apis": {}}, GrouplessAPIPrefixes: map[string]sets.Empty{"api": {}},
 }
 
-func verb(method string, query url.Values, contentType string, named bool) string {
-	switch {
-	case query.Get("dryRun") != "":
-		return "try"
-	case method == http.MethodGet && query.Get("watch") != "":
-		return "watch"
-	case method == http.MethodGet && named:
-		return "get"
-	case method == http.MethodGet:
-		return "list"
-	case method == http.MethodPost:
-		return "create"
-	case method == http.MethodPut:
-		return "update"
-	case method == http.MethodPatch && strings.HasPrefix(contentType, "application/apply-patch"):
-		return "apply"
-	default:
-		return strings.ToLower(method)
+// Parse says what a request to the API server is about. Discovery has its path as the resource.
+func Parse(method string, u *url.URL, contentType string) Request {
+	info, _ := resolver.NewRequestInfo(&http.Request{Method: method, URL: u}) // an error leaves what could be read
+	r := Request{
+		Verb: info.Verb, Group: info.APIGroup, Resource: path.Join(info.Resource, info.Subresource), Namespace: info.Namespace, Name: info.Name,
 	}
+	query := u.Query()
+	switch {
+	case !info.IsResourceRequest:
+		r.Resource = u.Path
+	case query.Get("dryRun") != "":
+		r.Verb = "try"
+	case r.Verb == "patch" && strings.HasPrefix(contentType, "application/apply-patch"):
+		r.Verb = "apply"
+	}
+	if r.Resource == "namespaces" {
+		r.Namespace = "" // it is in none itself
+	}
+	r.Initial = query.Get("sendInitialEvents") == "true" || r.Verb == "list" && query.Has("resourceVersion")
+	return r
 }
 
 // Transport is a function that is a http.RoundTripper.
