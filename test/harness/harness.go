@@ -10,13 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,19 +48,19 @@ func Connect(ctx context.Context, config *rest.Config, owner string) (client.Wit
 		return nil, err
 	}
 	for _, file := range files {
-		if err := install(ctx, api, "config/crd/"+file, owner); err != nil {
+		definition := &unstructured.Unstructured{}
+		if err := ReadYAML("config/crd/"+file, &definition.Object); err != nil {
+			return nil, err
+		}
+		if err := Install(ctx, api, definition, owner); err != nil {
 			return nil, fmt.Errorf("install %s: %w", file, err)
 		}
 	}
 	return api, nil
 }
 
-// install installs a CRD and waits until it is served.
-func install(ctx context.Context, api client.Client, file, owner string) error {
-	definition := &unstructured.Unstructured{}
-	if err := ReadYAML(file, &definition.Object); err != nil {
-		return err
-	}
+// Install installs a CRD in an owner's name and waits until it is served.
+func Install(ctx context.Context, api client.Client, definition *unstructured.Unstructured, owner string) error {
 	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(definition), client.FieldOwner(owner), client.ForceOwnership); err != nil {
 		return err
 	}
@@ -120,28 +120,9 @@ func (b *LogBuffer) String() string {
 	return b.data.String()
 }
 
-// Difference says how two lists differ, whatever their order.
+// Difference says how two lists differ (-want +got), whatever their order.
 func Difference(got, want []string) string {
-	count := map[string]int{}
-	for _, s := range got {
-		count[s]++
-	}
-	for _, s := range want {
-		count[s]--
-	}
-	var missing, extra []string
-	for _, s := range slices.Sorted(maps.Keys(count)) {
-		switch {
-		case count[s] < 0:
-			missing = append(missing, s)
-		case count[s] > 0:
-			extra = append(extra, s)
-		}
-	}
-	if missing == nil && extra == nil {
-		return ""
-	}
-	return fmt.Sprintf("missing %v, unexpected %v", missing, extra)
+	return cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got)))
 }
 
 // FinalError is what no waiting heals: Within ends with it at once.

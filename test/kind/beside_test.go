@@ -39,7 +39,7 @@ func TestBesideADataService(t *testing.T) {
 	}
 
 	mark := op.Mark()
-	s.change(book, harness.Fields{"title": "two"})
+	s.change(book, "{title: two}")
 	s.ready(book)
 	s.quiet(op)
 	s.written(op, mark, "ConfigMap/book")

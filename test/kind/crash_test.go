@@ -12,7 +12,6 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/chaos/oracle"
-	"d3os.com/d3os-operator/test/harness"
 )
 
 // The operator crashes at every write of the life of a Notebook: before it is sent, after it took effect, and with its
@@ -52,9 +51,7 @@ func (s *scene) live(op *operator) {
 	s.Helper()
 	for _, act := range []func(){
 		func() { s.create(book, pages()) },
-		func() {
-			s.change(book, harness.Fields{"title": "two", "pages": harness.Fields{"a": nil, "b": nil, "c": "C"}})
-		},
+		func() { s.change(book, "{title: two, pages: {a: null, b: null, c: C}}") },
 	} {
 		act()
 		s.Until("ready, or a crash", func() error {

@@ -51,12 +51,12 @@ func TestUpdate(t *testing.T) {
 	s.create(book, pages())
 	s.ready(book)
 	for _, c := range []struct {
-		spec    harness.Fields
+		spec    string
 		written []string
 	}{
-		{harness.Fields{"title": "two"}, []string{"ConfigMap/book"}},
-		{harness.Fields{"pages": harness.Fields{"a": "again"}}, []string{"ConfigMap/book-a"}},
-		{harness.Fields{"pages": harness.Fields{"a": nil, "b": nil, "c": "C"}}, []string{"ConfigMap/book-a", "ConfigMap/book-b", "ConfigMap/book-c"}},
+		{"{title: two}", []string{"ConfigMap/book"}},
+		{"{pages: {a: again}}", []string{"ConfigMap/book-a"}},
+		{"{pages: {a: null, b: null, c: C}}", []string{"ConfigMap/book-a", "ConfigMap/book-b", "ConfigMap/book-c"}},
 	} {
 		mark := op.Mark()
 		s.change(book, c.spec)
@@ -105,19 +105,19 @@ func TestMistakeAndPause(t *testing.T) {
 	s.create(book, NotebookSpec{Pages: map[string]string{"a": "A"}})
 	s.hasReason(book, kinds.ReasonInvalidSpec)
 	s.written(op, 0)
-	s.change(book, harness.Fields{"title": "one", "paused": true})
+	s.change(book, "{title: one, paused: true}")
 	s.hasReason(book, phasePaused)
 	s.written(op, 0)
-	s.change(book, harness.Fields{"paused": false})
+	s.change(book, "{paused: false}")
 	s.ready(book)
-	s.change(book, harness.Fields{"paused": true})
+	s.change(book, "{paused: true}")
 	s.hasReason(book, phasePaused)
 	mark := op.Mark()
 	s.Must(suite.API.Patch(s.Ctx, harness.Lookup[*corev1.ConfigMap](s.Journal, book).DeepCopy(),
 		client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"annotations": {"`+markOpen+`": null}}}`))))
 	s.quiet(op)
 	s.written(op, mark)
-	s.change(book, harness.Fields{"paused": false})
+	s.change(book, "{paused: false}")
 	s.ready(book)
 	s.isOpen(book)
 }

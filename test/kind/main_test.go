@@ -8,7 +8,6 @@ package kind_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,12 +18,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
@@ -56,12 +55,5 @@ func install(ctx context.Context, gv schema.GroupVersion) error {
 	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(string(data), groupVersion.Group, gv.Group)), &crd.Object); err != nil {
 		return err
 	}
-	if err := suite.API.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("kind")); err != nil {
-		return fmt.Errorf("install the CRD: %w", err)
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gv.WithKind("NotebookList"))
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		return suite.API.List(ctx, list, client.InNamespace(corev1.NamespaceDefault)) == nil, nil
-	})
+	return harness.Install(ctx, suite.API, crd, "kind")
 }

@@ -4,7 +4,6 @@
 package kind_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,13 +79,10 @@ func (s *scene) create(name string, spec NotebookSpec) *Notebook {
 	return n
 }
 
-// change patches the spec of a Notebook (JSON merge patch).
-func (s *scene) change(name string, spec harness.Fields) {
+// change patches the spec of a Notebook (JSON merge patch in YAML).
+func (s *scene) change(name, spec string) {
 	s.Helper()
-	patch, err := json.Marshal(harness.Fields{"spec": spec})
-	s.Must(err)
-	n := &Notebook{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
-	s.Must(suite.API.Patch(s.Ctx, n, client.RawPatch(types.MergePatchType, patch)))
+	s.Patch(&Notebook{ObjectMeta: metav1.ObjectMeta{Name: name}}, spec)
 }
 
 // isReady returns why a Notebook is not ready in its latest generation, or nil.
@@ -151,32 +147,22 @@ func (s *scene) isOpen(name string) {
 // inOrder fails the test unless the steps of a Notebook took effect in their order, and each once.
 func (s *scene) inOrder(name string) {
 	s.Helper()
-	effects := map[string]string{"PersistentVolumeClaim/data-" + name + "-0": markFormatted, "ConfigMap/" + name: markOpen}
-	last, order := map[string]string{}, []string{}
+	marks := map[string]string{"PersistentVolumeClaim/data-" + name + "-0": markFormatted, "ConfigMap/" + name: markOpen}
+	last := map[string]string{}
+	var effects []client.Object
 	for _, c := range s.Since(0) {
-		key := effects[c.ID]
-		if value := c.Object.GetAnnotations()[key]; key != "" && value != last[key] {
-			last[key] = value
-			order = append(order, key)
+		if value := c.Object.GetAnnotations()[marks[c.ID]]; value != last[c.ID] {
+			last[c.ID] = value
+			effects = append(effects, c.Object)
 		}
 	}
 	// Each kind has a watch of its own; resource versions tell the order across them.
-	claim, title := s.first("PersistentVolumeClaim/data-"+name+"-0", markFormatted), s.first("ConfigMap/"+name, markOpen)
-	slices.Sort(order)
-	if !slices.Equal(order, []string{markFormatted, markOpen}) || claim >= title {
-		s.Errorf("effects %v, formatted at version %d, opened at %d", order, claim, title)
+	slices.SortFunc(effects, func(a, b client.Object) int {
+		order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+		s.Must(err)
+		return order
+	})
+	if took := harness.IDs(effects); !slices.Equal(took, []string{"PersistentVolumeClaim/data-" + name + "-0", "ConfigMap/" + name}) {
+		s.Errorf("the steps took effect in %v", took)
 	}
-}
-
-// first is the resource version at which an object first had an annotation.
-func (s *scene) first(id, annotation string) int {
-	s.Helper()
-	found := s.First(0, id, func(c harness.Change) bool { return c.Object.GetAnnotations()[annotation] != "" })
-	if found == nil {
-		s.Fatalf("%s never had %s", id, annotation)
-	}
-	version := 0
-	_, err := fmt.Sscan(found.Object.GetResourceVersion(), &version)
-	s.Must(err)
-	return version
 }
