@@ -5,8 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,12 +19,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/snapshot"
 )
 
@@ -99,7 +98,9 @@ func newStage(t *testing.T) *stage {
 	c, err := cluster.Start(t.Context(), cluster.Options{Name: "upgrade"})
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.NilError(t, c.Stop()) })
-	api, err := client.New(c.Config, client.Options{})
+	scheme, err := manager.Scheme()
+	assert.NilError(t, err)
+	api, err := client.New(c.Config, client.Options{Scheme: scheme})
 	assert.NilError(t, err)
 	s := &stage{T: t, api: api, kubeconfig: c.Kubeconfig}
 	assert.NilError(t, api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
@@ -109,10 +110,8 @@ func newStage(t *testing.T) *stage {
 // apply applies the object in a file of the repository, as soon as its kind is served.
 func (s *stage) apply(file string) {
 	s.Helper()
-	content, err := os.ReadFile(filepath.Join(cluster.Root(), file))
-	assert.NilError(s, err)
 	object := &unstructured.Unstructured{}
-	assert.NilError(s, yaml.Unmarshal(content, &object.Object))
+	assert.NilError(s, harness.ReadYAML(file, &object.Object))
 	if object.GetKind() == "DataService" {
 		object.SetNamespace(namespace)
 	}
@@ -121,37 +120,21 @@ func (s *stage) apply(file string) {
 	})
 }
 
-func (s *stage) dataService() *unstructured.Unstructured {
-	ds := &unstructured.Unstructured{}
-	ds.SetAPIVersion("d3os-product.com.d3os/v1")
-	ds.SetKind("DataService")
-	ds.SetNamespace(namespace)
-	ds.SetName(platform)
-	return ds
-}
-
 func (s *stage) patch(patch string) {
 	s.Helper()
-	assert.NilError(s, s.api.Patch(s.Context(), s.dataService(), client.RawPatch("application/merge-patch+json", []byte(patch))))
+	ds := &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: platform}}
+	assert.NilError(s, s.api.Patch(s.Context(), ds, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
 // ready waits until the platform is ready as it is declared now.
 func (s *stage) ready() {
 	s.Helper()
 	s.until("the platform is ready", func(ctx context.Context) error {
-		ds := s.dataService()
-		if err := s.api.Get(ctx, client.ObjectKeyFromObject(ds), ds); err != nil {
+		ds := &dsv1.DataService{}
+		if err := s.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: platform}, ds); err != nil {
 			return err
 		}
-		observed, _, _ := unstructured.NestedInt64(ds.Object, "status", "observedGeneration")
-		conditions, _, _ := unstructured.NestedSlice(ds.Object, "status", "conditions")
-		for _, condition := range conditions {
-			c, _ := condition.(map[string]any)
-			if c["type"] == "Ready" && c["status"] == "True" && c["observedGeneration"] == ds.GetGeneration() && observed == ds.GetGeneration() {
-				return nil
-			}
-		}
-		return fmt.Errorf("generation %d, status %v", ds.GetGeneration(), ds.Object["status"])
+		return harness.IsReady(ds, ds.Generation)
 	})
 }
 
@@ -164,13 +147,8 @@ func (s *stage) look() snapshot.State {
 
 func (s *stage) until(what string, holds func(context.Context) error) {
 	s.Helper()
-	last := errors.New("it was never tried")
-	if err := wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		last = holds(ctx)
-		return last == nil, nil
-	}); err != nil {
-		s.Fatalf("%s: not within %s: %v", what, patience, last)
-	}
+	err := harness.Within(patience, 50*time.Millisecond, func() <-chan struct{} { return nil }, func() error { return holds(s.Context()) })
+	assert.NilError(s, err, what)
 }
 
 // start starts the operator in a file and returns what ends it.
