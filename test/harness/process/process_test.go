@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -76,9 +74,8 @@ func TestProcessesEndWithTheTestsProcess(t *testing.T) {
 func alive(numbers []string) []string {
 	var found []string
 	for _, number := range numbers {
-		id, err := strconv.Atoi(number)
-		stat, _ := os.ReadFile("/proc/" + number + "/stat")
-		if err == nil && syscall.Kill(id, 0) == nil && !strings.Contains(string(stat), ") Z ") {
+		stat, err := os.ReadFile("/proc/" + number + "/stat")
+		if err == nil && !strings.Contains(string(stat), ") Z ") {
 			found = append(found, number)
 		}
 	}
