@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
@@ -38,27 +40,19 @@ func TestArchiveReport(t *testing.T) {
 
 func TestArchiveAnswers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	address := l.Addr().String()
 	l.Close()
 	r := &archiveReport{late: time.Minute}
 	stop, err := r.serve(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer stop()
 	ask := func(path string) string {
 		answer, err := http.Get("http://" + address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return fmt.Sprint(answer.StatusCode, " ", string(text))
 	}
 	if got := ask("/ready"); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "nothing was archived yet") {
@@ -69,9 +63,7 @@ func TestArchiveAnswers(t *testing.T) {
 	}
 	// The store is asked for a backup, and has none.
 	empty, err := store.NewFolder(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r.reached(t.Context(), empty, manifest.Head{Timeline: "20260102T150405Z-0a1b2c3d", Time: time.Unix(1_800_000_000, 0).UTC()})
 	if got := ask("/ready"); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "no backup lies on timeline") {
 		t.Error(got)

@@ -10,14 +10,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // Each reason has an exit code of its own, and the page for users has both.
 func TestExits(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/backup.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	seen := map[int]Reason{}
 	for reason, code := range Exits {
 		if other, ok := seen[code]; ok || code < 1 || code > 125 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
@@ -55,9 +56,7 @@ func (a *archiver) catchUp(t *testing.T) {
 func segments(t *testing.T, to store.Store) []string {
 	t.Helper()
 	infos, err := to.List(t.Context(), manifest.BinLogs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var names []string
 	for _, info := range infos {
 		if strings.HasSuffix(info.Name, ".age") {
@@ -73,9 +72,7 @@ func TestArchiveDamaged(t *testing.T) {
 	a.stop()
 	a.done.Wait()
 	got, out, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{}, identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	same(t, got, s, out)
 	if len(got["shop.items"]) != 30 {
 		t.Fatalf("%d rows of 30", len(got["shop.items"]))
@@ -96,9 +93,7 @@ func TestArchiveDamaged(t *testing.T) {
 		}
 		record := strings.TrimSuffix(name, ".zst.age") + ".json"
 		segment, err := manifest.DecodeSegment(record, read(t, to, record))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		// The archive may have ended before it said that it stands behind its last segment.
 		if binlog.Before(contract.Position{File: segment.File, Offset: segment.From}, reached) {
 			last = max(last, name)
@@ -132,24 +127,18 @@ func TestArchiveDamaged(t *testing.T) {
 func read(t *testing.T, s store.Store, name string) []byte {
 	t.Helper()
 	text, err := store.ReadAll(t.Context(), s, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return text
 }
 
 func write(t *testing.T, s store.Store, name string, content []byte) {
 	t.Helper()
-	if err := s.Replace(t.Context(), name, content); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.Replace(t.Context(), name, content))
 }
 
 func remove(t *testing.T, s store.Store, name string) {
 	t.Helper()
-	if err := s.Delete(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.Delete(t.Context(), name))
 }
 
 func flip(content []byte) []byte {
@@ -185,9 +174,7 @@ func TestArchiveIdleAndBegunAgain(t *testing.T) {
 	}
 	reasons := func() string {
 		heads, err := binlog.Heads(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		text := ""
 		for _, head := range heads {
 			text = head.Reason + " " + text
@@ -222,9 +209,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry, err := catalogue.Find(t.Context(), to, "latest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	volume := t.TempDir()
 	flags := []string{"restore", "--volume=" + volume, "--report=", strings.Replace(to.String(), "folder ", "--folder=", 1)}
 	marked := func() bool {
@@ -238,9 +223,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 	}
 	for _, what := range []string{"ibdata1", "mysql/db.frm", "shop"} {
 		cmd, _ := agent(t, s.Flavour, []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, cmd.Start())
 		until(t, what, time.Minute, func() bool { _, err := os.Stat(filepath.Join(volume, "mysql", what)); return err == nil })
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 )
 
@@ -20,13 +22,9 @@ func TestBackupAndRestore(t *testing.T) {
 			until(t, "200 transactions", time.Minute, func() bool { return len(load.Acks()) >= 200 })
 			m, _, err := backup.Run(t.Context(), options(s, to, identity))
 			load.Stop()
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			got, out, err := attempt(t.Context(), t, flavour, to, "latest", nil, identity)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			same(t, got, s, out)
 			plain, stored := m.Totals()
 			t.Logf("%d rows, %d bytes, %d stored, %d transactions", m.Rows(), plain, stored, len(load.Acks()))

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
@@ -84,9 +85,7 @@ func etcdSeed(t *testing.T, seed int) bool {
 	want := source.Keys()
 	bucket.Break(rig.Sometimes(random, 0.05, rig.Cut, rig.LostAnswer, rig.Busy))
 	cmd, _ := etcdAgent(t, "3.6", nil, append([]string{"backup", "etcd", "--endpoint=" + source.Endpoint, "--recipient=" + identity.Recipient().String()}, bucketFlags(bucket)...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, cmd.Start())
 	time.AfterFunc(time.Duration(random.Intn(300))*time.Millisecond, func() {
 		switch seed % 3 {
 		case 1:
@@ -115,9 +114,7 @@ func etcdSeed(t *testing.T, seed int) bool {
 	volume := t.TempDir()
 	flags := etcdRestore(t, volume, bucketFlags(bucket)...)
 	killed, _ := etcdAgent(t, "3.6", []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)
-	if err := killed.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, killed.Start())
 	time.AfterFunc(time.Duration(random.Intn(400))*time.Millisecond, func() { _ = killed.Process.Kill() })
 	_ = killed.Wait() // however it has ended
 	again, out := etcdAgent(t, "3.6", []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)
@@ -145,9 +142,7 @@ func TestEtcdRefuses(t *testing.T) {
 	as := func(i *age.X25519Identity) []string { return []string{"AGENT_IDENTITIES=" + i.String()} }
 	used, formed := t.TempDir(), t.TempDir()
 	for _, file := range []string{filepath.Join(used, "etcd", "member", "snap", "db"), filepath.Join(formed, "formed")} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("true"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("true"), 0o600)))
 	}
 	for name, c := range map[string]struct {
 		reason contract.Reason

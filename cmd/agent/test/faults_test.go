@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
@@ -45,9 +46,7 @@ var program = sync.OnceValues(func() (string, error) {
 func agent(t testing.TB, flavour string, env []string, arguments ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	cmd := exec.Command(path, arguments...)
 	cmd.Env = append([]string{"PATH=" + rig.Tools(t, flavour) + ":/usr/bin:/bin", "HOME=/", "TMPDIR=" + os.TempDir(), "AGENT_PASSWORD=" + rig.Password,
 		"AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret"}, env...)
@@ -191,9 +190,7 @@ func pick(random *rand.Rand, s *rig.Server, b *rig.Bucket, usual time.Duration, 
 func run(t testing.TB, s *rig.Server, b *rig.Bucket, identity *age.X25519Identity, fault func(*exec.Cmd)) contract.Result {
 	t.Helper()
 	cmd, out := agent(t, s.Flavour, nil, backupFlags(s, bucketFlags(b), identity)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, cmd.Start())
 	if fault != nil {
 		fault(cmd)
 	}
@@ -211,9 +208,7 @@ func run(t testing.TB, s *rig.Server, b *rig.Bucket, identity *age.X25519Identit
 func ids(t testing.TB, b *rig.Bucket) map[string]bool {
 	t.Helper()
 	entries, err := catalogue.Backups(t.Context(), b.Open(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	found := map[string]bool{}
 	for _, e := range entries {
 		if e.Err != nil {
@@ -228,13 +223,9 @@ func ids(t testing.TB, b *rig.Bucket) map[string]bool {
 func exact(t *testing.T, s *rig.Server, b *rig.Bucket, id string, identity age.Identity) {
 	t.Helper()
 	got, out, err := attempt(t.Context(), t, s.Flavour, b.Open(t), id, nil, identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	now, err := rig.Read(t.Context(), s.Root())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if diff := rig.Differ(rig.Rows{"blobs": got["shop.blobs"]}, rig.Rows{"blobs": now["shop.blobs"]}); diff != "" {
 		t.Fatalf("the blobs of backup %s differ", id)
 	}
@@ -248,9 +239,7 @@ func clean(t testing.TB, b *rig.Bucket) {
 	to := b.Open(t)
 	known := map[string]bool{}
 	entries, err := catalogue.Backups(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, e := range entries {
 		for _, o := range e.Manifest.Objects {
 			known[manifest.Folder(e.ID)+o.Name] = true
@@ -258,9 +247,7 @@ func clean(t testing.TB, b *rig.Bucket) {
 		known[manifest.Folder(e.ID)+manifest.Name] = true
 	}
 	infos, err := to.List(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, info := range infos {
 		if !known[info.Name] {
 			t.Fatalf("%s is left over", info.Name)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
@@ -37,9 +38,7 @@ func flavours() []string {
 func key(t testing.TB) *age.X25519Identity {
 	t.Helper()
 	identity, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return identity
 }
 
@@ -55,9 +54,7 @@ func options(s *rig.Server, to store.Store, identity *age.X25519Identity) backup
 func folder(t testing.TB) *store.Folder {
 	t.Helper()
 	f, err := store.NewFolder(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return f
 }
 
@@ -69,9 +66,7 @@ func attempt(ctx context.Context, t testing.TB, flavour string, from store.Store
 		return nil, restore.Outcome{}, err
 	}
 	volume, err := os.MkdirTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer os.RemoveAll(volume)
 	programs := rig.Programs(t, flavour) //nolint:contextcheck // it has that of the test
 	source := restore.Source{Store: from, Backup: entry.Manifest, Identities: identities}
@@ -80,16 +75,12 @@ func attempt(ctx context.Context, t testing.TB, flavour string, from store.Store
 		return nil, out, err
 	}
 	i := &restore.Instance{Programs: programs, Data: filepath.Join(volume, "mysql")}
-	if err := i.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, i.Start(ctx))
 	defer i.Kill()
 	o := i.Options()
 	o.Password = "root"
 	rows, err := rig.Read(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return rows, out, nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
@@ -24,13 +26,9 @@ import (
 func TestMessages(t *testing.T) {
 	s, b, identity := start(t, server.MariaDB), rig.NewBucket(t), key(t)
 	made, _, err := backup.Run(t.Context(), options(s, b.Open(t), identity))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer silent.Close()
 	other := key(t).String()
 	own := "AGENT_IDENTITIES=" + identity.String()
@@ -101,12 +99,8 @@ func TestMessages(t *testing.T) {
 	})
 	t.Run("newer format", func(t *testing.T) {
 		text, err := manifest.Encode(map[string]any{"format": manifest.Format + 1, "id": "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Open(t).Create(t.Context(), manifest.Folder("20990101T000000Z-00000000")+manifest.Name, text); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
+		assert.NilError(t, b.Open(t).Create(t.Context(), manifest.Folder("20990101T000000Z-00000000")+manifest.Name, text))
 		cmd, out := agent(t, server.MariaDB, []string{own}, give()...)
 		_ = cmd.Run()
 		if r := result(t, out); r.Reason != contract.ReasonNewerFormat || !strings.Contains(r.Message, "newer") {
@@ -116,12 +110,8 @@ func TestMessages(t *testing.T) {
 	t.Run("volume in use", func(t *testing.T) {
 		volume := t.TempDir()
 		file := filepath.Join(volume, "mysql", "ibdata1")
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		assert.NilError(t, os.WriteFile(file, []byte("precious"), 0o600))
 		cmd, out := agent(t, server.MariaDB, []string{own}, give("--backup="+made.ID, "--volume="+volume)...)
 		_ = cmd.Run()
 		if r := result(t, out); r.Reason != contract.ReasonNotEmpty {
@@ -153,14 +143,10 @@ func TestLongQuery(t *testing.T) {
 		t.Run(flavour, func(t *testing.T) {
 			s, identity := start(t, flavour), key(t)
 			conn, err := server.Connect(t.Context(), s.Root())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			defer conn.Close()
 			id, err := conn.Value("SELECT CONNECTION_ID()")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			s.Exec("INSERT INTO shop.items VALUES (1, 1)")
 			ended := make(chan error, 1)
 			go func() { ended <- conn.Do("SELECT SLEEP(100) FROM shop.items") }()
@@ -192,18 +178,14 @@ func TestAServerThatHangs(t *testing.T) {
 			t.Parallel()
 			s, identity := start(t, flavour), key(t)
 			conn, err := server.Connect(t.Context(), s.Root())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			defer conn.Close()
 			if err := conn.Do("LOCK TABLES shop.items WRITE"); err != nil { // so that the dump waits
 				t.Fatal(err)
 			}
 			to := folder(t)
 			cmd, out := agent(t, flavour, nil, append(backupFlags(s, []string{"--report="}, identity), strings.Replace(to.String(), "folder ", "--folder=", 1), "--max-lock-wait=5m")...)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, cmd.Start())
 			until(t, "the dump", time.Minute, func() bool {
 				n, err := value(t, s, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for %' AND USER = '"+rig.Account+"'")
 				return err == nil && n == "1"
@@ -237,12 +219,8 @@ func value(t testing.TB, s *rig.Server, query string) (string, error) {
 func list(t testing.TB, b *rig.Bucket) string {
 	t.Helper()
 	infos, err := b.Open(t).List(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	text, err := json.Marshal(infos)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(text)
 }

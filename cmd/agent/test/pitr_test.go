@@ -19,6 +19,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 
 	"filippo.io/age"
+	"gotest.tools/v3/assert"
 )
 
 func start(t testing.TB, flavour string, more ...string) *rig.Server {
@@ -104,9 +105,7 @@ func TestPointInTime(t *testing.T) {
 			until(t, "the archive", time.Minute, func() bool { return a.reached().After(end) })
 			t.Logf("%d transactions in %s, the archive broke %d times, as %v", len(acks), end.Sub(begin).Round(time.Second), len(a.failures()), a.failures())
 			got, out, err := attempt(t.Context(), t, flavour, to, "latest", &restore.Until{}, identity)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			same(t, got, s, out)
 			all := out.Transactions
 			if out.Later.Transactions != 0 || out.Later.First != nil {

@@ -22,6 +22,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 
 	"filippo.io/age"
+	"gotest.tools/v3/assert"
 )
 
 // Backups that are broken off have no manifest, and are not listed.
@@ -37,9 +38,7 @@ func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
 	done := 0
 	for seed := range rig.Seeds(4, 100) {
 		cmd, out := r.command(t)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, cmd.Start())
 		time.Sleep(time.Duration(rand.New(rand.NewSource(int64(seed))).Float64() * 1.1 * float64(usual)))
 		_ = cmd.Process.Kill()
 		if cmd.Wait() == nil {
@@ -62,9 +61,7 @@ func withCLI(t *testing.T, call int, script string) string {
 	t.Helper()
 	folder := t.TempDir()
 	text := fmt.Sprintf("#!/bin/sh\nreal=%[2]s/redis-cli\necho >>%[1]s/calls\n[ \"$(wc -l <%[1]s/calls)\" = %[3]d ] || exec \"$real\" \"$@\"\n%[4]s", folder, rig.Tools(t, rig.Redis), call, script)
-	if err := os.WriteFile(filepath.Join(folder, "redis-cli"), []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(folder, "redis-cli"), []byte(text), 0o700))
 	return "PATH=" + folder + ":/usr/bin:/bin"
 }
 
@@ -88,15 +85,11 @@ func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 			if strings.HasSuffix(file, "/") {
 				folder, name = filepath.Join(folder, name), ""
 			}
-			if err := os.MkdirAll(folder, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.MkdirAll(folder, 0o700))
 			if name == "" {
 				continue
 			}
-			if err := os.WriteFile(filepath.Join(folder, name), []byte("REDIS"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.WriteFile(filepath.Join(folder, name), []byte("REDIS"), 0o600))
 		}
 		must(t, r.restore(t, volume, 1, "--backup="+id, "--birth"), "")
 		_ = os.Remove(filepath.Join(data(volume), "lost+found"))
@@ -110,9 +103,7 @@ func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 		random, volume := rand.New(rand.NewSource(int64(seed))), t.TempDir()
 		for range 1 + random.Intn(3) {
 			cmd, _ := r.restoreCommand(t, volume, 1, "--backup="+id, "--birth")
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, cmd.Start())
 			time.Sleep(time.Duration(random.Float64() * float64(usual)))
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait() // killed, or done
@@ -130,14 +121,10 @@ func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 func (r *redisRig) shard(t *testing.T, id string, shard int) []byte {
 	t.Helper()
 	entry, err := catalogue.Find(t.Context(), r.bucket.Open(t), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	content := &bytes.Buffer{}
 	source := restore.Source{Store: r.bucket.Open(t), Backup: entry.Manifest, Identities: []age.Identity{r.identity}}
-	if err := source.Copy(t.Context(), entry.Manifest.Objects[shard], content); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, source.Copy(t.Context(), entry.Manifest.Objects[shard], content))
 	return content.Bytes()
 }
 
@@ -187,9 +174,7 @@ func redisRefused(t *testing.T, r *redisRig) {
 	if left, _ := filepath.Glob(filepath.Join(volume, "*", "*")); len(left) > 0 {
 		t.Fatalf("left over: %v", left)
 	}
-	if err := os.MkdirAll(filepath.Join(volume, "data", "appendonlydir"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(volume, "data", "appendonlydir"), 0o700))
 	refuse(contract.ReasonNotEmpty, "empty volume", r.restore(t, volume, 1))
 	must(t, r.restore(t, volume, 1, "--birth", "--s3-endpoint=http://127.0.0.1:1"), "")
 	if left, _ := filepath.Glob(filepath.Join(volume, "data", "*")); len(left) != 1 {
@@ -202,32 +187,24 @@ func (r *redisRig) forge(t *testing.T, change func(*manifest.Backup)) string {
 	t.Helper()
 	s := r.bucket.Open(t)
 	entry, err := catalogue.Find(t.Context(), s, "latest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	m := *entry.Manifest
 	m.Shards, m.Objects = append([]manifest.Shard{}, m.Shards...), append([]manifest.Object{}, m.Objects...)
 	m.ID = manifest.ID(m.Started.Add(-time.Hour), [4]byte{byte(len(ids(t, r.bucket)))})
 	for _, o := range m.Objects {
 		content, err := s.Get(t.Context(), manifest.Folder(entry.ID)+o.Name, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		text, err := io.ReadAll(content)
 		if err == nil {
 			err = s.Put(t.Context(), manifest.Folder(m.ID)+o.Name, bytes.NewReader(text))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 	}
 	change(&m)
 	text, err := manifest.Encode(&m)
 	if err == nil {
 		err = s.Create(t.Context(), manifest.Folder(m.ID)+manifest.Name, text)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return m.ID
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
@@ -101,9 +103,7 @@ func (r *redisRig) late(t *testing.T, want map[string]string) {
 	}
 	cmd, out := r.command(t)
 	before := master.Calls("cluster|nodes")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, cmd.Start())
 	rig.Until(t, "the agent looks", func() bool { return master.Calls("cluster|nodes") > before })
 	thaw()
 	_ = cmd.Wait() // the result has it

@@ -15,6 +15,7 @@ import (
 
 	"filippo.io/age"
 	"github.com/redis/go-redis/v9"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
@@ -66,9 +67,7 @@ func must(t *testing.T, got contract.Result, reason contract.Reason) contract.Re
 func (r *redisRig) restoreCommand(t *testing.T, volume string, shard int, more ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "identities")
-	if err := os.WriteFile(file, []byte(r.identity.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, []byte(r.identity.String()), 0o600))
 	arguments := append([]string{"restore", "redis", "--volume=" + volume, "--data=data", "--shards=3", fmt.Sprintf("--pod=new-cache-%d-0", shard)}, bucketFlags(r.bucket)...)
 	return agent(t, rig.Redis, []string{"AGENT_IDENTITIES_FILE=" + file}, append(arguments, more...)...)
 }
@@ -105,9 +104,7 @@ func (r *redisRig) volumes(t *testing.T, id string) *rig.RedisCluster {
 func isDone(t *testing.T, volume string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(volume, "data", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var names []string
 	for _, path := range found {
 		info, err := os.Stat(path)
@@ -144,17 +141,13 @@ func (r *redisRig) has(t *testing.T, id string) map[string]bool {
 	keys := map[string]bool{}
 	for _, s := range r.volumes(t, id).Masters {
 		names, err := s.Do(t.Context(), "KEYS", "*").StringSlice()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		own, pipe := s.OwnedSlots(), s.Pipeline()
 		for _, name := range names {
 			pipe.ClusterKeySlot(t.Context(), name)
 		}
 		found, err := pipe.Exec(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		for i, name := range names {
 			if own[int(found[i].(*redis.IntCmd).Val())] {
 				keys[name] = true
@@ -170,9 +163,7 @@ func TestRedis(t *testing.T) {
 	r := startRedis(t)
 	want := r.Keys()
 	old := manifest.Folder(manifest.ID(time.Now().Add(-25*time.Hour), [4]byte{1})) + "shard-0.rdb"
-	if err := r.bucket.Open(t).Put(t.Context(), old, strings.NewReader("left over")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.bucket.Open(t).Put(t.Context(), old, strings.NewReader("left over")))
 	got := must(t, r.backup(t), "")
 	if fmt.Sprint(got.Removed) != "["+old+"]" {
 		t.Fatalf("of what an earlier run left, the agent removed %v", got.Removed)
@@ -198,9 +189,7 @@ func TestRedis(t *testing.T) {
 	// What is written to it stays.
 	client := c.Open()
 	for i := range 20 {
-		if err := client.Set(t.Context(), fmt.Sprint("new:", i), i, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, client.Set(t.Context(), fmt.Sprint("new:", i), i, 0).Err())
 	}
 	want = c.Keys()
 	for _, s := range c.Masters {

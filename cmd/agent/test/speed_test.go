@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
@@ -57,9 +59,7 @@ func TestSpeed(t *testing.T) {
 		cmd, _ := agent(t, s.Flavour, []string{"AGENT_IDENTITIES=" + identity.String()}, "restore", "--folder="+root, "--report=", "--volume="+volume)
 		byAgent = append(byAgent, timed(t, cmd))
 		t.Logf("loaded by hand in %s, restored by the agent in %s", byHand[len(byHand)-1], byAgent[len(byAgent)-1])
-		if err := os.RemoveAll(volume); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.RemoveAll(volume))
 	}
 	ratio(t, "restore", byHand, byAgent)
 }
@@ -90,21 +90,13 @@ func load(t *testing.T, s *rig.Server, dump string) time.Duration {
 	t.Helper()
 	i := &restore.Instance{Programs: rig.Programs(t, s.Flavour), Data: filepath.Join(t.TempDir(), "data")}
 	began := time.Now()
-	if err := i.Init(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := i.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, i.Init(t.Context()))
+	assert.NilError(t, i.Start(t.Context()))
 	defer i.Kill()
 	timed(t, exec.Command("bash", "-c", "set -o pipefail; zstd -d -c "+dump+" | "+filepath.Join(s.Tools, "mysql")+" --no-defaults -uroot --binary-mode --max-allowed-packet=1G --socket="+i.Options().Address))
-	if err := i.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, i.Stop(t.Context()))
 	took := time.Since(began)
-	if err := os.RemoveAll(i.Data); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.RemoveAll(i.Data))
 	return took
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 )
@@ -164,9 +166,7 @@ func TestTracker(t *testing.T) {
 			tracker, ends := &Tracker{Offset: FirstOffset}, ""
 			for _, e := range c.events {
 				got, err := tracker.Next(event(byte(e[0].(int)), tracker.Offset, e[1].([]byte)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 				ends += map[bool]string{true: "1", false: "0"}[got.Ends]
 			}
 			if ends != c.ends {

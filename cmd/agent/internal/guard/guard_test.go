@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func version(t *testing.T, text string) *Version {
@@ -114,12 +116,8 @@ func lay(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, text := range files {
 		name = filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		assert.NilError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	return root
 }
@@ -146,9 +144,7 @@ func TestReadVolume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			volume, err := ReadVolume(lay(t, test.files), "mysql")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			id := "-"
 			if volume.Mark != nil {
 				id = volume.Mark.ID
@@ -166,17 +162,13 @@ func TestAVolumeKeepsItsID(t *testing.T) {
 	var id string
 	for i, server := range []string{"5.7.44", "5.7.44", "", "8.0.36"} {
 		volume, err := ReadVolume(root, "mysql")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		var v *Version
 		if server != "" {
 			v = version(t, server)
 		}
 		mark, err := volume.Remember(root, v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if i > 0 && mark.ID != id || mark.ID == "" {
 			t.Errorf("start %d: the ID is %q, was %q", i, mark.ID, id)
 		}

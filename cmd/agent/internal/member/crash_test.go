@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // fake is a server whose data is a file with its identity.
@@ -120,9 +122,7 @@ func killedAt(t *testing.T, point int, files map[string]string, ticket string, d
 	dir := t.TempDir()
 	for name, text := range files {
 		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)))
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), "MEMBER_TEST_CRASH="+strconv.Itoa(point), "MEMBER_TEST_DIR="+dir, "MEMBER_TEST_TICKET="+ticket)
@@ -136,9 +136,7 @@ func killedAt(t *testing.T, point int, files map[string]string, ticket string, d
 	var started string
 	again := agentIn(dir, "uid", ticket, &started)
 	s, err := again.look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	switch d := Decide(s); {
 	case d.Start != "" && s.used():
 		t.Errorf("point %d: the ticket is used twice: %+v", point, d)
@@ -163,15 +161,11 @@ func killedAt(t *testing.T, point int, files map[string]string, ticket string, d
 func identities(t *testing.T, dir string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "data*", "identity"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var all strings.Builder
 	for _, file := range found {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		all.Write(text)
 	}
 	return all.String()
@@ -187,9 +181,7 @@ func TestRun(t *testing.T) {
 	a.Log = &log
 	done := make(chan error, 1)
 	go func() { done <- a.Run(t.Context()) }()
-	if err := os.WriteFile(a.Ticket, []byte("seed"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(a.Ticket, []byte("seed"), 0o600))
 	if err := <-done; err != nil || started != "seed" {
 		t.Fatalf("it started with %q: %v", started, err)
 	}
@@ -207,9 +199,7 @@ func TestRun(t *testing.T) {
 	if mark, err = ReadMark(dir); err != nil || mark.Cluster != "c" || mark.Member != "a" {
 		t.Errorf("the mark is %+v (%v)", mark, err)
 	}
-	if err := os.WriteFile(a.Ticket, []byte("force:1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(a.Ticket, []byte("force:1"), 0o600))
 	if forced, err := a.watchOnce(); !forced || err != nil {
 		t.Errorf("a ticket to go on alone is not seen (%v)", err)
 	}
@@ -226,9 +216,7 @@ func TestMarkOfTheFuture(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, text := range []string{`{"format":2,"pod":"data/etcd-1"}`, "{", "{}"} {
-		if err := os.WriteFile(filepath.Join(dir, MarkFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, MarkFile), []byte(text), 0o600))
 		var started string
 		s, err := agentIn(dir, "uid", "seed", &started).look(t.Context())
 		if d := Decide(s); err != nil || d.Reason != DataForeign {

@@ -6,6 +6,8 @@ package member
 import (
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 const (
@@ -97,9 +99,7 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ticket, err := ParseTicket(c.ticket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			c.s.Pod, c.s.PodUID, c.s.PeerURL, c.s.Ticket = pod, "uid", peerURL, ticket
 			d := Decide(c.s)
 			if d.Volume != c.volume || d.Reason != c.reason || d.Start != c.start || d.SetAside != c.aside || !strings.Contains(d.Message, c.says) {

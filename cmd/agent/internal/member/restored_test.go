@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // restoredIn puts data of a backup on a volume, as a restore does.
@@ -41,9 +43,7 @@ func TestKilledAtEachPointOfABirth(t *testing.T) {
 			var started string
 			a := agentIn(dir, "next", "seed", &started)
 			if free { // what the restore of the next pod does: the data is there
-				if err := NoteRestored(a.Notes); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, NoteRestored(a.Notes))
 			}
 			if err := a.Run(t.Context()); err != nil {
 				t.Errorf("point %d: %v", point, err)
@@ -71,9 +71,7 @@ func TestNoBirthWithoutItsData(t *testing.T) {
 	dir := t.TempDir()
 	var started string
 	a := agentIn(dir, "uid", "seed", &started)
-	if err := NoteRestored(a.Notes); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, NoteRestored(a.Notes))
 	if err := a.Run(t.Context()); err == nil || started != "" {
 		t.Errorf("it started with %q: %v", started, err)
 	}
@@ -102,9 +100,7 @@ func TestFreeVolumes(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			if c.mark != "" {
-				if err := os.WriteFile(filepath.Join(dir, MarkFile), []byte(c.mark), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, os.WriteFile(filepath.Join(dir, MarkFile), []byte(c.mark), 0o600))
 			}
 			if free, _ := IsFree(dir, pod, c.data); free != c.want {
 				t.Errorf("it is free: %t", free)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
 )
 
@@ -35,12 +37,8 @@ func TestIsTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			write := func(file, text string) {
-				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+				assert.NilError(t, os.WriteFile(file, []byte(text), 0o600))
 			}
 			if c.mark != "" {
 				write(filepath.Join(root, "d3os-data.json"), c.mark)

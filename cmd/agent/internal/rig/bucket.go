@@ -16,6 +16,7 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
@@ -48,9 +49,7 @@ const (
 func NewBucket(t testing.TB) *Bucket {
 	t.Helper()
 	b := &Bucket{Backend: s3mem.New(), seen: map[Fault]int{}}
-	if err := b.Backend.CreateBucket("backups"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.Backend.CreateBucket("backups"))
 	server := gofakes3.New(b.Backend, gofakes3.WithLogger(gofakes3.DiscardLog()), gofakes3.WithoutVersioning()).Server()
 	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.serve(server, w, r) }))
 	b.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that break, which is what it is for
@@ -126,9 +125,7 @@ func (b *Bucket) Options() store.S3Options {
 func (b *Bucket) Open(t testing.TB) *store.S3 {
 	t.Helper()
 	s, err := store.NewS3(t.Context(), b.Options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return s
 }
 
@@ -136,13 +133,9 @@ func (b *Bucket) Open(t testing.TB) *store.S3 {
 func (b *Bucket) Damage(t testing.TB, name string) {
 	t.Helper()
 	object, err := b.Backend.GetObject("backups", name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	content, err := io.ReadAll(object.Contents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	content[len(content)/2] ^= 1
 	if _, err := b.Backend.PutObject("backups", name, map[string]string{}, bytes.NewReader(content), int64(len(content)), nil); err != nil {
 		t.Fatal(err)

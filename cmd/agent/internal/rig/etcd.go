@@ -15,6 +15,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"gotest.tools/v3/assert"
 )
 
 // Etcd is an etcd of one member, as a process.
@@ -32,9 +33,7 @@ func EtcdTools(t testing.TB, series string) string {
 	folder := t.TempDir()
 	for _, program := range []string{"etcd", "etcdutl", "etcdctl"} {
 		if found := filepath.Join(from, program+"-"+series); exec.Command(found, "--help").Run() == nil {
-			if err := os.Symlink(found, filepath.Join(folder, program)); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.Symlink(found, filepath.Join(folder, program)))
 		}
 	}
 	return folder
@@ -47,9 +46,7 @@ func StartEtcd(t testing.TB, series, data string) *Etcd {
 	e.cmd = exec.Command(filepath.Join(EtcdTools(t, series), "etcd"), "--data-dir="+data, "--listen-client-urls="+e.Endpoint, "--advertise-client-urls="+e.Endpoint,
 		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", freePort(t)), "--log-level=error", "--unsafe-no-fsync")
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := e.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, e.cmd.Start())
 	t.Cleanup(e.Kill)
 	c := e.Client()
 	defer c.Close()
@@ -70,9 +67,7 @@ func StartEtcd(t testing.TB, series, data string) *Etcd {
 func (e *Etcd) Client() *clientv3.Client {
 	e.T.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Endpoint}, Logger: zap.NewNop()})
-	if err != nil {
-		e.T.Fatal(err)
-	}
+	assert.NilError(e.T, err)
 	return c
 }
 
@@ -88,9 +83,7 @@ func (e *Etcd) Keys() map[string]string {
 	c := e.Client()
 	defer c.Close()
 	got, err := c.Get(e.T.Context(), "", clientv3.WithPrefix())
-	if err != nil {
-		e.T.Fatal(err)
-	}
+	assert.NilError(e.T, err)
 	keys := map[string]string{}
 	for _, kv := range got.Kvs {
 		keys[string(kv.Key)] = string(kv.Value)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
@@ -48,9 +49,7 @@ func StartRedis(t testing.TB, data string) *RedisServer {
 func (s *RedisServer) settings() string {
 	s.T.Helper()
 	text, err := os.ReadFile(filepath.Join(root(), "helm-charts/rediscluster/files/redis.conf"))
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	assert.NilError(s.T, err)
 	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(Password) + `"`
 	return fmt.Sprintf("%s\nport %d\nbind 127.0.0.1\ndir %q\ncluster-announce-ip 127.0.0.1\nrequirepass %s\nmasterauth %[4]s\ncluster-node-timeout 2000\nlatency-monitor-threshold 0\n",
 		text, s.Port, s.Data, quoted)
@@ -90,9 +89,7 @@ func (s *RedisServer) start() {
 		}
 		close(s.done)
 	}()
-	if err := <-started; err != nil {
-		s.T.Fatal(err)
-	}
+	assert.NilError(s.T, <-started)
 	if s.Client != nil {
 		_ = s.Close()
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"gotest.tools/v3/assert"
 )
 
 // Open returns a client that knows all servers of the cluster.
@@ -68,9 +69,7 @@ func (c *RedisCluster) Keys() map[string]string {
 	all := map[string]string{}
 	for _, s := range c.All() {
 		if s.Says("role:master", "INFO", "replication") {
-			if err := s.keys(all); err != nil {
-				c.T.Fatal(err)
-			}
+			assert.NilError(c.T, s.keys(all))
 		}
 	}
 	return all

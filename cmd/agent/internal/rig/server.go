@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
@@ -127,9 +129,7 @@ func once(flavour string) func(testing.TB) string {
 			err = i.Init(t.Context())
 			atEnd = append(atEnd, func() { _ = os.RemoveAll(folder) })
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return filepath.Join(folder, "data")
 	}
 }
@@ -152,9 +152,7 @@ func Main(m *testing.M) {
 func Start(t testing.TB, flavour string, more ...string) *Server {
 	t.Helper()
 	s := &Server{T: t, Flavour: flavour, Tools: Tools(t, flavour), Data: filepath.Join(t.TempDir(), "data"), Port: freePort(t), More: more}
-	if err := exec.Command("cp", "-a", templates[flavour](t), s.Data).Run(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, exec.Command("cp", "-a", templates[flavour](t), s.Data).Run())
 	_ = os.Remove(filepath.Join(s.Data, "auto.cnf")) // with MySQL's UUID, which is each server's own
 	s.Up()
 	t.Cleanup(s.Kill)
@@ -171,9 +169,7 @@ func Start(t testing.TB, flavour string, more ...string) *Server {
 func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -202,9 +198,7 @@ func (s *Server) Up() {
 		}
 		close(s.done)
 	}()
-	if err := <-started; err != nil {
-		s.T.Fatal(err)
-	}
+	assert.NilError(s.T, <-started)
 	for end := time.Now().Add(time.Minute); ; {
 		conn, err := server.Connect(context.Background(), s.Root())
 		if err == nil {
@@ -252,9 +246,7 @@ func (s *Server) Options() server.Options {
 func (s *Server) session() *server.Conn {
 	s.T.Helper()
 	conn, err := server.Connect(context.Background(), s.Root())
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	assert.NilError(s.T, err)
 	return conn
 }
 
@@ -264,9 +256,7 @@ func (s *Server) Exec(statements ...string) {
 	conn := s.session()
 	defer conn.Close()
 	for _, statement := range statements {
-		if err := conn.Do(statement); err != nil {
-			s.T.Fatal(err)
-		}
+		assert.NilError(s.T, conn.Do(statement))
 	}
 }
 

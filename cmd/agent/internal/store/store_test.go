@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
@@ -22,9 +24,7 @@ import (
 func stores(t *testing.T) map[string]store.Store {
 	t.Helper()
 	folder, err := store.NewFolder(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return map[string]store.Store{"folder": folder, "bucket": rig.NewBucket(t).Open(t)}
 }
 
@@ -40,9 +40,7 @@ func TestStore(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			ctx := t.Context()
 			for _, size := range []int{0, 1, 5<<20 - 1, 5 << 20, 5<<20 + 1, 12 << 20} {
-				if err := s.Put(ctx, "a/b/object", bytes.NewReader(content(size))); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, s.Put(ctx, "a/b/object", bytes.NewReader(content(size))))
 				got, err := store.ReadAll(ctx, s, "a/b/object")
 				if err != nil || !bytes.Equal(got, content(size)) {
 					t.Fatalf("%d bytes: %d are read: %v", size, len(got), err)
@@ -51,9 +49,7 @@ func TestStore(t *testing.T) {
 					t.Fatalf("%d bytes: %+v %v", size, info, err)
 				}
 			}
-			if err := s.Create(ctx, "a/once", []byte("one")); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, s.Create(ctx, "a/once", []byte("one")))
 			if err := s.Create(ctx, "a/once", []byte("two")); !errors.Is(err, store.ErrExists) {
 				t.Errorf("created twice: %v", err)
 			}
@@ -95,19 +91,11 @@ func TestStore(t *testing.T) {
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	s, err := store.NewFolder(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Replace(t.Context(), "a/x/good", []byte("1")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, s.Replace(t.Context(), "a/x/good", []byte("1")))
 	for _, name := range []string{"a/x/.partial-object-1", "a/y/.partial-object-2", "b/.partial-object-3"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o750))
+		assert.NilError(t, os.WriteFile(filepath.Join(root, name), nil, 0o600))
 	}
 	names, err := s.Sweep(t.Context(), "a/")
 	if err != nil || len(names) != 2 {
@@ -142,9 +130,7 @@ func TestBucketThatBreaks(t *testing.T) {
 			t.Fatalf("seed %d: created, but: %v %v", seed, got, err)
 		}
 		for _, name := range []string{"object", "small"} {
-			if err := s.Delete(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, s.Delete(t.Context(), name))
 		}
 	}
 }
@@ -153,13 +139,9 @@ func TestBucketThatBreaks(t *testing.T) {
 func TestReadingGoesOn(t *testing.T) {
 	b := rig.NewBucket(t)
 	s := b.Open(t)
-	if err := s.Put(t.Context(), "object", bytes.NewReader(content(12<<20))); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.Put(t.Context(), "object", bytes.NewReader(content(12<<20))))
 	r, err := s.Get(t.Context(), "object", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer r.Close()
 	got := make([]byte, 1<<20)
 	if _, err := io.ReadFull(r, got); err != nil {

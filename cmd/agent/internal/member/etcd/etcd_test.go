@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 )
 
@@ -24,9 +26,7 @@ func serverOf(t *testing.T, change func(*Server)) *Server {
 	given := Server{Pod: "etcd-1", UID: "uid", Namespace: "data", IP: "10.0.0.1", Domain: "etcd-headless.data.svc", Pods: 9, Program: "etcd"}
 	change(&given)
 	s, err := New(given)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return s
 }
 
@@ -34,9 +34,7 @@ func serverOf(t *testing.T, change func(*Server)) *Server {
 func program(t *testing.T, version string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "etcd")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\necho 'etcd Version: "+version+"'\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, []byte("#!/bin/sh\necho 'etcd Version: "+version+"'\n"), 0o700))
 	return file
 }
 
@@ -77,13 +75,9 @@ func TestCommand(t *testing.T) {
 			t.Parallel()
 			s := serverOf(t, func(s *Server) { s.Program = program(t, c.version); c.change(s) })
 			ticket, err := member.ParseTicket(c.ticket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			_, argv, env, err := s.Command(member.Decision{Start: c.start, Members: joined}, ticket, filepath.Join(t.TempDir(), "etcd"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			for _, want := range c.has {
 				if !slices.Contains(argv, want) {
 					t.Errorf("%s is missing in %v", want, argv)
@@ -126,9 +120,7 @@ func TestDataOfARealServer(t *testing.T) {
 		tools = "../../../../../bin/tools"
 	}
 	program, err := filepath.Abs(filepath.Join(tools, "etcd"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	s := serverOf(t, func(s *Server) {
 		s.Pod, s.IP, s.Program = "etcd-0", "127.83.61.2", program
 		s.Flags = []string{"--log-level=error"}
@@ -138,9 +130,7 @@ func TestDataOfARealServer(t *testing.T) {
 		t.Errorf("without a folder there is %+v", data)
 	}
 	program, argv, env, err := s.Command(member.Decision{Start: member.Seed}, member.Ticket{Text: "seed", Verb: member.Seed}, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	process := exec.CommandContext(ctx, program, argv[1:]...)
@@ -149,16 +139,12 @@ func TestDataOfARealServer(t *testing.T) {
 		t.Fatalf("start etcd (TOOLS must name its folder): %v", err)
 	}
 	client, err := s.client()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var answer *member.Answer
 	for ctx.Err() == nil && (answer == nil || len(answer.Members) == 0 || answer.Members[0].Name == "") {
 		answer, err = ask(ctx, client, "http://127.83.61.2:2380")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	data := s.Data(folder)
 	if want := (member.Identity{Cluster: answer.Cluster, Member: answer.Members[0].ID}); !data.Exists || data.Identity != want {
 		t.Errorf("the data says %+v, and etcd %+v", data, want)
@@ -171,9 +157,7 @@ func TestDataOfARealServer(t *testing.T) {
 		}
 		_ = response.Body.Close() // it was read as far as it matters
 	}
-	if err := process.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, process.Process.Kill())
 	_ = process.Wait() // it was killed
 	logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
 	if err != nil || len(logs) != 1 {
@@ -181,16 +165,12 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 	damage(t, s, folder, logs[0])
 	for _, size := range []int64{0, 7, 20, 40} {
-		if err := os.Truncate(logs[0], size); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Truncate(logs[0], size))
 		if data := s.Data(folder); !data.Exists || data.Problem == "" {
 			t.Errorf("of %d bytes there is %+v", size, data)
 		}
 	}
-	if err := os.Remove(logs[0]); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(logs[0]))
 	if data := s.Data(folder); data.Exists || !data.Leftovers {
 		t.Errorf("without a log there is %+v", data)
 	}
@@ -200,16 +180,12 @@ func TestDataOfARealServer(t *testing.T) {
 func damage(t *testing.T, s *Server, folder, log string) {
 	t.Helper()
 	whole, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	used := len(bytes.TrimRight(whole, "\x00"))
 	try := func(change func(text []byte) []byte) string {
 		// This much is enough of what is not used yet.
 		text := change(append(slices.Clone(whole[:used]), make([]byte, 1<<17)...))
-		if err := os.WriteFile(log, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(log, text, 0o600))
 		return s.Damage(folder)
 	}
 	if found := try(func(text []byte) []byte { return text }); found != "" {
@@ -245,9 +221,7 @@ func damage(t *testing.T, s *Server, folder, log string) {
 			t.Errorf("written up to %d: %s", at, found)
 		}
 	}
-	if err := os.WriteFile(log, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(log, whole, 0o600))
 }
 
 // Whatever is in a file, reading it comes to an end.
@@ -256,9 +230,7 @@ func FuzzReadIdentity(f *testing.F) {
 	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file := filepath.Join(t.TempDir(), "0.wal")
-		if err := os.WriteFile(file, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(file, data, 0o600))
 		if id, err := readIdentity(file); err == nil && (id.Cluster == "" || id.Member == "") {
 			t.Errorf("%x is %+v", data, id)
 		}

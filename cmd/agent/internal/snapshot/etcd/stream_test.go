@@ -13,6 +13,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
@@ -68,9 +69,7 @@ func TestSilence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			defer listener.Close()
 			if c.member != nil {
 				server := grpc.NewServer()
@@ -80,9 +79,7 @@ func TestSilence(t *testing.T) {
 			}
 			cluster := Cluster{Endpoint: "http://" + listener.Addr().String()}
 			client, err := cluster.connect(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			defer client.Close()
 			var got bytes.Buffer
 			err = cluster.stream(t.Context(), client, slow{&got, c.store}, limit)

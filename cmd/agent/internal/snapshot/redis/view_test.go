@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
 
@@ -61,9 +63,7 @@ func cluster(t *testing.T, change func(own, line string) string) []view {
 			continue // not reached
 		}
 		v, err := parseView(text.String(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		views = append(views, v)
 	}
 	return views
