@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"gotest.tools/v3/assert"
 )
 
 // Wipe kills the program and removes all that is on the pod's volume. A pod that is held stays so.
@@ -17,9 +19,9 @@ func (p *Pod) Wipe() {
 	held := p.isHeld()
 	p.Hold()
 	found, err := filepath.Glob(filepath.Join(p.volume, "*"))
-	must(p.fleet.t, err)
+	assert.NilError(p.fleet.t, err)
 	for _, path := range found {
-		must(p.fleet.t, os.RemoveAll(path))
+		assert.NilError(p.fleet.t, os.RemoveAll(path))
 	}
 	if !held {
 		p.Release()
@@ -30,7 +32,7 @@ func (p *Pod) Wipe() {
 func (p *Pod) FlipWAL() {
 	p.fleet.t.Helper()
 	p.Hold()
-	must(p.fleet.t, FlipWAL(p.volume))
+	assert.NilError(p.fleet.t, FlipWAL(p.volume))
 	p.Release()
 }
 
@@ -72,7 +74,7 @@ func (f *Fleet) LoseVolume(ordinal int) {
 	defer f.mu.Unlock()
 	delete(f.pods, ordinal)
 	if c != nil {
-		must(f.t, os.RemoveAll(c.dir))
+		assert.NilError(f.t, os.RemoveAll(c.dir))
 		delete(f.claims, ordinal)
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // Driver is an operator for one cluster: it looks, decides and takes one step, again and again.
@@ -95,15 +97,11 @@ func (d *Driver) Pass(ctx context.Context) membership.Decision {
 	if len(d.last.Steps) > 0 {
 		step := d.last.Steps[0]
 		err := d.Take(ctx, step)
-		if step.Action != membership.ActionWait || err != nil || len(d.Story) == 0 || !hasSuffix(d.Story[len(d.Story)-1], step.Message) {
+		if step.Action != membership.ActionWait || err != nil || len(d.Story) == 0 || !strings.HasSuffix(d.Story[len(d.Story)-1], step.Message) {
 			d.tell("%s %s: %v: %s", d.last.Model.Verdict, step.Action, err, step.Message)
 		}
 	}
 	return d.last
-}
-
-func hasSuffix(line, message string) bool {
-	return len(line) >= len(message) && line[len(line)-len(message):] == message
 }
 
 // Take takes one step. When the Tap ends the operator, the driver is another one afterwards.
@@ -130,7 +128,7 @@ func (d *Driver) Until(within time.Duration, what string, holds func(membership.
 	began := time.Now()
 	why := errWaiting
 	next := began
-	err := Wait(d.Fleet.t.Context(), within, func() error {
+	err := process.Wait(d.Fleet.t.Context(), within, func() error {
 		if time.Now().Before(next) {
 			return errWaiting
 		}

@@ -10,6 +10,9 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // never is when a request returned whose outcome nobody knows.
@@ -81,7 +84,7 @@ func (l *Load) Verify(t testing.TB) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var c *clientv3.Client
-	must(t, Wait(ctx, 10*time.Second, func() (err error) {
+	assert.NilError(t, process.Wait(ctx, 10*time.Second, func() (err error) {
 		c, err = l.dial(0)
 		return err
 	}))

@@ -18,6 +18,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // How the load works.
@@ -78,7 +81,7 @@ func NewLoad(t testing.TB, dial Dial) *Load {
 	}
 	l.all.Go(func() { l.work(ctx, writers, l.once) })
 	t.Cleanup(func() { stop(); l.all.Wait() })
-	must(t, Wait(ctx, 20*time.Second, func() error {
+	assert.NilError(t, process.Wait(ctx, 20*time.Second, func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if len(l.ledger) < 20 {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/test/harness/process"
 )
@@ -45,15 +47,15 @@ type Pod struct {
 // newPod makes a pod and starts it. The caller holds the fleet's lock.
 func (f *Fleet) newPod(ordinal int, uid, volume string) *Pod {
 	program, err := Program(f.version)
-	must(f.t, err)
+	assert.NilError(f.t, err)
 	p := &Pod{
 		fleet: f, Name: PodName(ordinal), Ordinal: ordinal, UID: uid, IP: f.network.Next(), revision: f.revision, program: program,
 		volume: volume, private: filepath.Join(f.dir, uid), ended: make(chan struct{}), stopped: make(chan struct{}), ready: time.Now(),
 	}
-	must(f.t, os.MkdirAll(filepath.Join(p.private, "notes"), 0o755))
-	must(f.t, os.WriteFile(filepath.Join(p.private, "ticket"), nil, 0o644))
+	assert.NilError(f.t, os.MkdirAll(filepath.Join(p.private, "notes"), 0o755))
+	assert.NilError(f.t, os.WriteFile(filepath.Join(p.private, "ticket"), nil, 0o644))
 	p.log, err = os.OpenFile(filepath.Join(f.dir, p.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	must(f.t, err)
+	assert.NilError(f.t, err)
 	go p.run()
 	return p
 }
@@ -162,15 +164,7 @@ func (p *Pod) end(kill bool) {
 func (p *Pod) running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.process == nil {
-		return false
-	}
-	select {
-	case <-p.process.Done:
-		return false
-	default:
-		return true
-	}
+	return p.process.Runs()
 }
 
 func (p *Pod) isHeld() bool {
@@ -209,7 +203,7 @@ func (p *Pod) Signal(s syscall.Signal) {
 	p.fleet.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	must(p.fleet.t, p.process.Signal(s))
+	assert.NilError(p.fleet.t, p.process.Signal(s))
 }
 
 // observed is the pod as Kubernetes shows it. The fleet's lock is held.
@@ -244,15 +238,5 @@ func (p *Pod) setTicket(ticket string) error {
 
 // Log returns the last lines that the programs of the pod's name wrote.
 func (p *Pod) Log() string {
-	text, err := os.ReadFile(filepath.Join(p.fleet.dir, p.Name+".log"))
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	for i, line := range lines {
-		if len(line) > 400 {
-			lines[i] = line[:400]
-		}
-	}
-	return strings.Join(lines[max(0, len(lines)-25):], "\n")
+	return process.LastLines(filepath.Join(p.fleet.dir, p.Name+".log"))
 }

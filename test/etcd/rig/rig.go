@@ -8,9 +8,9 @@
 package rig
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/test/harness/process"
@@ -33,25 +35,9 @@ const (
 	V36 = "3.6.8"
 )
 
-// Program returns the path of etcd of a version: in the folder that the environment names, as make test does, or where make
-// puts them.
+// Program returns the path of etcd of a version.
 func Program(version string) (string, error) {
-	folder := os.Getenv("ETCD")
-	if folder == "" {
-		root, err := os.Getwd()
-		for ; err == nil && root != "/"; root = filepath.Dir(root) {
-			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-				break
-			}
-		}
-		folder = filepath.Join(root, "bin", "tools", "etcds")
-	}
-	minor := version[:strings.LastIndex(version, ".")]
-	path := filepath.Join(folder, "etcd-"+minor)
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("no etcd %s: run `make tools`, or name its folder in ETCD: %w", version, err)
-	}
-	return path, nil
+	return process.Program("ETCD", "etcds", "etcd-"+version[:strings.LastIndex(version, ".")])
 }
 
 // Options of a Fleet.
@@ -119,15 +105,15 @@ func NewFleet(t testing.TB, options Options) *Fleet {
 		options.StartDelay = 200 * time.Millisecond
 	}
 	dir, err := os.MkdirTemp("", "etcd-")
-	must(t, err)
+	assert.NilError(t, err)
 	f := &Fleet{t: t, dir: dir, options: options, pods: map[int]*Pod{}, claims: map[int]*claim{}}
 	f.guard, err = process.NewGuard(dir)
-	must(t, err)
+	assert.NilError(t, err)
 	f.network, err = process.ClaimNetwork()
-	must(t, err)
+	assert.NilError(t, err)
 	f.proxy, err = newProxy(f)
-	must(t, err)
-	must(t, f.writeNames())
+	assert.NilError(t, err)
+	assert.NilError(t, f.writeNames())
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, pod := range f.Pods() {
@@ -148,12 +134,7 @@ func NewFleet(t testing.TB, options Options) *Fleet {
 func (f *Fleet) Pods() []*Pod {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []*Pod
-	for _, pod := range f.pods {
-		all = append(all, pod)
-	}
-	slices.SortFunc(all, func(a, b *Pod) int { return a.Ordinal - b.Ordinal })
-	return all
+	return slices.SortedFunc(maps.Values(f.pods), func(a, b *Pod) int { return a.Ordinal - b.Ordinal })
 }
 
 // Pod returns the pod of an ordinal.
@@ -188,7 +169,7 @@ func (f *Fleet) Sync(replicas int, version string) {
 	}
 	for ordinal, c := range f.claims {
 		if c.terminating && f.pods[ordinal] == nil {
-			must(f.t, os.RemoveAll(c.dir))
+			assert.NilError(f.t, os.RemoveAll(c.dir))
 			delete(f.claims, ordinal)
 		}
 	}
@@ -200,7 +181,7 @@ func (f *Fleet) Sync(replicas int, version string) {
 			f.made++
 			c := &claim{uid: fmt.Sprintf("claim-%d", f.made)}
 			c.dir = filepath.Join(f.dir, c.uid)
-			must(f.t, os.MkdirAll(c.dir, 0o755))
+			assert.NilError(f.t, os.MkdirAll(c.dir, 0o755))
 			f.claims[ordinal] = c
 		}
 		f.made++
@@ -248,30 +229,4 @@ func (f *Fleet) Record() membership.Record {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.record
-}
-
-// Wait waits until a condition holds, and returns why it does not hold after a time.
-func Wait(ctx context.Context, within time.Duration, holds func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := holds()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-tick.C:
-		}
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 )
 
@@ -18,8 +20,8 @@ import (
 // all nodes have one view: each slot owned once, no open slot, nobody failing, joining or without address, no node
 // that is no pod; each shard has one master, and its other pods are linked to that at its present address and have
 // all that it has written; and each node has a connection of the cluster bus to and from each other one.
-func (f *Fleet) Check(ctx context.Context) error {
-	said, err := f.views(ctx)
+func Check(ctx context.Context, nodes []Node) error {
+	said, err := views(ctx, nodes)
 	if err != nil {
 		return err
 	}
@@ -48,13 +50,30 @@ func (f *Fleet) Check(ctx context.Context) error {
 	if owned.Len() != topology.Slots {
 		fail("%d slots are owned", owned.Len())
 	}
-	errs = append(errs, f.shards(said))
+	errs = append(errs, shards(said))
 	return errors.Join(errs...)
+}
+
+// Check holds the pods' nodes against each other, as the function Check says.
+func (f *Fleet) Check(ctx context.Context) error { return Check(ctx, f.nodes()) }
+
+// Node is one of a cluster that is checked.
+type Node struct {
+	Name, IP string
+	Shard    int
+	Client   *redis.Client
+}
+
+func (f *Fleet) nodes() (all []Node) {
+	for _, pod := range f.Pods() {
+		all = append(all, Node{pod.Name, pod.IP(), pod.Shard, pod.Client()})
+	}
+	return all
 }
 
 // view is what one node says.
 type view struct {
-	pod     *Pod
+	pod     Node
 	own     topology.Entry
 	view    []topology.Entry
 	stateOK bool
@@ -62,15 +81,15 @@ type view struct {
 	info    map[string]string
 }
 
-func (f *Fleet) views(ctx context.Context) ([]*view, error) {
+func views(ctx context.Context, nodes []Node) ([]*view, error) {
 	var said []*view
-	for _, pod := range f.Pods() {
-		pipe := pod.Client().Pipeline()
-		nodes, state, links, info := pipe.ClusterNodes(ctx), pipe.ClusterInfo(ctx), pipe.ClusterLinks(ctx), pipe.Info(ctx, "replication")
+	for _, pod := range nodes {
+		pipe := pod.Client.Pipeline()
+		all, state, links, info := pipe.ClusterNodes(ctx), pipe.ClusterInfo(ctx), pipe.ClusterLinks(ctx), pipe.Info(ctx, "replication")
 		if _, err := pipe.Exec(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", pod.Name, err)
 		}
-		entries, err := topology.ParseNodes(nodes.Val())
+		entries, err := topology.ParseNodes(all.Val())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pod.Name, err)
 		}
@@ -108,8 +127,8 @@ func (v *view) entries(all []*view) error {
 		pod := ""
 		for _, other := range all {
 			if other.own.ID == e.ID {
-				if pod = other.pod.Name; other.pod.IP() != e.IP {
-					errs = append(errs, fmt.Errorf("%s sees %s at %s, it is at %s", v.pod.Name, pod, e.IP, other.pod.IP()))
+				if pod = other.pod.Name; other.pod.IP != e.IP {
+					errs = append(errs, fmt.Errorf("%s sees %s at %s, it is at %s", v.pod.Name, pod, e.IP, other.pod.IP))
 				}
 			}
 		}
@@ -144,8 +163,8 @@ func (v *view) replication(all []*view) error {
 		if master.own.ID != v.own.MasterID {
 			continue
 		}
-		if v.info["master_link_status"] != "up" || v.info["master_host"] != master.pod.IP() || v.info["master_port"] != "6379" {
-			return fmt.Errorf("%s is not linked to its master %s at %s: %s:%s, link %s", v.pod.Name, master.pod.Name, master.pod.IP(),
+		if v.info["master_link_status"] != "up" || v.info["master_host"] != master.pod.IP || v.info["master_port"] != "6379" {
+			return fmt.Errorf("%s is not linked to its master %s at %s: %s:%s, link %s", v.pod.Name, master.pod.Name, master.pod.IP,
 				v.info["master_host"], v.info["master_port"], v.info["master_link_status"])
 		}
 		return nil
@@ -154,7 +173,7 @@ func (v *view) replication(all []*view) error {
 }
 
 // shards checks that the pods of each shard are one master with slots and its replicas.
-func (f *Fleet) shards(said []*view) error {
+func shards(said []*view) error {
 	var errs []error
 	masters := map[int]*view{}
 	for _, v := range said {

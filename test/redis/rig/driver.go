@@ -7,15 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness/process"
 )
-
-func removeFolder(dir, pod string) error { return os.RemoveAll(filepath.Join(dir, pod)) }
 
 const clusterName = "rig/rec"
 
@@ -131,7 +128,7 @@ func (d *Driver) tell(format string, args ...any) {
 func (d *Driver) Until(within time.Duration, what string, holds func(topology.Decision) error) time.Duration {
 	d.Fleet.t.Helper()
 	began := time.Now()
-	err := Wait(d.Fleet.t.Context(), within, func() error { return holds(d.Pass(d.Fleet.t.Context())) })
+	err := process.Wait(d.Fleet.t.Context(), within, func() error { return holds(d.Pass(d.Fleet.t.Context())) })
 	if err != nil {
 		d.Fleet.t.Fatalf("%s: not within %s (%d passes, %d steps, %d lives): %v\nverdict %s: %s", what, within, d.Passes, d.Steps, d.Lives,
 			err, d.last.Model.Verdict, d.last.Model.Reason)

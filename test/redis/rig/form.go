@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 )
 
@@ -21,17 +23,17 @@ func (d *Driver) Form(owners int) {
 		owners = shards
 	}
 	hub, err := d.Fleet.Pod(0, 0).Place(ctx)
-	must(t, err)
+	assert.NilError(t, err)
 	for i, pod := range d.Fleet.Pods() {
 		place, err := pod.Place(ctx)
-		must(t, err)
-		must(t, d.Take(ctx, topology.Step{Action: topology.ActionSetEpoch, Node: place, Epoch: uint64(i + 1)}))
+		assert.NilError(t, err)
+		assert.NilError(t, d.Take(ctx, topology.Step{Action: topology.ActionSetEpoch, Node: place, Epoch: uint64(i + 1)}))
 		if pod.Ordinal == 0 && pod.Shard < owners {
 			from, to := topology.Slots*pod.Shard/owners, topology.Slots*(pod.Shard+1)/owners-1
-			must(t, d.Take(ctx, topology.Step{Action: topology.ActionAddSlots, Node: place, Slots: topology.SlotSet{{From: from, To: to}}}))
+			assert.NilError(t, d.Take(ctx, topology.Step{Action: topology.ActionAddSlots, Node: place, Slots: topology.SlotSet{{From: from, To: to}}}))
 		}
 		if i > 0 {
-			must(t, d.Take(ctx, topology.Step{Action: topology.ActionMeet, Node: hub, Target: place}))
+			assert.NilError(t, d.Take(ctx, topology.Step{Action: topology.ActionMeet, Node: hub, Target: place}))
 		}
 	}
 	for _, pod := range d.Fleet.Pods() {
@@ -39,9 +41,9 @@ func (d *Driver) Form(owners int) {
 			continue
 		}
 		master, err := d.Fleet.Pod(pod.Shard, 0).Place(ctx)
-		must(t, err)
+		assert.NilError(t, err)
 		node, err := pod.Place(ctx)
-		must(t, err)
+		assert.NilError(t, err)
 		Until(t, 20*time.Second, pod.Name+" replicates "+master.Pod, func() error {
 			return d.Take(ctx, topology.Step{Action: topology.ActionReplicate, Node: node, Target: master})
 		})
@@ -56,7 +58,7 @@ func (d *Driver) Form(owners int) {
 
 // know fails unless all nodes know each other and say that the cluster is well.
 func (f *Fleet) know(ctx context.Context) error {
-	said, err := f.views(ctx)
+	said, err := views(ctx, f.nodes())
 	if err != nil {
 		return err
 	}

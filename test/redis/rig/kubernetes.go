@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/redis/go-redis/v9/maintnotifications"
 
@@ -85,5 +87,5 @@ func (k kubernetes) DeleteClaim(_ context.Context, place topology.Place) error {
 	if k.pods[place.Pod] != nil {
 		return fmt.Errorf("pod %s is still there", place.Pod)
 	}
-	return removeFolder(k.dir, place.Pod)
+	return os.RemoveAll(filepath.Join(k.dir, place.Pod))
 }

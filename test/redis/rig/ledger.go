@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // pause is how long each writer and reader rests between two requests. At full speed (REDIS_TESTS=full) they do not rest, and
@@ -262,7 +264,7 @@ func (l *Ledger) Close() Figures {
 	seen := len(l.wrong)
 	l.mu.Unlock()
 	for _, e := range l.keys {
-		if err := Wait(context.Background(), 10*time.Second, func() error { return l.look(context.Background(), e) }); err != nil {
+		if err := process.Wait(context.Background(), 10*time.Second, func() error { return l.look(context.Background(), e) }); err != nil {
 			l.t.Errorf("%s cannot be read at the end: %v", e.key, err)
 		}
 	}

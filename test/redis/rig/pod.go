@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/test/harness/process"
@@ -47,15 +47,7 @@ func (p *Pod) IP() string {
 func (p *Pod) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.process == nil {
-		return false
-	}
-	select {
-	case <-p.process.Done:
-		return false
-	default:
-		return true
-	}
+	return p.process.Runs()
 }
 
 // place is the pod as a step names it, with the id that it has now.
@@ -177,7 +169,7 @@ func (p *Pod) signal(s syscall.Signal) {
 	p.fleet.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	must(p.fleet.t, p.process.Signal(s))
+	assert.NilError(p.fleet.t, p.process.Signal(s))
 }
 
 // stop ends the server as a kubelet does, when its pod is deleted: preStop is the driver's business.
@@ -215,21 +207,16 @@ func (p *Pod) Wipe(patterns ...string) {
 	}
 	for _, pattern := range patterns {
 		found, err := filepath.Glob(filepath.Join(p.dir, pattern))
-		must(p.fleet.t, err)
+		assert.NilError(p.fleet.t, err)
 		for _, path := range found {
-			must(p.fleet.t, os.RemoveAll(path))
+			assert.NilError(p.fleet.t, os.RemoveAll(path))
 		}
 	}
 }
 
 // Log returns the last lines that the server wrote.
 func (p *Pod) Log() string {
-	text, err := os.ReadFile(filepath.Join(p.fleet.dir, p.Name+".log"))
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-25):], "\n")
+	return process.LastLines(filepath.Join(p.fleet.dir, p.Name+".log"))
 }
 
 // ClientOptions are those of a plain client of one server.

@@ -7,38 +7,25 @@
 package rig
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// Program returns the path of redis-server or redis-cli: in the folder that the environment names, as make test does,
-// or where make puts them.
-func Program(name string) (string, error) {
-	folder := os.Getenv("REDIS")
-	if folder == "" {
-		root, err := os.Getwd()
-		for ; err == nil && root != "/"; root = filepath.Dir(root) {
-			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-				break
-			}
-		}
-		folder = filepath.Join(root, "bin", "tools", "redis")
-	}
-	path := filepath.Join(folder, name)
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("no %s: run `make bin/tools/redis/redis-server`, or name its folder in REDIS: %w", name, err)
-	}
-	return path, nil
-}
+// Program returns the path of redis-server or redis-cli.
+func Program(name string) (string, error) { return process.Program("REDIS", "redis", name) }
 
 // Options of a Fleet.
 type Options struct {
@@ -74,12 +61,12 @@ func NewFleet(t testing.TB, options Options) *Fleet {
 	}
 	// Short, because the path of a socket must be, and not t.TempDir(), which is removed while the guard still writes.
 	dir, err := os.MkdirTemp("", "redis-")
-	must(t, err)
+	assert.NilError(t, err)
 	f := &Fleet{t: t, dir: dir, password: "pw-" + filepath.Base(dir), options: options, pods: map[string]*Pod{}, revision: 1}
 	f.guard, err = process.NewGuard(dir)
-	must(t, err)
+	assert.NilError(t, err)
 	f.network, err = process.ClaimNetwork()
-	must(t, err)
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			f.Story()
@@ -99,9 +86,6 @@ func (f *Fleet) Stop() {
 		pod.down()
 	}
 }
-
-// Password returns the cluster's.
-func (f *Fleet) Password() string { return f.password }
 
 // Scale makes the pods that are wanted and takes those away that are not. The folders of these stay, as claims do.
 func (f *Fleet) Scale(shards []int) {
@@ -146,24 +130,7 @@ func PodName(shard, ordinal int) string { return fmt.Sprintf("rec-%d-%d", shard,
 func (f *Fleet) Pods() []*Pod {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []*Pod
-	for shard := 0; ; shard++ {
-		n := 0
-		for ordinal := 0; ; ordinal++ {
-			pod := f.pods[PodName(shard, ordinal)]
-			if pod == nil {
-				break
-			}
-			all = append(all, pod)
-			n++
-		}
-		if n == 0 && len(all) >= len(f.pods) {
-			return all
-		}
-		if shard > 1000 {
-			return all
-		}
-	}
+	return slices.SortedFunc(maps.Values(f.pods), func(a, b *Pod) int { return cmp.Or(a.Shard-b.Shard, a.Ordinal-b.Ordinal) })
 }
 
 // Pod returns a pod by its place.
@@ -204,33 +171,7 @@ func (f *Fleet) Observed() []topology.Node {
 // Until waits until a condition holds, and fails the test if it does not within a time.
 func Until(t testing.TB, within time.Duration, what string, holds func() error) {
 	t.Helper()
-	if err := Wait(t.Context(), within, holds); err != nil {
+	if err := process.Wait(t.Context(), within, holds); err != nil {
 		t.Fatalf("%s: not within %s: %v", what, within, err)
-	}
-}
-
-// Wait waits until a condition holds, and returns why it does not hold after a time.
-func Wait(ctx context.Context, within time.Duration, holds func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := holds()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-tick.C:
-		}
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"gotest.tools/v3/assert"
 )
 
 // The settings are those that the operator's chart gives.
@@ -40,20 +41,20 @@ enable-debug-command local
 func (p *Pod) start() {
 	p.fleet.t.Helper()
 	program, err := Program("redis-server")
-	must(p.fleet.t, err)
-	must(p.fleet.t, os.MkdirAll(p.dir, 0o755))
-	must(p.fleet.t, p.startWrapper())
+	assert.NilError(p.fleet.t, err)
+	assert.NilError(p.fleet.t, os.MkdirAll(p.dir, 0o755))
+	assert.NilError(p.fleet.t, p.startWrapper())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	conf := filepath.Join(p.dir, "redis.conf")
 	text := fmt.Sprintf(configuration, p.ip, p.fleet.password, p.dir, p.fleet.options.NodeTimeout.Milliseconds())
-	must(p.fleet.t, os.WriteFile(conf, []byte(text), 0o644))
+	assert.NilError(p.fleet.t, os.WriteFile(conf, []byte(text), 0o644))
 	if p.log == nil {
 		p.log, err = os.OpenFile(filepath.Join(p.fleet.dir, p.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-		must(p.fleet.t, err)
+		assert.NilError(p.fleet.t, err)
 	}
 	p.process, err = p.fleet.guard.Start([]string{program, conf}, []string{"PATH=/usr/bin:/bin"}, p.dir, p.log)
-	must(p.fleet.t, err)
+	assert.NilError(p.fleet.t, err)
 	if p.client != nil {
 		_ = p.client.Close() // of the server before
 	}
