@@ -113,11 +113,10 @@ func TestUpgrades(t *testing.T) {
 
 // mortal ends each life of an operator at an effect: before it, or after it.
 type mortal struct {
-	mu     sync.Mutex
-	at     int // effects that a life may have
-	after  bool
-	ends   map[string]int
-	ending bool
+	mu    sync.Mutex
+	at    int // effects that a life may have
+	after bool
+	ends  map[string]int
 }
 
 func (m *mortal) next() server.Tap { return &life{mortal: m} }
@@ -131,7 +130,7 @@ type life struct {
 func (l *life) Before(action membership.Action) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ending && l.had >= l.at && !l.after {
+	if l.had >= l.at && !l.after {
 		l.ends["before "+string(action)]++
 		return rig.ErrEnded
 	}
@@ -143,7 +142,7 @@ func (l *life) After(action membership.Action) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.had++
-	if l.ending && l.after && l.had > l.at {
+	if l.after && l.had > l.at {
 		l.ends["after "+string(action)]++
 		return rig.ErrEnded
 	}
@@ -154,7 +153,7 @@ func (l *life) After(action membership.Action) error {
 func TestOperatorEndsAtEachEffect(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
-	m := &mortal{ends: map[string]int{}, ending: true, at: 1}
+	m := &mortal{ends: map[string]int{}, at: 1}
 	f := rig.NewFleet(t, rig.Options{})
 	d := rig.NewDriver(f, 3)
 	d.Tap = m.next

@@ -6,12 +6,14 @@ package etcd_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/test/etcd/rig"
@@ -120,7 +122,7 @@ func TestQuorumLost(t *testing.T) {
 	// All three have everything, so that the data of one of them is all there is.
 	load.End(t)
 	survivor := d.Follower()
-	before := copyOf(d.Effects)
+	before := maps.Clone(d.Effects)
 	for _, pod := range f.Pods() {
 		if pod != survivor {
 			f.LoseVolume(pod.Ordinal)
@@ -170,9 +172,7 @@ func TestNoSpace(t *testing.T) {
 	d := rig.NewDriver(f, 3)
 	d.Settle(60*time.Second, "three voters")
 	c, err := rig.Client(d.Leader())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer c.Close()
 	value, written := strings.Repeat("x", 100<<10), 0
 	for err == nil && written < 200 {
@@ -203,7 +203,7 @@ func TestAtRest(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
 	_, d, load := three(t, rig.Options{})
-	effects := copyOf(d.Effects)
+	effects := maps.Clone(d.Effects)
 	for range 20 {
 		decision := d.Pass(t.Context())
 		if !decision.Model.Settled || decision.LookAgain < 30*time.Second {
@@ -223,12 +223,4 @@ func later(than time.Time) error {
 		return nil
 	}
 	return errors.New("not yet")
-}
-
-func copyOf(of map[membership.Action]int) map[membership.Action]int {
-	copied := map[membership.Action]int{}
-	for action, n := range of {
-		copied[action] = n
-	}
-	return copied
 }

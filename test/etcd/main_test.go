@@ -5,13 +5,14 @@
 package etcd_test
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/etcd/rig"
 	"d3os.com/d3os-operator/test/harness"
 )
@@ -32,10 +33,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	rig.Agent = filepath.Join(dir, "agent")
-	build := exec.Command("go", "build", "-o", rig.Agent, ".")
-	build.Dir = filepath.Join("..", "..", "cmd", "agent")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Printf("build the agent: %v\n%s", err, out)
+	if err := cluster.BuildAgent(context.Background(), rig.Agent); err != nil {
+		fmt.Println(err)
 		return 1
 	}
 	return m.Run()

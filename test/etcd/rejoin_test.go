@@ -11,9 +11,11 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // acked is a key whose write was acknowledged while one member was away.
@@ -22,9 +24,7 @@ const acked = "acked"
 func put(t *testing.T, pod *rig.Pod, key, value string) {
 	t.Helper()
 	c, err := rig.Client(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -74,7 +74,7 @@ func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 	t.Parallel()
 	d := oneDiskLost(t, rig.Options{})
 	d.Fleet.Pod(2).StartPlain("existing")
-	err := rig.Wait(t.Context(), 30*time.Second, func() error {
+	err := process.Wait(t.Context(), 30*time.Second, func() error {
 		value, err := get(t.Context(), d.Fleet.Pod(1), acked)
 		switch {
 		case err != nil:
@@ -125,15 +125,11 @@ func TestRemovedMemberComesBack(t *testing.T) {
 	away.Hold()
 	// Somebody removes it by hand.
 	c, err := rig.Client(d.Leader())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := removeByName(ctx, c, away.Name); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, removeByName(ctx, c, away.Name))
 	away.Release()
 	took := d.Settle(60*time.Second, "the removed member is replaced")
 	t.Logf("three voters are well after %s", round(took))

@@ -6,6 +6,8 @@ package redis_test
 import (
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
@@ -55,9 +57,7 @@ func (s *scenario) send(pod *rig.Pod, command ...any) {
 func (s *scenario) id(pod *rig.Pod) string {
 	s.Helper()
 	place, err := pod.Place(s.Context())
-	if err != nil {
-		s.Fatal(err)
-	}
+	assert.NilError(s, err)
 	return place.ID
 }
 

@@ -101,10 +101,7 @@ func TestEpochsComeBeforeMeetings(t *testing.T) {
 		t.Errorf("%d of 8 nodes got a config epoch", n)
 	}
 	highest, ips = epochsOf(t, f)
-	lost := (&scenario{T: t, f: f, d: d}).replica(1)
-	lost.Kill()
-	lost.Wipe()
-	lost.Replace()
+	loseVolume((&scenario{T: t, f: f, d: d}).replica(1))
 	d.Settle(time.Minute, "a new node takes the place of a replica")
 	if n := s.epochs(t, highest, ips...); n != 9 {
 		t.Errorf("%d of 9 nodes got a config epoch", n)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/test/redis/rig"
@@ -73,18 +75,36 @@ func (s *scenario) heals(within time.Duration) {
 	if !full {
 		within *= 2 // other tests are busy beside this one
 	}
-	served := s.d.Until(within, "all slots are served", func(d topology.Decision) error {
-		if d.Model.Served < topology.Slots {
-			return fmt.Errorf("%d are served; %s: %s", d.Model.Served, d.Model.Verdict, d.Model.Reason)
-		}
-		return nil
-	})
+	served := s.serves(within)
 	s.d.Settle(90*time.Second, "it heals")
 	unchanged(s.T, s.f, s.before)
 	if err := s.f.CLICheck(s.Context()); err != nil {
 		s.Error(err)
 	}
 	s.Logf("served again after %s, redundant again after %s (%d passes, %d steps)", round(served), round(time.Since(began)), s.d.Passes, s.d.Steps)
+}
+
+// serves drives until all slots are served, and returns how long that took.
+func (s *scenario) serves(within time.Duration) time.Duration {
+	s.Helper()
+	return s.d.Until(within, "all slots are served", func(d topology.Decision) error {
+		if d.Model.Served < topology.Slots {
+			return fmt.Errorf("%d are served; %s: %s", d.Model.Served, d.Model.Verdict, d.Model.Reason)
+		}
+		return nil
+	})
+}
+
+// becomes drives until a verdict is given, and returns the decision with it.
+func (s *scenario) becomes(verdict topology.Verdict) (last topology.Decision) {
+	s.Helper()
+	s.d.Until(30*time.Second, string(verdict), func(d topology.Decision) error {
+		if last = d; d.Model.Verdict != verdict {
+			return fmt.Errorf("%s: %s", d.Model.Verdict, d.Model.Reason)
+		}
+		return nil
+	})
+	return last
 }
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
@@ -134,15 +154,12 @@ func (s *scenario) halfMoved(from, to int) topology.SlotSet {
 // the slot, and no operator can bring its keys back. Redis 7.0 does so, 7.2 does not (redis/redis#12564).
 func (s *scenario) heardOf(master *rig.Pod) {
 	s.Helper()
-	place, err := master.Place(s.Context())
-	if err != nil {
-		s.Fatal(err)
-	}
+	id := s.id(master)
 	since := time.Now().Add(100 * time.Millisecond) // what is on its way arrives before
 	rig.Until(s, 20*time.Second, "all have heard of "+master.Name, func() error {
 		for _, n := range s.d.Observe(s.Context()) {
 			for _, e := range n.View {
-				if e.ID == place.ID && !e.Myself && e.PongReceived.Before(since) {
+				if e.ID == id && !e.Myself && e.PongReceived.Before(since) {
 					return fmt.Errorf("%s has not", n.Pod)
 				}
 			}
@@ -178,9 +195,7 @@ func (s *scenario) inStep() {
 					replicas++
 				}
 			}
-			if err := pod.Client().Wait(s.Context(), replicas, 5*time.Second).Err(); err != nil {
-				s.Fatal(err)
-			}
+			assert.NilError(s, pod.Client().Wait(s.Context(), replicas, 5*time.Second).Err())
 		}
 	}
 }
@@ -200,15 +215,9 @@ func (s *scenario) elected(pod *rig.Pod) {
 // a failure yet, the verdict may be Unknown.
 func (s *scenario) stays(passes int, verdict topology.Verdict, allowed ...topology.Action) topology.Decision {
 	s.Helper()
-	var last topology.Decision
-	s.d.Until(30*time.Second, string(verdict), func(d topology.Decision) error {
-		if d.Model.Verdict != verdict {
-			return fmt.Errorf("%s: %s", d.Model.Verdict, d.Model.Reason)
-		}
-		return nil
-	})
+	s.becomes(verdict)
 	for range passes {
-		last = s.d.Pass(s.Context())
+		last := s.d.Pass(s.Context())
 		if last.Model.Verdict != verdict && last.Model.Verdict != topology.Unknown {
 			s.Errorf("the verdict is %s (%s), not %s", last.Model.Verdict, last.Model.Reason, verdict)
 		}
@@ -222,12 +231,7 @@ func (s *scenario) stays(passes int, verdict topology.Verdict, allowed ...topolo
 			}
 		}
 	}
-	s.d.Until(30*time.Second, string(verdict), func(d topology.Decision) error {
-		if last = d; d.Model.Verdict != verdict {
-			return fmt.Errorf("%s: %s", d.Model.Verdict, d.Model.Reason)
-		}
-		return nil
-	})
+	last := s.becomes(verdict)
 	if last.Model.Reason == "" {
 		s.Errorf("the verdict %s has no reason", verdict)
 	}

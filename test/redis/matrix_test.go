@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
@@ -41,26 +43,11 @@ var faults = []fault{
 	{name: "a replica hangs for longer than the node timeout", happen: func(s *scenario) {
 		hung := s.replica(1)
 		hung.Pause()
-		s.d.Until(30*time.Second, "it is seen", func(d topology.Decision) error {
-			if d.Model.Redundant {
-				return fmt.Errorf("redundant: %s", d.Model.Reason)
-			}
-			return nil
-		})
+		s.isMissed()
 		hung.Resume()
 	}},
-	{name: "a replica loses its volume", happen: func(s *scenario) {
-		lost := s.replica(0)
-		lost.Kill()
-		lost.Wipe()
-		lost.Replace()
-	}},
-	{name: "a master loses its volume", happen: func(s *scenario) {
-		lost := s.master(0)
-		lost.Kill()
-		lost.Wipe()
-		lost.Replace()
-	}},
+	{name: "a replica loses its volume", happen: func(s *scenario) { loseVolume(s.replica(0)) }},
+	{name: "a master loses its volume", happen: func(s *scenario) { loseVolume(s.master(0)) }},
 	{name: "a master loses its append-only file and is restarted at once", happen: func(s *scenario) {
 		lost := s.master(0)
 		lost.Kill()
@@ -80,59 +67,36 @@ var faults = []fault{
 	{name: "a slot is open, and its source fails over as planned", happen: func(s *scenario) {
 		s.halfMoved(0, 1)
 		heir := s.replica(0)
-		if err := heir.Client().ClusterFailover(s.Context()).Err(); err != nil {
-			s.Fatal(err)
-		}
+		assert.NilError(s, heir.Client().ClusterFailover(s.Context()).Err())
 		s.elected(heir)
 	}},
 	{name: "a slot is open, and its source is killed", happen: func(s *scenario) {
 		s.halfMoved(0, 1)
-		dead, heir := s.master(0), s.replica(0)
-		dead.Kill()
-		s.elected(heir)
-		dead.Start()
+		s.failsOver(0)
 	}},
 	{name: "a slot is open, and its target is killed", happen: func(s *scenario) {
 		s.halfMoved(0, 1)
-		dead, heir := s.master(1), s.replica(1)
-		dead.Kill()
-		s.elected(heir)
-		dead.Start()
+		s.failsOver(1)
 	}},
 	{name: "a slot is open, and its source's replica is killed", happen: func(s *scenario) {
 		s.halfMoved(0, 1)
 		dead := s.replica(0)
 		dead.Kill()
-		s.d.Until(30*time.Second, "it is seen", func(d topology.Decision) error {
-			if d.Model.Redundant {
-				return fmt.Errorf("redundant: %s", d.Model.Reason)
-			}
-			return nil
-		})
+		s.isMissed()
 		dead.Start()
 	}},
 	{name: "a node is forgotten by some", happen: func(s *scenario) {
-		gone, err := s.master(0).Place(s.Context())
-		if err != nil {
-			s.Fatal(err)
-		}
+		gone := s.id(s.master(0))
 		for _, pod := range []*rig.Pod{s.master(1), s.replica(2)} {
-			if err := pod.Client().ClusterForget(s.Context(), gone.ID).Err(); err != nil {
-				s.Fatal(err)
-			}
+			s.send(pod, "CLUSTER", "FORGET", gone)
 		}
 	}},
 	{name: "a replica is forgotten by all", happen: func(s *scenario) {
 		replica := s.replica(0)
-		gone, err := replica.Place(s.Context())
-		if err != nil {
-			s.Fatal(err)
-		}
+		gone := s.id(replica)
 		for _, pod := range s.f.Pods() {
 			if pod != replica {
-				if err := pod.Client().ClusterForget(s.Context(), gone.ID).Err(); err != nil {
-					s.Fatal(err)
-				}
+				s.send(pod, "CLUSTER", "FORGET", gone)
 			}
 		}
 	}},
@@ -199,12 +163,7 @@ var faults = []fault{
 		for _, pod := range dead {
 			pod.Kill()
 		}
-		s.d.Until(30*time.Second, "it is seen", func(d topology.Decision) error {
-			if d.Model.Verdict != topology.MajorityLost {
-				return fmt.Errorf("%s: %s", d.Model.Verdict, d.Model.Reason)
-			}
-			return nil
-		})
+		s.becomes(topology.MajorityLost)
 		for _, pod := range dead {
 			pod.Start()
 		}
@@ -240,6 +199,33 @@ func lostShard(s *scenario) {
 	s.Logf("the shard was re-assigned by consent only: %s", lost.Model.Reason)
 }
 
+// loseVolume has a pod come back without its volume, at another address.
+func loseVolume(pod *rig.Pod) {
+	pod.Kill()
+	pod.Wipe()
+	pod.Replace()
+}
+
+// failsOver kills the master of a shard, and starts it again once its replica was elected.
+func (s *scenario) failsOver(shard int) {
+	s.Helper()
+	dead, heir := s.master(shard), s.replica(shard)
+	dead.Kill()
+	s.elected(heir)
+	dead.Start()
+}
+
+// isMissed drives until a pod is missed.
+func (s *scenario) isMissed() {
+	s.Helper()
+	s.d.Until(30*time.Second, "it is seen", func(d topology.Decision) error {
+		if d.Model.Redundant {
+			return fmt.Errorf("redundant: %s", d.Model.Reason)
+		}
+		return nil
+	})
+}
+
 // killed returns the pod that does not run.
 func (s *scenario) killed() *rig.Pod {
 	s.Helper()
@@ -255,12 +241,7 @@ func (s *scenario) killed() *rig.Pod {
 // served drives until all slots are served, which it fails to be within a time.
 func (s *scenario) served(within time.Duration, began time.Time) {
 	s.Helper()
-	s.d.Until(within+60*time.Second, "all slots are served", func(d topology.Decision) error {
-		if d.Model.Served < topology.Slots {
-			return fmt.Errorf("%d are served; %s: %s", d.Model.Served, d.Model.Verdict, d.Model.Reason)
-		}
-		return nil
-	})
+	s.serves(within + 60*time.Second)
 	took := time.Since(began)
 	s.Logf("served again after %s (bound %s)", round(took), within)
 	if !full {

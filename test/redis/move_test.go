@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
@@ -21,13 +23,8 @@ func TestMovesSlotsAsFastAsRedisCLI(t *testing.T) {
 	f := rig.NewFleet(t, rig.Options{Shards: []int{1, 1, 1, 1}, NodeTimeout: 5 * time.Second})
 	d := rig.NewDriver(f)
 	d.Form(3)
-	if err := f.Fill(t.Context(), keys, 100); err != nil {
-		t.Fatal(err)
-	}
-	before, err := f.Digest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.Fill(t.Context(), keys, 100))
+	before := digest(t, f)
 	hub := f.Pod(0, 0)
 	rig.Until(t, 30*time.Second, "redis-cli finds nothing wrong", func() error { return f.CLICheck(t.Context()) })
 
@@ -49,13 +46,7 @@ func TestMovesSlotsAsFastAsRedisCLI(t *testing.T) {
 		drive(t, d, f.Pod(shard, 0), f.Pod(3, 0), slots)
 	}
 	ours := time.Since(began)
-	after, err := f.Digest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := before.Differ(after); err != nil {
-		t.Errorf("the data has changed: %v", err)
-	}
+	unchanged(t, f, before)
 	rig.Until(t, 30*time.Second, "all nodes agree", func() error { return f.CLICheck(t.Context()) })
 	ratio := ours.Seconds() / theirs.Seconds() * float64(gained.Len()) / float64(moved)
 	t.Logf("%d keys: redis-cli --cluster rebalance moved %d slots in %s, the operator %d in %s: %.2f times as long for each (bound %.2f)",
@@ -69,13 +60,9 @@ func TestMovesSlotsAsFastAsRedisCLI(t *testing.T) {
 func view(t *testing.T, pod *rig.Pod) []topology.Entry {
 	t.Helper()
 	text, err := pod.Client().ClusterNodes(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	entries, err := topology.ParseNodes(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return entries
 }
 

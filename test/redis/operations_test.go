@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
@@ -24,17 +26,13 @@ func formed(t *testing.T, shards ...int) (*rig.Fleet, *rig.Driver, time.Duration
 func digest(t *testing.T, f *rig.Fleet) rig.Digest {
 	t.Helper()
 	sum, err := f.Digest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return sum
 }
 
 func fill(t *testing.T, f *rig.Fleet, keys int) rig.Digest {
 	t.Helper()
-	if err := f.Fill(t.Context(), keys, 20); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.Fill(t.Context(), keys, 20))
 	return digest(t, f)
 }
 
@@ -106,9 +104,7 @@ func TestAssignedSlots(t *testing.T) {
 	had := map[int]topology.SlotSet{}
 	s := &scenario{T: t, f: f, d: d}
 	from, err := s.master(2).Place(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for shard := range 3 {
 		had[shard] = owned(t, s.master(shard))
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/test/redis/rig"
@@ -70,9 +72,7 @@ func TestNodeThatLoads(t *testing.T) {
 	for _, args := range [][]any{{"CLUSTER", "ADDSLOTSRANGE", 0, topology.Slots - 1},
 		// It answers between any two keys, and takes a second or two.
 		{"CONFIG", "SET", "loading-process-events-interval-bytes", 1024}, {"CONFIG", "SET", "key-load-delay", 1000}} {
-		if err := pod.Client().Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, pod.Client().Do(t.Context(), args...).Err())
 	}
 	rig.Until(t, 20*time.Second, "it takes keys", func() error { return f.Fill(t.Context(), 2000, 10) })
 	servers := server.New(server.Options{})
@@ -106,9 +106,7 @@ func TestAtRest(t *testing.T) {
 	const passes = 20
 	f, d, _ := formed(t, 2, 2, 2)
 	for _, pod := range f.Pods() {
-		if err := pod.Client().ConfigResetStat(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, pod.Client().ConfigResetStat(t.Context()).Err())
 	}
 	steps := d.Steps
 	for range passes {
@@ -121,9 +119,7 @@ func TestAtRest(t *testing.T) {
 	}
 	for _, pod := range f.Pods() {
 		text, err := pod.Client().Info(t.Context(), "commandstats", "clients").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		seen := map[string]int{}
 		for line := range strings.Lines(text) {
 			if name, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":calls="); ok {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 	"d3os.com/d3os-operator/test/redis/rig"
@@ -23,9 +25,7 @@ func TestStepsAreRefused(t *testing.T) {
 	other := rig.NewFleet(t, rig.Options{Shards: []int{1}}) // another cluster, with a password of its own
 	place := func(pod *rig.Pod) topology.Place {
 		p, err := pod.Place(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return p
 	}
 	master, replica, second, third := place(f.Pod(0, 0)), place(f.Pod(0, 1)), place(f.Pod(1, 0)), place(f.Pod(2, 0))
@@ -39,9 +39,7 @@ func TestStepsAreRefused(t *testing.T) {
 		return s
 	}
 	foreign := place(other.Pod(0, 0))
-	if err := f.Pod(2, 0).Client().Do(t.Context(), "CLUSTER", "SETSLOT", 16000, "MIGRATING", second.ID).Err(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.Pod(2, 0).Client().Do(t.Context(), "CLUSTER", "SETSLOT", 16000, "MIGRATING", second.ID).Err())
 	for _, c := range []struct {
 		why  string
 		step topology.Step
@@ -95,30 +93,10 @@ func TestKeysElsewhereStopAMove(t *testing.T) {
 			other = pod
 		}
 	}
-	set := func(pod *rig.Pod, value string) {
-		t.Helper()
-		if err := pod.Client().Set(t.Context(), "key-0", value, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set(from, "right")
-	strange := func(pod *rig.Pod) { // as a master that has lost a slot without losing its keys
-		t.Helper()
-		pipe := pod.Client().Pipeline()
-		source, err := from.Place(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		pipe.Do(t.Context(), "CLUSTER", "SETSLOT", slot[0].From, "IMPORTING", source.ID)
-		pipe.Do(t.Context(), "ASKING")
-		pipe.Set(t.Context(), "key-0", "wrong", 0)
-		pipe.Do(t.Context(), "CLUSTER", "SETSLOT", slot[0].From, "STABLE")
-		if _, err := pipe.Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	assert.NilError(t, from.Client().Set(t.Context(), "key-0", "right", 0).Err())
 	for _, pod := range []*rig.Pod{to, other} {
-		strange(pod)
+		imports(t, pod, from, slot[0].From, "wrong") // as a master that has lost a slot without losing its keys
+		assert.NilError(t, pod.Client().Do(t.Context(), "CLUSTER", "SETSLOT", slot[0].From, "STABLE").Err())
 		err := d.Take(t.Context(), d.MoveStep(from, to, slot))
 		if !errors.Is(err, proof.ErrRefused) || !strings.Contains(err.Error(), pod.Name) {
 			t.Errorf("%s holds a key, and the move says %v", pod.Name, err)
@@ -127,9 +105,7 @@ func TestKeysElsewhereStopAMove(t *testing.T) {
 			t.Errorf("%s holds a key, and the slot was moved nevertheless", pod.Name)
 		}
 		if pod == to {
-			if err := pod.Client().FlushAll(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, pod.Client().FlushAll(t.Context()).Err())
 		}
 	}
 }
@@ -149,24 +125,25 @@ func TestKeyOnBothNodes(t *testing.T) {
 			to = pod
 		}
 	}
-	source, err := from.Place(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := from.Client().Set(t.Context(), "key-0", "new", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	pipe := to.Client().Pipeline()
-	pipe.Do(t.Context(), "CLUSTER", "SETSLOT", slot[0].From, "IMPORTING", source.ID)
-	pipe.Do(t.Context(), "ASKING")
-	pipe.Set(t.Context(), "key-0", "old", 0)
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, from.Client().Set(t.Context(), "key-0", "new", 0).Err())
+	imports(t, to, from, slot[0].From, "old")
 	drive(t, d, from, to, slot)
 	if value, err := to.Client().Get(t.Context(), "key-0").Result(); err != nil || value != "new" {
 		t.Errorf("the key is %q (%v), want what the source had", value, err)
 	}
+}
+
+// imports has a master begin to import a slot from another one, with a value of a key.
+func imports(t *testing.T, pod, from *rig.Pod, slot int, value string) {
+	t.Helper()
+	source, err := from.Place(t.Context())
+	assert.NilError(t, err)
+	pipe := pod.Client().Pipeline()
+	pipe.Do(t.Context(), "CLUSTER", "SETSLOT", slot, "IMPORTING", source.ID)
+	pipe.Do(t.Context(), "ASKING")
+	pipe.Set(t.Context(), "key-0", value, 0)
+	_, err = pipe.Exec(t.Context())
+	assert.NilError(t, err)
 }
 
 func views(t *testing.T, f *rig.Fleet) string {

@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"d3os.com/d3os-operator/test/harness/process"
@@ -49,16 +50,12 @@ func newProcesses(t *testing.T) *processes {
 		t.Fatalf("no etcd: run `make tools`, or name its folder in ETCD: %v", err)
 	}
 	network, err := process.ClaimNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for i := range r.ips {
 		r.ips[i] = network.Next()
 	}
 	dir, err := os.MkdirTemp("", "model-") // the guard removes it
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if r.guard, err = process.NewGuard(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -82,13 +79,9 @@ func (r *processes) peerURL(place int) string { return "http://" + r.ips[place] 
 func (r *processes) start(place int, state string, members ...string) {
 	r.t.Helper()
 	at := &r.places[place]
-	if err := os.MkdirAll(at.dir, 0o700); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.MkdirAll(at.dir, 0o700))
 	log, err := os.OpenFile(at.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	defer log.Close()
 	client := "http://" + r.ips[place] + ":2379"
 	argv := []string{
@@ -102,9 +95,7 @@ func (r *processes) start(place int, state string, members ...string) {
 	at.client, err = clientv3.New(clientv3.Config{
 		Endpoints: []string{client}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithNoProxy()},
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 }
 
 // stop kills what runs at a place.
@@ -121,9 +112,7 @@ func (r *processes) stop(place int) {
 func (r *processes) wipe(place int) {
 	r.t.Helper()
 	r.stop(place)
-	if err := os.RemoveAll(r.places[place].dir); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.RemoveAll(r.places[place].dir))
 }
 
 // clients are those of the voters that run.
