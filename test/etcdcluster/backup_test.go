@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,11 +132,9 @@ func TestKilledWhileItComesBack(t *testing.T) {
 	}
 	s.Lose(s.get())
 	op.Stop()
-	m := &mortal{ends: map[string]int{}}
+	m := &mortal{within: 2 * patience}
 	s.create("{" + of + ", restoreFrom: {destination: {claim: {name: backups}}}}")
-	began := time.Now()
-	m.live(s, 2*patience, func() error { return s.isReady(3) })
-	t.Logf("ready after %.1f s and %d lives, which ended at %v", time.Since(began).Seconds(), m.lives, m.ends)
+	m.live(s, func() error { return s.isReady(3) })
 	s.ready(3)
 	s.holds()
 	s.harmless()

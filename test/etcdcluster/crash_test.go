@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,32 +19,30 @@ import (
 	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/etcd/rig"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // mortal makes each life of the operator end at an effect, on etcd or at the API server, its status aside: one life before the
 // effect, the next one when it was had and its answer is lost.
 type mortal struct {
-	skip  int // how many effects each life may have first; 0 in the full form
-	lives int
-	ends  map[string]int // where lives ended
+	stage.Lives
+
+	within time.Duration // that a change may take
 }
 
 // life is one process of the operator.
 type life struct {
-	*fault.Process
-	watchdog *watchdog
+	*stage.Life
 
-	mu     sync.Mutex
-	skip   int
-	before bool
-	where  string
+	watchdog *watchdog
+	before   bool
 }
 
 var errEnded = errors.New("the operator has ended")
 
 func (m *mortal) next(w *watchdog) *life {
-	l := &life{Process: fault.New(), watchdog: w, skip: m.skip, before: m.lives%2 == 0}
-	m.lives++
+	l := &life{watchdog: w, before: m.Begun%2 == 0}
+	l.Life = m.Next()
 	end := fault.CrashLost
 	if l.before {
 		end = fault.CrashBefore
@@ -58,21 +55,16 @@ func (m *mortal) next(w *watchdog) *life {
 
 // due counts effects, and reports whether the life ends with this one.
 func (l *life) due(what string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.skip--; l.skip >= 0 {
-		return false
+	if l.before {
+		return l.Due("before " + what)
 	}
-	if l.where = "after " + what; l.before {
-		l.where = "before " + what
-	}
-	return true
+	return l.Due("after " + what)
 }
 
 // Before ends a life before an effect on etcd. Those on objects are ended at the API server.
 func (l *life) Before(action membership.Action) error {
 	switch {
-	case l.dead():
+	case l.Dead():
 		return errEnded
 	case l.before && onEtcd[action] && l.due(string(action)):
 		l.Crash()
@@ -84,7 +76,7 @@ func (l *life) Before(action membership.Action) error {
 // After ends a life before it learns what came of an effect.
 func (l *life) After(action membership.Action) error {
 	err := l.watchdog.After(action)
-	if !l.dead() && !l.before && onEtcd[action] && l.due(string(action)) {
+	if !l.Dead() && !l.before && onEtcd[action] && l.due(string(action)) {
 		l.Crash()
 		return errEnded
 	}
@@ -97,43 +89,16 @@ var onEtcd = map[membership.Action]bool{
 	membership.ActionCompact: true, membership.ActionDefrag: true, membership.ActionDisarm: true, membership.ActionAppend: true,
 }
 
-func (l *life) dead() bool {
-	select {
-	case <-l.Crashed():
-		return true
-	default:
-		return false
-	}
-}
-
 // live lets one operator after the other live until a condition holds that outlasts one of them.
-func (m *mortal) live(s *scene, within time.Duration, holds func() error) {
+func (m *mortal) live(s *scene, holds func() error) {
 	s.Helper()
-	end := time.Now().Add(within)
-	for time.Now().Before(end) {
+	m.Live(s.Stage, m.within, func() (*stage.Life, *stage.Operator) {
 		l := m.next(s.watchdog)
-		op := s.start(func(config *rest.Config, options *manager.Options) {
+		return l.Life, s.start(func(config *rest.Config, options *manager.Options) {
 			config.Wrap(l.Wrap)
 			options.Etcd.Tap = l
 		})
-		err := s.Within(time.Until(end), func() error {
-			if l.dead() {
-				return nil
-			}
-			return holds()
-		})
-		op.Stop()
-		switch {
-		case err != nil:
-			s.Fatalf("after %d lives, which ended at %v: %v", m.lives, m.ends, err)
-		case !l.dead():
-			return
-		}
-		l.mu.Lock()
-		m.ends[l.where]++
-		l.mu.Unlock()
-	}
-	s.Fatalf("not within %s and %d lives; they ended at %v", within, m.lives, m.ends)
+	}, holds)
 }
 
 // change is something that is made to happen, and what has to come of it.
@@ -206,36 +171,23 @@ func TestKilledAtEveryStep(t *testing.T) {
 		{losses[0].name, losses[0].loses}, {losses[1].name, losses[1].loses}, {losses[2].name, losses[2].loses},
 		{"3 to 1", wants("{replicas: 1}", 1)}, {"1 to 0", wants("{replicas: 0}", 0)}, {"0 to 3", wants("{replicas: 3}", 3)},
 	}
-	voters, skip, within, version := 3, 0, 20*time.Minute, rig.V34
+	voters, version, m := 3, rig.V34, &mortal{within: 20 * time.Minute}
 	if !full {
 		changes = []change{{"1 to 2 members", wants("{replicas: 2}", 2)}}
-		voters, skip, within, version = 2, 2, patience, rig.V36 // each third step
+		voters, version, m = 2, rig.V36, &mortal{within: patience, Lives: stage.Lives{Skip: 2}} // each third step
 	}
-	everywhere := map[string]int{}
-	begin := func(c change) {
-		m := &mortal{skip: skip, ends: map[string]int{}}
-		began, done := time.Now(), c.make(s)
-		m.live(s, within, done)
-		t.Logf("%s: %s, %d lives, which ended at %v", c.name, time.Since(began).Round(10*time.Millisecond), m.lives, m.ends)
-		for where, n := range m.ends {
-			everywhere[where] += n
-		}
-	}
-	begin(change{"a cluster forms", func(s *scene) func() error {
-		s.create(fmt.Sprintf("{replicas: 1, version: %s}", version))
-		return func() error { return s.isReady(1) }
-	}})
+	s.create(fmt.Sprintf("{replicas: 1, version: %s}", version))
+	m.live(s, func() error { return s.isReady(1) })
 	cluster, load := s.get().Status.ClusterID, s.load()
 	for _, c := range changes {
-		begin(c)
+		t.Log(c.name)
+		m.live(s, c.make(s))
 	}
 	load.End(t)
-	if now := s.get().Status.ClusterID; now != cluster {
-		t.Errorf("the cluster was %s and is %s", cluster, now)
-	}
-	s.Until("the members agree", func() error { return s.check(voters) })
+	s.isCluster(cluster)
+	s.agree(voters)
 	s.harmless()
-	where := strings.Join(slices.Sorted(maps.Keys(everywhere)), ", ")
+	where := strings.Join(slices.Sorted(maps.Keys(m.Ends)), ", ")
 	for _, effect := range []string{"AddLearner", "Promote", "Remove", "MoveLeader", "delete pods", "delete persistentvolumeclaims", "patch pods", "patch configmaps", "patch persistentvolumeclaims"} {
 		if full && (!strings.Contains(where, "before "+effect) || !strings.Contains(where, "after "+effect)) {
 			t.Errorf("no life ended before and after %s; they ended at %s", effect, where)

@@ -4,42 +4,33 @@
 package etcdcluster_test
 
 import (
-	"errors"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
-	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // The operator crashes as it creates the EtcdCluster of a DataService, as it pauses it, and as it removes it: before the request
 // is sent, after it took effect, and with its answer lost (the short form). The next one goes on, and no data is lost.
 func TestCrashesWithADataService(t *testing.T) {
 	harness.Long(t)
-	crashes := map[string]fault.Action{"lost": fault.CrashLost}
-	if full {
-		crashes["before"], crashes["after"] = fault.CrashBefore, fault.CrashAfter
-	}
-	for what, crash := range crashes {
+	for what, crash := range stage.Crashes {
+		if what != "lost" && !full {
+			continue
+		}
 		t.Run(what, func(t *testing.T) {
 			s := newScene(t)
-			s.crashing("apply", crash, func() { s.Create(dataService(t, withService)) })
+			s.crashing("apply", crash, func() { s.Create(s.NewPlatform(withService)) })
 			s.Ready(platform)
 			s.ready(1)
 			s.write()
-			s.crashing("patch", crash, func() { s.patch("{paused: true}") })
-			s.Until("etcd is paused", func() error {
-				if !s.get().Spec.Paused {
-					return errors.New("it is not")
-				}
-				return nil
-			})
-			s.become("{paused: false}")
-			s.crashing("delete", crash, func() { s.patch("{etcd: null, additionalServices: null}") })
+			s.crashing("patch", crash, func() { s.ChangePlatform("{paused: true}") })
+			s.Eventually("etcd is paused", func() bool { return s.get().Spec.Paused })
+			s.Become("{paused: false}")
+			s.crashing("delete", crash, func() { s.ChangePlatform("{etcd: null, additionalServices: null}") })
 			s.gone()
-			s.become(withService)
+			s.Become(withService)
 			s.ready(1)
 			s.holds()
 		})
@@ -49,21 +40,6 @@ func TestCrashesWithADataService(t *testing.T) {
 // crashing lets the operator crash at its next write of the EtcdCluster itself that is of a sort, and starts the next one.
 func (s *scene) crashing(verb string, crash fault.Action, act func()) {
 	s.Helper()
-	if s.operator != nil {
-		s.operator.Stop()
-	}
-	process := fault.New()
-	process.Rule(fault.Point{Verb: verb, Resource: "etcdclusters", Name: name, Nth: 1}.Rule(crash))
-	s.operator = s.start(func(config *rest.Config, _ *manager.Options) { config.Wrap(process.Wrap) })
-	act()
-	s.Until("the operator crashes", func() error {
-		select {
-		case <-process.Crashed():
-			return nil
-		default:
-			return errors.New("it does not")
-		}
-	})
-	s.operator.Stop()
-	s.operator = s.start()
+	point := fault.Point{Verb: verb, Resource: "etcdclusters", Name: name, Nth: 1}
+	s.operator = s.CrashAt(s.operator, s.start, point.Rule(crash), act)
 }

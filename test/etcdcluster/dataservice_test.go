@@ -5,7 +5,6 @@ package etcdcluster_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -26,13 +25,13 @@ func TestInADataService(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
 	began := time.Now()
-	s.CreateReady(dataService(t, withService))
+	s.CreateReady(s.NewPlatform(withService))
 	t.Logf("the DataService is ready after %s", time.Since(began))
 	s.ready(1)
 	if owner := metav1.GetControllerOf(s.get()); owner == nil || owner.Name != platform {
 		t.Errorf("the controller of the EtcdCluster is %v", owner)
 	}
-	s.waited()
+	s.WaitsFor("reports", isVoting)
 	c := s.asService()
 	defer c.Close()
 	s.Until("the service writes", func() error {
@@ -58,34 +57,27 @@ func TestInADataService(t *testing.T) {
 	s.ready(1)
 	s.Ready(platform)
 	mark := op.Mark()
-	_ = s.Within(5*time.Second, func() error { return errors.New("quiet so far") })
+	s.Pass(5 * time.Second)
 	if sent := op.Since(mark, harness.Sent.WritesObject); len(sent) > 0 {
 		t.Errorf("at rest: %v", sent)
 	}
 
-	s.patch("{paused: true}")
-	s.Until("etcd is paused, too", func() error {
-		if !s.get().Spec.Paused {
-			return errors.New("it is not")
-		}
-		return nil
-	})
-	s.become("{paused: false}")
+	s.ChangePlatform("{paused: true}")
+	s.Eventually("etcd is paused, too", func() bool { return s.get().Spec.Paused })
+	s.Become("{paused: false}")
 	s.ready(1)
 
-	s.become("{etcd: null, additionalServices: null}")
+	s.Become("{etcd: null, additionalServices: null}")
 	s.gone()
-	s.become(withService)
+	s.Become(withService)
 	s.ready(1)
 	s.holds()
-	s.Must(suite.API.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: platform}}))
+	s.DeletePlatform()
 	s.gone()
-	s.CreateReady(dataService(t, withService))
+	s.CreateReady(s.NewPlatform(withService))
 	s.ready(1)
 	s.holds()
-	if now := s.get().Status.ClusterID; now != cluster {
-		t.Errorf("the cluster was %s and is %s", cluster, now)
-	}
+	s.isCluster(cluster)
 }
 
 // A member that does not answer makes the DataService not ready, and its status names etcd and says what etcd's own says. What
@@ -94,15 +86,15 @@ func TestEtcdIsNotReady(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.start()
-	s.CreateReady(dataService(t, withService))
+	s.CreateReady(s.NewPlatform(withService))
 	s.ready(1)
-	if c := s.component(); c.Kind != "Managed" || c.Ready != 1 || c.Desired != 1 || c.Phase != dsv1.PhaseRunning {
+	if c := s.Component("etcd"); c.Kind != "Managed" || c.Ready != 1 || c.Desired != 1 || c.Phase != dsv1.PhaseRunning {
 		t.Errorf("the status says %+v", c)
 	}
 	s.Must(s.Kill(s.pod(0).Name, syscall.SIGSTOP, "etcd"))
 	s.Until("it is told", func() error {
 		child := s.get().Status
-		if c := s.component(); c.Phase == dsv1.PhaseRunning || !strings.Contains(c.Message, "EtcdCluster "+name) || !strings.Contains(c.Message, child.Message) {
+		if c := s.Component("etcd"); c.Phase == dsv1.PhaseRunning || !strings.Contains(c.Message, "EtcdCluster "+name) || !strings.Contains(c.Message, child.Message) {
 			return fmt.Errorf("the DataService says %+v, etcd %s", c, child.Message)
 		}
 		return nil
@@ -120,23 +112,18 @@ func TestElsewhereAndBack(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.start()
-	s.CreateReady(dataService(t, withService))
+	s.CreateReady(s.NewPlatform(withService))
 	s.ready(1)
 	s.write()
-	s.patch(`{etcd: {kind: ThirdParty, tls: null, replicas: null, thirdParty: {url: "http://192.0.2.1:2379,192.0.2.2:2379", checkCMD: "exit 1"}}}`)
-	s.Until("it is said that the other does not answer", func() error {
-		if c := s.component(); c.Kind != "ThirdParty" || c.Phase == dsv1.PhaseRunning {
-			return fmt.Errorf("%+v", c)
-		}
-		return nil
-	})
+	s.ChangePlatform(`{etcd: {kind: ThirdParty, tls: null, replicas: null, thirdParty: {url: "http://192.0.2.1:2379,192.0.2.2:2379", checkCMD: "exit 1"}}}`)
+	s.AwaitsThirdParty("etcd")
 	s.ready(1)
-	s.become(`{etcd: {thirdParty: {checkCMD: "exit 0"}}}`)
+	s.Become(`{etcd: {thirdParty: {checkCMD: "exit 0"}}}`)
 	s.gone()
 	if env, _ := s.given(); env["ETCD_ENDPOINTS"] != "http://192.0.2.1:2379,http://192.0.2.2:2379" {
 		t.Errorf("the service is told of %s", env["ETCD_ENDPOINTS"])
 	}
-	s.become(`{etcd: {kind: Managed, thirdParty: null, replicas: 1, tls: {mode: Auto}}}`)
+	s.Become(`{etcd: {kind: Managed, thirdParty: null, replicas: 1, tls: {mode: Auto}}}`)
 	s.ready(1)
 	s.holds()
 	s.asService().Close()
@@ -149,26 +136,10 @@ func TestSomebodyElsesEtcdCluster(t *testing.T) {
 	s.start()
 	s.create("{replicas: 1, paused: true, tls: {mode: Auto}}")
 	before := s.get()
-	s.Create(dataService(t, withService))
-	s.Until("the conflict is told", func() error {
-		ds := s.DataService(platform)
-		if ds == nil {
-			return errors.New("it is not there")
-		}
-		for _, c := range ds.Status.Conditions {
-			if c.Type == "Stalled" && c.Reason == "ObjectConflict" && strings.Contains(c.Message, "EtcdCluster "+name) {
-				return nil
-			}
-		}
-		return fmt.Errorf("%+v", ds.Status)
-	})
-	s.Must(suite.API.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: platform}}))
-	s.Until("the DataService is gone", func() error {
-		if s.DataService(platform) != nil {
-			return errors.New("it is there")
-		}
-		return nil
-	})
+	s.Create(s.NewPlatform(withService))
+	s.Stalls("ObjectConflict", "EtcdCluster "+name)
+	s.DeletePlatform()
+	s.Eventually("the DataService is gone", func() bool { return s.DataService(platform) == nil })
 	now := s.get()
 	if now.UID != before.UID || now.Generation != before.Generation || len(now.OwnerReferences) > 0 || now.DeletionTimestamp != nil {
 		t.Errorf("it was changed: %+v", now)

@@ -4,7 +4,6 @@
 package etcdcluster_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -49,11 +48,9 @@ func (s *scene) crash(ordinal int) {
 	pod := s.pod(ordinal)
 	restarts := pod.Status.ContainerStatuses[0].RestartCount
 	s.Must(s.Kill(pod.Name, syscall.SIGKILL, "etcd"))
-	s.Until("it starts again", func() error {
-		if now := s.pod(ordinal); now.Status.ContainerStatuses[0].RestartCount == restarts {
-			return errors.New("it does not")
-		}
-		return nil
+	s.Eventually("it starts again", func() bool {
+		now := s.pod(ordinal)
+		return now.Status.ContainerStatuses[0].RestartCount != restarts
 	})
 }
 
@@ -136,9 +133,7 @@ func TestFaults(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 		}
-		if after := s.ids(); fmt.Sprint(before) != fmt.Sprint(after) {
-			t.Errorf("members were %v and are %v", before, after)
-		}
+		s.isAsBefore(cluster, before)
 		for _, way := range ways {
 			before := s.ids()
 			leader, _ := s.leads()
@@ -155,9 +150,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	load.End(t)
-	if now := s.get().Status.ClusterID; now != cluster {
-		t.Errorf("the cluster was %s and is %s", cluster, now)
-	}
+	s.isCluster(cluster)
 	s.harmless()
 }
 
@@ -165,7 +158,7 @@ func TestFaults(t *testing.T) {
 func (s *scene) during(what string, while time.Duration) {
 	s.Helper()
 	began := time.Now()
-	_ = s.Within(while, func() error { return errors.New("it lasts") })
+	s.Pass(while)
 	n := s.watchdog.had(began, membership.ActionRemove, membership.ActionDeletePod, membership.ActionDeleteClaim, membership.ActionAddLearner)
 	if n > 0 {
 		s.Errorf("%s: %d changes of the membership", what, n)
@@ -218,9 +211,7 @@ func TestPaused(t *testing.T) {
 	}
 	t.Logf("the leader was cut off for %s: all well %.1f s after the links are back", while, s.ready(3).Seconds())
 	load.End(t)
-	if now := s.ids(); fmt.Sprint(now) != fmt.Sprint(before) || s.get().Status.ClusterID != cluster {
-		t.Errorf("members were %v of %s and are %v of %s", before, cluster, now, s.get().Status.ClusterID)
-	}
+	s.isAsBefore(cluster, before)
 }
 
 // Two of three lose their data: that is told, and nothing is changed. With a token, the cluster goes on with the data of the

@@ -4,7 +4,6 @@
 package etcdcluster_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,11 +32,9 @@ func TestSample(t *testing.T) {
 		s.Must(harness.ReadYAML("internal/kinds/etcdcluster/testdata/sample.yaml", ec))
 		ec.Namespace = s.Namespace
 		s.Must(suite.API.Create(s.Ctx, ec))
-		s.Until("a pod runs", func() error {
-			if pod := s.pod(0); pod == nil || pod.Status.Phase != corev1.PodRunning {
-				return errors.New("it does not")
-			}
-			return nil
+		s.Eventually("a pod runs", func() bool {
+			pod := s.pod(0)
+			return pod != nil && pod.Status.Phase == corev1.PodRunning
 		})
 		took := s.ready(3)
 		all = append(all, took.Round(100*time.Millisecond))
@@ -92,8 +89,6 @@ func TestTakesUpItsData(t *testing.T) {
 	s.create("{replicas: 3}")
 	t.Logf("ready again after %.1f s", s.ready(3).Seconds())
 	s.holds()
-	if now := s.get().Status.ClusterID; now != cluster {
-		t.Errorf("the cluster was %s and is %s", cluster, now)
-	}
+	s.isCluster(cluster)
 	s.harmless()
 }

@@ -6,8 +6,6 @@
 package etcdcluster_test
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -44,15 +42,6 @@ var (
 
 func TestMain(m *testing.M) {
 	slowdisk.Main()
-	dir, err := os.MkdirTemp("", "d3os-agent-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	agent = filepath.Join(dir, "agent")
-	code := suite.Main(m, cluster.Options{Name: "etcdcluster", Audit: filepath.Join(cluster.Root(), "test", "etcdcluster", "audit.yaml")}, func(ctx context.Context) error {
-		return cluster.BuildAgent(ctx, agent)
-	})
-	_ = os.RemoveAll(dir) // a folder of its own under /tmp
-	os.Exit(code)
+	audit := filepath.Join(cluster.Root(), "test", "etcdcluster", "audit.yaml")
+	os.Exit(suite.MainWithAgent(m, cluster.Options{Name: "etcdcluster", Audit: audit}, &agent))
 }

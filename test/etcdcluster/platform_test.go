@@ -11,40 +11,25 @@ import (
 	"fmt"
 	"net"
 	"path"
-	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
-	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // platform is the name of the DataService of these tests, whose etcd is called as the EtcdCluster of the others.
-const platform = "platform"
+const platform = stage.Platform
 
 // withService is a DataService with an etcd and a service that uses it.
 const withService = `{etcd: {name: my-etcd-cluster, replicas: 1, tls: {mode: Auto}},
 	additionalServices: [{name: reports, image: work, command: [sleep, "1000000"], dependsOn: [etcd]}]}`
-
-func dataService(t *testing.T, spec string) *unstructured.Unstructured {
-	t.Helper()
-	ds := &unstructured.Unstructured{Object: map[string]any{}}
-	if err := yaml.Unmarshal([]byte("spec: "+spec), &ds.Object); err != nil {
-		t.Fatal(err)
-	}
-	ds.SetGroupVersionKind(dsv1.GroupVersion.WithKind(dsv1.Kind))
-	ds.SetName(platform)
-	return ds
-}
 
 // given returns what the container of the service has: its environment, and the content of the files of Secrets in it.
 func (s *scene) given() (env map[string]string, files map[string][]byte) {
@@ -102,33 +87,6 @@ func (s *scene) asService() *clientv3.Client {
 	return c
 }
 
-// patch patches the spec of the DataService (JSON merge patch in YAML), and returns its generation.
-func (s *scene) patch(spec string) int64 {
-	s.Helper()
-	fields := harness.Fields{}
-	s.Must(yaml.Unmarshal([]byte(spec), &fields))
-	return s.Change(platform, fields)
-}
-
-// become patches the spec of the DataService and waits until it is ready.
-func (s *scene) become(spec string) {
-	s.Helper()
-	generation := s.patch(spec)
-	s.Until("ready after the change", func() error { return s.IsReady(platform, generation) })
-}
-
-// component returns what the status of the DataService says of etcd.
-func (s *scene) component() dsv1.ComponentStatus {
-	if ds := s.DataService(platform); ds != nil {
-		for _, c := range ds.Status.Components {
-			if c.Name == "etcd" {
-				return c
-			}
-		}
-	}
-	return dsv1.ComponentStatus{}
-}
-
 // gone waits until the EtcdCluster and its pods are gone, and fails the test unless the data stays.
 func (s *scene) gone() {
 	s.Helper()
@@ -143,19 +101,8 @@ func (s *scene) gone() {
 	}
 }
 
-// waited fails the test unless etcd was ready before anything of the service was there.
-func (s *scene) waited() {
-	s.Helper()
-	ready := false
-	for _, c := range s.Since(0) {
-		if ec, ok := c.Object.(*etcdv1.EtcdCluster); ok && ec.Status.Phase == etcdv1.PhaseRunning && ec.Status.Ready == "1/1" {
-			ready = true
-		}
-		if c.Object.GetLabels()["app.kubernetes.io/name"] == "reports" && !ready {
-			s.Errorf("%s was there before etcd was ready", c.ID)
-		}
-	}
-	if !ready {
-		s.Error("etcd was never ready")
-	}
+// isVoting reports whether a change says that etcd is ready.
+func isVoting(c harness.Change) bool {
+	ec, ok := c.Object.(*etcdv1.EtcdCluster)
+	return ok && ec.Status.Phase == etcdv1.PhaseRunning && ec.Status.Ready == "1/1"
 }

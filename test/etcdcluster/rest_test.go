@@ -5,7 +5,6 @@ package etcdcluster_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -49,24 +48,12 @@ func (s *scene) asked(pod *corev1.Pod) map[string]int {
 	return found
 }
 
-// asksNothing fails the test if an operator asks the API server for something, or tells it something, for a while.
-func (s *scene) asksNothing(op *stage.Operator, while time.Duration) {
-	s.Helper()
-	mark := op.Mark()
-	_ = s.Within(while, func() error { return errors.New("quiet so far") })
-	sent := op.Since(mark, func(r harness.Sent) bool { return r.Reads() || r.Writes() })
-	s.Logf("%d requests to the API server in %s at rest", len(sent), while)
-	if len(sent) > 0 {
-		s.Errorf("at rest: %v", sent)
-	}
-}
-
 // quiet waits until an operator asks and tells the API server nothing for a while.
 func (s *scene) quiet(op *stage.Operator) {
 	s.Helper()
 	s.Until("it has looked around", func() error {
 		mark := op.Mark()
-		_ = s.Within(3*time.Second, func() error { return errors.New("quiet so far") })
+		s.Pass(3 * time.Second)
 		if sent := op.Since(mark, func(r harness.Sent) bool { return r.Reads() || r.Writes() }); len(sent) > 0 {
 			return fmt.Errorf("it asks: %v", sent)
 		}
@@ -94,7 +81,7 @@ func TestAtRest(t *testing.T) {
 		before[pod.Name] = s.asked(pod)
 	}
 	began := time.Now()
-	s.asksNothing(op, looks)
+	s.AsksNothing(op, looks)
 	most, bound := 0, int(time.Since(began)/(30*time.Second))+1
 	for _, pod := range s.pods() {
 		for method, n := range s.asked(pod) {

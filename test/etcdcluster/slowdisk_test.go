@@ -4,7 +4,6 @@
 package etcdcluster_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -47,7 +46,5 @@ func TestSlowDisk(t *testing.T) {
 		}
 	}
 	load.End(t)
-	if now := s.ids(); fmt.Sprint(now) != fmt.Sprint(before) || s.get().Status.ClusterID != cluster {
-		t.Errorf("members were %v of %s and are %v of %s", before, cluster, now, s.get().Status.ClusterID)
-	}
+	s.isAsBefore(cluster, before)
 }

@@ -4,7 +4,6 @@
 package etcdcluster_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
@@ -95,33 +95,19 @@ func (s *scene) describe() {
 		text, _ := yaml.Marshal(ec.Status)
 		s.Logf("%s:\n%s", ec.Name, text)
 	}
-	for _, pod := range s.pods() {
-		text, _ := s.Log(pod.Name, "etcd")
-		if stage.IsReady(pod) {
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(text), "\n")
-		s.Logf("%s: %s %v\n%s", pod.Name, pod.Status.Phase, pod.Annotations, strings.Join(lines[max(0, len(lines)-12):], "\n"))
-	}
+	s.LastWords(s.Log)
 	s.story(0)
 }
 
 // story logs what the status said since a mark of the journal, in order.
 func (s *scene) story(from int) {
-	last, began := "", time.Time{}
-	for _, c := range s.Since(from) {
-		ec, ok := c.Object.(*etcdv1.EtcdCluster)
+	s.Story(from, func(o client.Object) string {
+		ec, ok := o.(*etcdv1.EtcdCluster)
 		if !ok {
-			continue
+			return ""
 		}
-		if began.IsZero() {
-			began = c.At
-		}
-		if line := fmt.Sprintf("%s %s %s: %s", ec.Status.Phase, ec.Status.Ready, ec.Status.Reason, ec.Status.Message); line != last {
-			s.Logf("%6.1f %s", c.At.Sub(began).Seconds(), line)
-			last = line
-		}
-	}
+		return fmt.Sprintf("%s %s %s: %s", ec.Status.Phase, ec.Status.Ready, ec.Status.Reason, ec.Status.Message)
+	})
 }
 
 // pods are those of the cluster that stay.
@@ -184,17 +170,37 @@ func (s *scene) ready(voters int) time.Duration {
 	began := time.Now()
 	s.Until(fmt.Sprintf("ready with %d voters", voters), func() error { return s.isReady(voters) })
 	took := time.Since(began)
-	s.Until("the members agree", func() error { return s.check(voters) })
+	s.agree(voters)
 	return took
+}
+
+// agree waits until each pod is a voter and all members have the same data.
+func (s *scene) agree(voters int) {
+	s.Helper()
+	s.Until("the members agree", func() error { return s.check(voters) })
+}
+
+// isAsBefore fails the test unless the cluster is one of the past, with the members that it had.
+func (s *scene) isAsBefore(cluster string, members map[int32]string) {
+	s.Helper()
+	if now := s.ids(); fmt.Sprint(now) != fmt.Sprint(members) {
+		s.Errorf("members were %v and are %v", members, now)
+	}
+	s.isCluster(cluster)
+}
+
+// isCluster fails the test unless the cluster is one of the past.
+func (s *scene) isCluster(id string) {
+	s.Helper()
+	if now := s.get().Status.ClusterID; now != id {
+		s.Errorf("the cluster was %s and is %s", id, now)
+	}
 }
 
 // unready waits until the status says that the cluster is not ready.
 func (s *scene) unready() {
 	s.Helper()
-	s.Until("not ready", func() error {
-		if meta.IsStatusConditionTrue(s.get().Status.Conditions, etcdv1.ConditionReady) {
-			return errors.New("it is ready")
-		}
-		return nil
+	s.Eventually("not ready", func() bool {
+		return !meta.IsStatusConditionTrue(s.get().Status.Conditions, etcdv1.ConditionReady)
 	})
 }

@@ -18,10 +18,10 @@ import (
 
 	"gotest.tools/v3/golden"
 	eventsv1 "k8s.io/api/events/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // random are the parts of texts that differ from run to run.
@@ -47,11 +47,10 @@ func (s *scene) steps(from int) []string {
 // told returns the notes of events about the cluster, once each, in the order in which they were made.
 func (s *scene) told() []string {
 	s.Helper()
-	list := &eventsv1.EventList{}
-	s.Must(suite.API.List(s.Ctx, list, client.InNamespace(s.Namespace)))
-	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	events := s.Events()
+	slices.SortFunc(events, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
 	var told []string
-	for _, e := range list.Items {
+	for _, e := range events {
 		line := fmt.Sprintf("%s %s: %s", e.Type, e.Reason, random.ReplaceAllString(e.Note, "<id>"))
 		if e.Regarding.Kind == etcdv1.Kind && !slices.Contains(told, line) {
 			told = append(told, line)
@@ -91,26 +90,13 @@ func TestTellsOfAReplacement(t *testing.T) {
 	s.ready(3)
 	golden.Assert(t, strings.Join(s.steps(mark), "\n")+"\n", "replacement.golden")
 
-	var missing []string
+	const removed = "remove my-etcd-cluster-2 from the cluster: its volume is empty"
 	s.Until("events tell of it", func() error {
-		missing = nil
-		told := strings.Join(s.told(), "\n")
-		for _, text := range []string{"remove my-etcd-cluster-2 from the cluster: its volume is empty", "add my-etcd-cluster-2 to the cluster", "let my-etcd-cluster-2 vote"} {
-			if !strings.Contains(told, text) {
-				missing = append(missing, text)
-			}
-		}
-		if len(missing) > 0 {
-			return fmt.Errorf("no event says %q; they say\n%s", missing, told)
-		}
-		return nil
+		return harness.Mentions(strings.Join(s.told(), "\n"), removed, "add my-etcd-cluster-2 to the cluster", "let my-etcd-cluster-2 vote")
 	})
 	age := regexp.MustCompile(`\S+\n$`)
 	golden.Assert(t, age.ReplaceAllString(s.kubectl("get", "etcd"), "<age>\n"), "get.golden")
-	described := s.kubectl("describe", "etcd", name)
-	for _, text := range []string{"Events:", "remove my-etcd-cluster-2 from the cluster: its volume is empty", "Cluster ID:", "State:"} {
-		if !strings.Contains(described, text) {
-			t.Errorf("kubectl describe does not say %q:\n%s", text, described)
-		}
+	if err := harness.Mentions(s.kubectl("describe", "etcd", name), "Events:", removed, "Cluster ID:", "State:"); err != nil {
+		t.Error(err)
 	}
 }

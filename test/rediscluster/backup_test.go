@@ -90,12 +90,7 @@ func TestLivesOnAfterItCameBack(t *testing.T) {
 	first := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "data-" + name + "-0-0"}}
 	s.Must(suite.API.Delete(s.Ctx, &first))
 	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*corev1.Pod](s.Journal, name+"-0-0").DeepCopy(), client.GracePeriodSeconds(1)))
-	s.Until("another pod", func() error {
-		if s.remain(before) == len(before) {
-			return errors.New("it is the old one")
-		}
-		return nil
-	})
+	s.Eventually("another pod", func() bool { return s.remain(before) != len(before) })
 	s.ready(6)
 	s.holds()
 	for i := range 100 {
@@ -136,11 +131,9 @@ func TestKilledWhileItComesBack(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.lost()
-	m := &mortal{ends: map[string]int{}}
+	m := &mortal{within: 2 * patience}
 	s.create(restored)
-	began := time.Now()
-	m.live(s, 2*patience, func() error { return s.isReady(6) })
-	t.Logf("ready after %.1f s and %d lives, which ended at %v", time.Since(began).Seconds(), m.lives, m.ends)
+	m.live(s, func() error { return s.isReady(6) })
 	s.Start()
 	s.ready(6)
 	s.holds()

@@ -5,7 +5,6 @@ package rediscluster_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,13 +18,12 @@ import (
 func TestKilledAsFieldsChange(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
-	s.standing("{replicas: 6, repository: redis, storage: {size: 10Gi, storageClassName: simulated}}")
-	spec, pods := map[string]any{}, 6
-	kinds, skip, within := []effect{lives, rolls, grows}, 0, 30*time.Minute
+	s.standing("{replicas: 6, repository: redis, storage: {size: 10Gi, storageClassName: simulated}}").Stop()
+	spec, pods, m := map[string]any{}, 6, mortals(30*time.Minute)
+	kinds := []effect{lives, rolls, grows}
 	if !full {
-		kinds, skip, within = kinds[:1], 2, patience
+		kinds = kinds[:1]
 	}
-	everywhere := map[string]int{}
 	for _, kind := range kinds {
 		for _, c := range fieldChanges {
 			if c.effect == kind && c.field != "pause" && c.field != "pod.updateStrategy.type" {
@@ -35,29 +33,15 @@ func TestKilledAsFieldsChange(t *testing.T) {
 		if kind == grows {
 			pods++
 		}
-		before, m := s.uids(), &mortal{skip: skip, ends: map[string]int{}}
-		ledger := s.keep("ledger-" + strings.ReplaceAll(string(kind), " ", "-"))
-		s.Must(s.merge(spec))
-		began := time.Now()
-		m.live(s, within, func() error {
-			if left := s.remain(before); kind == rolls && left > 0 {
-				return fmt.Errorf("%d pods are not replaced", left)
-			}
-			return s.isReady(pods)
-		})
-		s.Until("the nodes agree", func() error { return s.check(pods) })
-		ledger.Close().Nothing(t, string(kind))
-		if left := s.remain(before); kind != rolls && left != len(before) {
-			t.Errorf("%s: %d of %d pods are left", kind, left, len(before))
-		}
-		t.Logf("%s: %s, %d lives; they ended at %v", kind, time.Since(began).Round(10*time.Millisecond), m.lives, m.ends)
-		for where, n := range m.ends {
-			everywhere[where] += n
+		before := len(s.uids())
+		left := m.bring(s, string(kind), pods, kind == rolls, func() { s.Must(s.merge(spec)) })
+		if kind != rolls && left != before {
+			t.Errorf("%s: %d of %d pods are left", kind, left, before)
 		}
 	}
 	s.sized("20Gi")
-	if full && everywhere["patch persistentvolumeclaims"] == 0 {
-		t.Errorf("no life ended as it let a volume grow; they ended at %v", everywhere)
+	if full && m.Ends["patch persistentvolumeclaims"] == 0 {
+		t.Errorf("no life ended as it let a volume grow; they ended at %v", m.Ends)
 	}
 	s.holds()
 }
@@ -77,37 +61,32 @@ func (s *scene) sized(size string) {
 func TestKilledAroundPause(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
-	s.standing("{replicas: 6, repository: redis}")
-	skip, within := 0, 10*time.Minute
-	if !full {
-		skip, within = 2, patience
-	}
-	before, m := s.uids(), &mortal{skip: skip, ends: map[string]int{}}
+	s.standing(six).Stop()
+	before, m := s.uids(), mortals(10*time.Minute)
 	ledger := s.keep("ledger")
 	s.change("{config: {io-threads: '2'}}")
-	m.live(s, within, func() error {
+	m.live(s, func() error {
 		if left := s.remain(before); left > len(before)-2 {
 			return fmt.Errorf("%d pods are not replaced", left)
 		}
 		return nil
 	})
 	s.change("{pause: true, size: medium}")
-	began := m.lives
-	m.live(s, within, func() error { return s.isPaused() })
-	if n := m.lives - began; n != 1 {
-		t.Errorf("%d operators ended while the cluster was paused: they wrote; they ended at %v", n-1, m.ends)
+	began := m.Begun
+	m.live(s, func() error { return s.isPaused() })
+	if n := m.Begun - began; n != 1 {
+		t.Errorf("%d operators ended while the cluster was paused: they wrote; they ended at %v", n-1, m.Ends)
 	}
 	paused := s.uids()
 	s.change("{pause: false}")
-	m.live(s, within, func() error {
+	m.live(s, func() error {
 		if left := s.remain(paused); left > 0 {
 			return fmt.Errorf("%d pods are not replaced", left)
 		}
 		return s.isReady(6)
 	})
-	s.Until("the nodes agree", func() error { return s.check(6) })
+	s.agree(6)
 	ledger.Close().Nothing(t, "paused on the way")
-	t.Logf("%d lives; they ended at %v", m.lives, m.ends)
 	s.holds()
 }
 
@@ -125,28 +104,26 @@ func (s *scene) isPaused() error {
 func TestKilledAsAPersonDeletesPods(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
-	s.standing("{replicas: 6, repository: redis, pod: [{updateStrategy: {type: OnDelete}}]}")
-	skip, within, deleted := 0, 10*time.Minute, 6
+	s.standing("{replicas: 6, repository: redis, pod: [{updateStrategy: {type: OnDelete}}]}").Stop()
+	before, m, deleted := s.uids(), mortals(10*time.Minute), 6
 	if !full {
-		skip, within, deleted = 2, patience, 1
+		deleted = 1
 	}
-	before, m := s.uids(), &mortal{skip: skip, ends: map[string]int{}}
 	s.change("{config: {io-threads: '2'}}")
-	m.live(s, within, func() error { return s.isReady(6) })
+	m.live(s, func() error { return s.isReady(6) })
 	if left := s.remain(before); left != len(before) {
 		t.Errorf("the operator replaced %d pods", len(before)-left)
 	}
 	for _, pod := range s.pods()[:deleted] {
 		s.Must(suite.API.Delete(s.Ctx, pod.DeepCopy()))
-		m.live(s, within, func() error {
+		m.live(s, func() error {
 			if s.remain(before) == len(before) {
 				return fmt.Errorf("pod %s is still there", pod.Name)
 			}
 			return s.isReady(6)
 		})
-		s.Until("the nodes agree", func() error { return s.check(6) })
+		s.agree(6)
 		before = s.uids()
 	}
-	t.Logf("%d lives; they ended at %v", m.lives, m.ends)
 	s.holds()
 }

@@ -4,7 +4,6 @@
 package rediscluster_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -25,7 +24,7 @@ func TestInADataService(t *testing.T) {
 	s := newScene(t)
 	op := s.Start()
 	ds := s.withService(t)
-	s.Must(suite.API.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: platform}}))
+	s.DeletePlatform()
 	s.keptData()
 	s.CreateReady(ds)
 	s.ready(6)
@@ -35,24 +34,24 @@ func TestInADataService(t *testing.T) {
 	op.Stop()
 	op = s.Start()
 	s.quiet()
-	s.asksNothing(op, 35*time.Second) // longer than nodes at rest are left alone
+	s.AsksNothing(op, 35*time.Second) // longer than nodes at rest are left alone
 }
 
 // withService creates a DataService with a Redis and a service that uses it, and writes data.
 func (s *scene) withService(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	began := time.Now()
-	ds := dataService(t, withService)
+	ds := s.NewPlatform(withService)
 	s.CreateReady(ds)
 	t.Logf("the DataService is ready after %s", time.Since(began))
 	s.ready(6)
 	if owner := metav1.GetControllerOf(s.get()); owner == nil || owner.Name != platform {
 		t.Errorf("the controller of the RedisCluster is %v", owner)
 	}
-	if c := s.component(); c.Kind != "Managed" || c.Ready != 6 || c.Desired != 6 || c.Phase != dsv1.PhaseRunning {
+	if c := s.Component("redis"); c.Kind != "Managed" || c.Ready != 6 || c.Desired != 6 || c.Phase != dsv1.PhaseRunning {
 		t.Errorf("the status says %+v", c)
 	}
-	s.waitedFor("reports")
+	s.WaitsFor("reports", isServing)
 	s.serviceWorks()
 	s.write()
 	s.quiet()
@@ -67,10 +66,10 @@ func TestGrowsInADataService(t *testing.T) {
 	s.withService(t)
 	services := s.podsOf("reports")
 	began := time.Now()
-	s.become("{redis: {replicas: 8}}")
+	s.Become("{redis: {replicas: 8}}")
 	t.Logf("8 pods after %s", time.Since(began))
 	s.ready(8)
-	s.become("{redis: {replicas: 6}}")
+	s.Become("{redis: {replicas: 6}}")
 	s.ready(6)
 	if now := s.podsOf("reports"); now != services {
 		t.Errorf("the service was restarted: %s, then %s", services, now)
@@ -78,10 +77,10 @@ func TestGrowsInADataService(t *testing.T) {
 	s.holds()
 	s.removeClaims("data-cache-3-0", "data-cache-3-1")
 
-	s.become("{redis: null, additionalServices: null}")
+	s.Become("{redis: null, additionalServices: null}")
 	s.keptData()
 	began = time.Now()
-	s.become(withService)
+	s.Become(withService)
 	t.Logf("taken up again after %s", time.Since(began))
 	s.ready(6)
 	s.holds()
@@ -94,21 +93,21 @@ func TestChildIsTheDataServices(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.Start()
-	s.CreateReady(dataService(t, "{redis: {name: cache, image: redis, config: {maxmemory-policy: allkeys-lru}}}"))
+	s.CreateReady(s.NewPlatform("{redis: {name: cache, image: redis, config: {maxmemory-policy: allkeys-lru}}}"))
 	planned := s.get().Spec
 	s.change(`{replicas: 8, finalizers: foreground, pause: true, version: 7.2.5, config: {maxmemory-policy: noeviction, timeout: "60"},
 		networkPolicy: {enabled: true}, updateStrategy: {type: AutoReceive, pipeline: "10"}, pod: [{labels: {a: b}}]}`)
 	s.Until("the spec is put back", func() error { return same(s.get().Spec, planned) })
 	s.ready(6)
 
-	s.patch("{paused: true}")
+	s.ChangePlatform("{paused: true}")
 	s.Until("Redis is paused, too", func() error {
 		if status := s.status(); !s.get().Spec.Pause || status.Phase != dsv1.PhasePaused || status.Ready != "1/1" {
 			return fmt.Errorf("%+v", status)
 		}
 		return nil
 	})
-	s.patch("{redis: {replicas: 8}}")
+	s.ChangePlatform("{redis: {replicas: 8}}")
 	s.Until("it is seen", func() error {
 		if ds := s.DataService(platform); ds.Status.ObservedGeneration != ds.Generation || s.get().Status.Reason != redisv1.ReasonPaused {
 			return fmt.Errorf("%+v", ds.Status)
@@ -119,10 +118,10 @@ func TestChildIsTheDataServices(t *testing.T) {
 	if got := s.get().Spec; got.Replicas != 6 {
 		t.Errorf("a paused DataService has told Redis to have %d pods", got.Replicas)
 	}
-	s.become("{paused: false, redis: {replicas: 6}}")
+	s.Become("{paused: false, redis: {replicas: 6}}")
 	s.Until("it goes on", func() error { return same(s.get().Spec, planned) })
 	s.ready(6)
-	for _, e := range s.events("DriftCorrected") {
+	for _, e := range s.corrects() {
 		if strings.Contains(e, "paused") {
 			t.Error(e)
 		}
@@ -135,27 +134,22 @@ func TestElsewhereAndBack(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.Start()
-	s.CreateReady(dataService(t, withService))
+	s.CreateReady(s.NewPlatform(withService))
 	s.ready(6)
 	s.write()
 	// The check fails: what runs stays.
-	s.patch(`{redis: {kind: ThirdParty, thirdParty: {url: "redis://192.0.2.1:7000,192.0.2.2:7000", checkCMD: "exit 1"}}}`)
-	s.Until("it is said that the other does not answer", func() error {
-		if c := s.component(); c.Kind != "ThirdParty" || c.Phase == dsv1.PhaseRunning {
-			return fmt.Errorf("%+v", c)
-		}
-		return nil
-	})
+	s.ChangePlatform(`{redis: {kind: ThirdParty, thirdParty: {url: "redis://192.0.2.1:7000,192.0.2.2:7000", checkCMD: "exit 1"}}}`)
+	s.AwaitsThirdParty("redis")
 	s.ready(6)
 	s.serviceWorks() // its new revision waits
-	s.become(`{redis: {thirdParty: {checkCMD: "exit 0"}}}`)
+	s.Become(`{redis: {thirdParty: {checkCMD: "exit 0"}}}`)
 	s.keptData()
 	for _, v := range harness.Lookup[*appsv1.Deployment](s.Journal, "reports").Spec.Template.Spec.Containers[0].Env {
 		if v.Name == "SPRING_REDIS_CLUSTER_NODES" && v.Value != "192.0.2.1:7000,192.0.2.2:7000" {
 			t.Errorf("the service is told of %s", v.Value)
 		}
 	}
-	s.become(`{redis: {kind: Managed}}`)
+	s.Become(`{redis: {kind: Managed}}`)
 	s.ready(6)
 	s.holds()
 	s.serviceWorks()
@@ -168,31 +162,14 @@ func TestSomebodyElsesRedisCluster(t *testing.T) {
 	s.Start()
 	s.create("{replicas: 6, repository: redis, pause: true}")
 	before := s.get()
-	s.Create(dataService(t, "{redis: {name: cache, image: redis}, additionalServices: [{name: reports, image: work, command: [sleep, '1000000']}]}"))
-	s.Until("the conflict is told", func() error {
-		for _, c := range s.status().Conditions {
-			if c.Type == "Stalled" && c.Reason == "ObjectConflict" && strings.Contains(c.Message, "RedisCluster cache") {
-				return nil
-			}
-		}
-		return fmt.Errorf("%+v", s.status())
-	})
-	s.Until("the rest is carried out", func() error {
-		if s.podsOf("reports") == "" {
-			return errors.New("there is no pod")
-		}
-		return nil
-	})
+	s.Create(s.NewPlatform("{redis: {name: cache, image: redis}, additionalServices: [{name: reports, image: work, command: [sleep, '1000000']}]}"))
+	s.Stalls("ObjectConflict", "RedisCluster cache")
+	s.Eventually("the rest is carried out", func() bool { return s.podsOf("reports") != "" })
 	if err := same(s.get().Spec, before.Spec); err != nil || len(s.get().OwnerReferences) > 0 {
 		t.Errorf("it was changed: %v %v", err, s.get().OwnerReferences)
 	}
-	s.Must(suite.API.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: platform}}))
-	s.Until("the DataService is gone", func() error {
-		if s.podsOf("reports") != "" {
-			return errors.New("its pod is there")
-		}
-		return nil
-	})
+	s.DeletePlatform()
+	s.Eventually("the DataService is gone", func() bool { return s.podsOf("reports") == "" })
 	if s.get().UID != before.UID || s.get().DeletionTimestamp != nil {
 		t.Error("it went with the DataService")
 	}
@@ -203,22 +180,15 @@ func TestRefusedByTheChild(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.Start()
-	s.CreateReady(dataService(t, "{redis: {name: cache, image: redis}}"))
+	s.CreateReady(s.NewPlatform("{redis: {name: cache, image: redis}}"))
 	before := s.get()
-	s.patch("{redis: {labels: {redis.middleware.hc.cn/a: b}}, additionalServices: [{name: reports, image: work}]}")
-	s.Until("it is told", func() error {
-		for _, c := range s.status().Conditions {
-			if c.Type == "Stalled" && c.Reason == "InvalidSpec" && strings.Contains(c.Message, "labels of") {
-				return nil
-			}
-		}
-		return fmt.Errorf("%+v", s.status())
-	})
+	s.ChangePlatform("{redis: {labels: {redis.middleware.hc.cn/a: b}}, additionalServices: [{name: reports, image: work}]}")
+	s.Stalls("InvalidSpec", "labels of")
 	if err := same(s.get().Spec, before.Spec); err != nil {
 		t.Error(err)
 	}
 	if harness.Lookup[*appsv1.Deployment](s.Journal, "reports") != nil {
 		t.Error("the rest was carried out")
 	}
-	s.become("{redis: {labels: null}, additionalServices: null}")
+	s.Become("{redis: {labels: null}, additionalServices: null}")
 }

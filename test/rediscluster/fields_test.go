@@ -149,10 +149,7 @@ func (s *scene) merge(spec map[string]any) error {
 func TestEachFieldChanges(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
-	s.Start()
-	s.create("{replicas: 6, repository: redis}")
-	s.ready(6)
-	s.write()
+	s.standing(six)
 	spec, pods := map[string]any{}, 6
 	for i := 0; i < len(fieldChanges); i++ {
 		c := fieldChanges[i]
@@ -184,7 +181,7 @@ func TestEachFieldChanges(t *testing.T) {
 			}
 			return s.isReady(pods)
 		})
-		s.Until("the nodes agree", func() error { return s.check(pods) })
+		s.agree(pods)
 		during := fmt.Sprintf("%s: %s, %s", strings.Join(changed, ", "), c.effect, time.Since(began).Round(10*time.Millisecond))
 		ledger.Close().Nothing(t, during)
 		if left := s.remain(before); c.effect != rolls && left != len(before) {

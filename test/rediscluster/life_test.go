@@ -59,7 +59,7 @@ func (s *scene) eachKey(what string, do func(c *redis.ClusterClient, key string,
 func (s *scene) quiet() {
 	s.Helper()
 	before := len(s.Since(0))
-	_ = s.Within(time.Second, func() error { return errors.New("quiet so far") })
+	s.Pass(time.Second)
 	for _, c := range s.Since(0)[before:] {
 		s.Errorf("at rest: %s %s", c.Event, c.ID)
 	}
@@ -68,21 +68,18 @@ func (s *scene) quiet() {
 // A cluster heals when pods go, one and all of them, and an operator that starts over it changes nothing.
 func TestHeals(t *testing.T) {
 	s := newScene(t)
-	op := s.Start()
-	s.create("{replicas: 6, repository: redis}")
-	s.ready(6)
-	s.write()
+	op := s.standing(six)
 	s.quiet()
 
 	began := time.Now()
 	s.Must(suite.API.Delete(s.Ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name + "-1-0"}}))
-	s.Until("the pod goes", func() error { return s.notReady() })
+	s.Eventually("the pod goes", s.isUnready)
 	s.ready(6)
 	t.Logf("a pod was deleted: whole again after %s", time.Since(began))
 
 	began = time.Now()
 	s.Must(s.ChangeAddresses(s.Ctx))
-	s.Until("the pods go", func() error { return s.notReady() })
+	s.Eventually("the pods go", s.isUnready)
 	s.ready(6)
 	t.Logf("all pods came back at new addresses: whole again after %s", time.Since(began))
 	s.holds()
@@ -92,10 +89,22 @@ func TestHeals(t *testing.T) {
 	s.quiet()
 }
 
-// notReady returns nil while the cluster is not ready.
-func (s *scene) notReady() error {
-	if meta.IsStatusConditionTrue(s.get().Status.Conditions, redisv1.ConditionReady) {
-		return errors.New("it is ready")
+// isUnready reports whether the cluster is not ready.
+func (s *scene) isUnready() bool {
+	return !meta.IsStatusConditionTrue(s.get().Status.Conditions, redisv1.ConditionReady)
+}
+
+// evicts returns which server, but that of one pod, does not have a policy for a full memory.
+func (s *scene) evicts(policy, but string) error {
+	for _, pod := range s.pods() {
+		if pod.Name == but {
+			continue
+		}
+		c := s.node(pod)
+		got, err := c.ConfigGet(s.Ctx, "maxmemory-policy").Result()
+		if err = errors.Join(err, c.Close()); err != nil || got["maxmemory-policy"] != policy {
+			return fmt.Errorf("%s has %v (%w)", pod.Name, got, err)
+		}
 	}
 	return nil
 }
@@ -104,10 +113,7 @@ func (s *scene) notReady() error {
 func TestDataLostInPlace(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
-	s.Start()
-	s.create("{replicas: 6, repository: redis}")
-	s.ready(6)
-	s.write()
+	s.standing(six)
 	began, kept := time.Now(), ""
 	for _, pod := range s.pods() {
 		if role, err := s.node(pod).Do(s.Ctx, "ROLE").Slice(); err != nil || role[0] != "master" {
@@ -122,11 +128,9 @@ func TestDataLostInPlace(t *testing.T) {
 			s.Must(os.RemoveAll(filepath.Join(folder, file)))
 		}
 		s.Must(s.Kill(pod.Name, syscall.SIGKILL, "redis"))
-		s.Until("the pod is replaced", func() error {
-			if now := harness.Lookup[*corev1.Pod](s.Journal, pod.Name); now == nil || now.UID == pod.UID {
-				return errors.New("it is not")
-			}
-			return nil
+		s.Eventually("the pod is replaced", func() bool {
+			now := harness.Lookup[*corev1.Pod](s.Journal, pod.Name)
+			return now != nil && now.UID != pod.UID
 		})
 		break
 	}
@@ -142,22 +146,14 @@ func TestDataLostInPlace(t *testing.T) {
 func TestTakesUpItsData(t *testing.T) {
 	harness.Long(t) // the short form deletes its DataService instead: TestInADataService
 	s := newScene(t)
-	s.Start()
-	rc := s.create("{replicas: 6, repository: redis}")
-	s.ready(6)
-	s.write()
+	s.standing(six)
 	password := harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials").Data["password"]
-	s.Must(suite.API.Delete(s.Ctx, rc))
-	s.Until("its pods go", func() error {
-		if pods := s.pods(); len(pods) > 0 {
-			return fmt.Errorf("%d pods", len(pods))
-		}
-		return nil
-	})
+	s.Must(suite.API.Delete(s.Ctx, s.get()))
+	s.Eventually("its pods go", func() bool { return len(s.pods()) == 0 })
 	if claims := harness.Every[*corev1.PersistentVolumeClaim](s.Journal); len(claims) != 6 {
 		t.Fatalf("%d claims are left", len(claims))
 	}
-	s.create("{replicas: 6, repository: redis}")
+	s.create(six)
 	s.ready(6)
 	s.holds()
 	if now := harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials").Data["password"]; !slices.Equal(now, password) {
@@ -168,29 +164,14 @@ func TestTakesUpItsData(t *testing.T) {
 // Settings change on running servers; shards come and go, and no key is lost; the events tell of it.
 func TestChanges(t *testing.T) {
 	s := newScene(t)
-	s.Start()
-	s.create("{replicas: 6, repository: redis}")
-	s.ready(6)
-	s.write()
-	uids := func() (found []string) {
-		for _, pod := range s.pods() {
-			found = append(found, string(pod.UID))
-		}
-		slices.Sort(found)
-		return found
-	}
-	before := uids()
+	s.standing(six)
+	before := s.uids()
 	s.change("{config: {maxmemory-policy: allkeys-lru}}")
 	s.ready(6)
-	for _, pod := range s.pods() {
-		c := s.node(pod)
-		got, err := c.ConfigGet(s.Ctx, "maxmemory-policy").Result()
-		if err != nil || got["maxmemory-policy"] != "allkeys-lru" {
-			t.Errorf("%s has %v (%v)", pod.Name, got, err)
-		}
-		s.Must(c.Close())
+	if err := s.evicts("allkeys-lru", ""); err != nil {
+		t.Error(err)
 	}
-	if !slices.Equal(uids(), before) {
+	if s.remain(before) != 6 {
 		t.Error("pods were replaced for a setting that changes while they run")
 	}
 
@@ -211,21 +192,13 @@ func TestChanges(t *testing.T) {
 func TestRolls(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
-	s.Start()
-	s.create("{replicas: 6, repository: redis}")
-	s.ready(6)
-	s.write()
-	old := map[string]bool{}
-	for _, pod := range s.pods() {
-		old[string(pod.UID)] = true
-	}
+	s.standing(six)
+	before := s.uids()
 	s.change("{config: {io-threads: '2'}}")
 	began := time.Now()
 	s.Until("rolled", func() error {
-		for _, pod := range s.pods() {
-			if old[string(pod.UID)] {
-				return fmt.Errorf("%s is not replaced: %s", pod.Name, s.get().Status.Message)
-			}
+		if left := s.remain(before); left > 0 {
+			return fmt.Errorf("%d pods are not replaced: %s", left, s.get().Status.Message)
 		}
 		return s.isReady(6)
 	})

@@ -6,10 +6,7 @@
 package rediscluster_test
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -42,13 +39,5 @@ var suite = &stage.Suite{
 var agent string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "d3os-agent-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	agent = filepath.Join(dir, "agent")
-	code := suite.Main(m, cluster.Options{Name: "rediscluster"}, func(ctx context.Context) error { return cluster.BuildAgent(ctx, agent) })
-	_ = os.RemoveAll(dir) // a folder of its own under /tmp
-	os.Exit(code)
+	os.Exit(suite.MainWithAgent(m, cluster.Options{Name: "rediscluster"}, &agent))
 }

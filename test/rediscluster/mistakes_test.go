@@ -5,7 +5,6 @@ package rediscluster_test
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -27,11 +26,9 @@ func (s *scene) replace(pod string) {
 	s.Helper()
 	before := harness.Lookup[*corev1.Pod](s.Journal, pod)
 	s.Must(suite.API.Delete(s.Ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: pod}}))
-	s.Until("another "+pod, func() error {
-		if now := harness.Lookup[*corev1.Pod](s.Journal, pod); now == nil || now.UID == before.UID || !stage.IsReady(now) {
-			return errors.New("it is not ready")
-		}
-		return nil
+	s.Eventually("another "+pod, func() bool {
+		now := harness.Lookup[*corev1.Pod](s.Journal, pod)
+		return now != nil && now.UID != before.UID && stage.IsReady(now)
 	})
 }
 
@@ -151,20 +148,15 @@ func (s *scene) setPassword(secret, password string) {
 func TestPasswordIsChanged(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
-	op, set := s.Start(), s.setPassword
-	s.create("{replicas: 6, repository: redis}")
-	s.ready(6)
-	s.write()
+	op, set := s.standing(six), s.setPassword
 
 	// The operator's own comes back.
 	secret := name + "-credentials"
 	before := harness.Lookup[*corev1.Secret](s.Journal, secret).Data["password"]
 	set(secret, "another")
-	s.Until("it comes back", func() error {
-		if now := harness.Lookup[*corev1.Secret](s.Journal, secret).Data["password"]; string(now) != string(before) {
-			return errors.New("it has not")
-		}
-		return nil
+	s.Eventually("it comes back", func() bool {
+		now := harness.Lookup[*corev1.Secret](s.Journal, secret).Data["password"]
+		return string(now) == string(before)
 	})
 	s.ready(6)
 	s.replace(name + "-0-0")
@@ -194,10 +186,7 @@ func TestPasswordIsChanged(t *testing.T) {
 func TestPasswordIsChangedByHand(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
-	s.Start()
-	s.create("{replicas: 6, repository: redis}")
-	s.ready(6)
-	s.write()
+	s.standing(six)
 	uids, former := s.uids(), s.taken()
 	s.change("{pause: true}")
 	s.says("paused")
@@ -251,19 +240,7 @@ func TestPasswordOfTheUserIsChanged(t *testing.T) {
 	s.Must(s.Kill(replica, syscall.SIGKILL, "redis"))
 	s.says("Secret mine has another password than the servers take", "does not accept the password")
 	s.change("{config: {maxmemory-policy: allkeys-lru}}") // of the others
-	s.Until("the other servers are taken care of", func() error {
-		for _, pod := range s.pods() {
-			if pod.Name == replica {
-				continue
-			}
-			c := s.node(pod)
-			got, err := c.ConfigGet(s.Ctx, "maxmemory-policy").Result()
-			if err = errors.Join(err, c.Close()); err != nil || got["maxmemory-policy"] != "allkeys-lru" {
-				return fmt.Errorf("%s has %v (%w)", pod.Name, got, err)
-			}
-		}
-		return nil
-	})
+	s.Until("the other servers are taken care of", func() error { return s.evicts("allkeys-lru", replica) })
 	if rc := s.get(); rc.Status.Slots != redisv1.Slots || s.remain(uids) != 6 || rc.Status.Phase == redisv1.PhaseRunning {
 		t.Errorf("%d of six pods are left, and the status is %+v", s.remain(uids), rc.Status)
 	}

@@ -9,14 +9,12 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -28,37 +26,10 @@ import (
 )
 
 // platform is the name of the DataService of these tests, whose redis is called as the RedisCluster of the others.
-const platform = "platform"
+const platform = stage.Platform
 
 // withService is a DataService with a Redis and a service that uses it.
 const withService = `{redis: {name: cache, image: redis}, additionalServices: [{name: reports, image: work, command: [sleep, "1000000"], dependsOn: [redis]}]}`
-
-// dataService is a DataService with a spec in YAML.
-func dataService(t *testing.T, spec string) *unstructured.Unstructured {
-	t.Helper()
-	ds := &unstructured.Unstructured{Object: map[string]any{}}
-	if err := yaml.Unmarshal([]byte("spec: "+spec), &ds.Object); err != nil {
-		t.Fatal(err)
-	}
-	ds.SetGroupVersionKind(dsv1.GroupVersion.WithKind(dsv1.Kind))
-	ds.SetName(platform)
-	return ds
-}
-
-// patch patches the spec of the DataService (JSON merge patch in YAML), and returns its generation.
-func (s *scene) patch(spec string) int64 {
-	s.Helper()
-	fields := harness.Fields{}
-	s.Must(yaml.Unmarshal([]byte(spec), &fields))
-	return s.Change(platform, fields)
-}
-
-// become patches the spec of the DataService and waits until it is ready.
-func (s *scene) become(spec string) {
-	s.Helper()
-	generation := s.patch(spec)
-	s.Until("ready after the change", func() error { return s.IsReady(platform, generation) })
-}
 
 // status returns that of the DataService as last seen.
 func (s *scene) status() dsv1.DataServiceStatus {
@@ -66,16 +37,6 @@ func (s *scene) status() dsv1.DataServiceStatus {
 		return ds.Status
 	}
 	return dsv1.DataServiceStatus{}
-}
-
-// component returns what the status says of redis.
-func (s *scene) component() dsv1.ComponentStatus {
-	for _, c := range s.status().Components {
-		if c.Name == "redis" {
-			return c
-		}
-	}
-	return dsv1.ComponentStatus{}
 }
 
 // asService connects to Redis by what the service has in its environment, and by nothing else.
@@ -169,18 +130,10 @@ func (s *scene) keptData() {
 	}
 }
 
-// waitedFor fails the test unless no object of a component was made before redis was ready.
-func (s *scene) waitedFor(component string) {
-	s.Helper()
-	ready := false
-	for _, c := range s.Since(0) {
-		if rc, ok := c.Object.(*redisv1.RedisCluster); ok && rc.Status.Slots == redisv1.Slots && rc.Status.Phase == redisv1.PhaseRunning {
-			ready = true
-		}
-		if c.Object.GetLabels()["app.kubernetes.io/name"] == component && !ready {
-			s.Errorf("%s was there before redis was ready", c.ID)
-		}
-	}
+// isServing reports whether a change says that Redis is ready.
+func isServing(c harness.Change) bool {
+	rc, ok := c.Object.(*redisv1.RedisCluster)
+	return ok && rc.Status.Slots == redisv1.Slots && rc.Status.Phase == redisv1.PhaseRunning
 }
 
 // removeClaims deletes claims, as a person does who needs them no more.
@@ -189,14 +142,9 @@ func (s *scene) removeClaims(names ...string) {
 	for _, claim := range names {
 		s.Must(suite.API.Delete(s.Ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: claim}}))
 	}
-	s.Until("the claims go", func() error {
-		for _, claim := range names {
-			if harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, claim) != nil {
-				return errors.New(claim + " is there")
-			}
-		}
-		return nil
-	})
+	for _, claim := range names {
+		s.Eventually(claim+" goes", func() bool { return harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, claim) == nil })
+	}
 }
 
 func same(got, want redisv1.RedisClusterSpec) error {
@@ -211,15 +159,12 @@ func same(got, want redisv1.RedisClusterSpec) error {
 	return err
 }
 
-// events returns what events of a reason say of the DataService.
-func (s *scene) events(reason string) []string {
+// corrects returns what events say that was corrected of the objects of the DataService.
+func (s *scene) corrects() (found []string) {
 	s.Helper()
-	list := &corev1.EventList{}
-	s.Must(suite.API.List(s.Ctx, list, client.InNamespace(s.Namespace)))
-	var found []string
-	for i := range list.Items {
-		if e := &list.Items[i]; e.Reason == reason && e.InvolvedObject.Kind == dsv1.Kind {
-			found = append(found, e.Message)
+	for _, e := range s.Events() {
+		if e.Reason == "DriftCorrected" && e.Regarding.Kind == dsv1.Kind {
+			found = append(found, e.Note)
 		}
 	}
 	return found

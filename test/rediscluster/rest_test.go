@@ -4,7 +4,6 @@
 package rediscluster_test
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,12 +13,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
-	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // asked is how often a server was sent each command since its counts were reset.
@@ -55,18 +52,6 @@ var harmless = map[string]bool{
 	"ping": true, "replconf": true, "auth": true, "config|resetstat": true, "select": true, "command": true, "command|docs": true, "psync": true,
 }
 
-// asksNothing fails the test if an operator asks the API server for something, or tells it something, for a while.
-func (s *scene) asksNothing(op *stage.Operator, while time.Duration) {
-	s.Helper()
-	mark := op.Mark()
-	_ = s.Within(while, func() error { return errors.New("quiet so far") })
-	sent := op.Since(mark, func(r harness.Sent) bool { return r.Reads() || r.Writes() })
-	s.Logf("%d requests to the API server in %s at rest", len(sent), while)
-	if len(sent) > 0 {
-		s.Errorf("at rest: %v", sent)
-	}
-}
-
 // At rest the API server is asked for nothing and told nothing, and each server is asked what it sees every 30 seconds, and told
 // nothing; by an operator that has just started, too.
 func TestAtRest(t *testing.T) {
@@ -77,11 +62,8 @@ func TestAtRest(t *testing.T) {
 	s.ready(6)
 	op.Stop()
 	op = s.Start()
-	s.Until("it has looked around", func() error {
-		if len(op.Since(0, func(r harness.Sent) bool { return strings.Contains(r.String(), "configmaps/nowhere") })) == 0 {
-			return errors.New("it has not asked for the ConfigMap that is missing")
-		}
-		return nil
+	s.Eventually("it has looked around", func() bool {
+		return len(op.Since(0, func(r harness.Sent) bool { return strings.Contains(r.String(), "configmaps/nowhere") })) != 0
 	})
 	s.quiet()
 	looks := 40 * time.Second
@@ -94,7 +76,7 @@ func TestAtRest(t *testing.T) {
 		s.Must(c.Close())
 	}
 	began := time.Now()
-	s.asksNothing(op, looks)
+	s.AsksNothing(op, looks)
 	most, bound := 0, int(time.Since(began)/(30*time.Second))+1
 	for _, pod := range s.pods() {
 		seen := s.asked(pod.Name)
@@ -117,30 +99,18 @@ func TestUnreachableDelaysNoOther(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.Start(func(_ *rest.Config, o *manager.Options) { o.MaxConcurrentReconciles = 1 })
-	s.create("{replicas: 6, repository: redis}")
-	other := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "other"}}
-	s.Must(yaml.UnmarshalStrict([]byte("{replicas: 6, repository: redis}"), &other.Spec))
-	s.Must(suite.API.Create(s.Ctx, other))
+	s.create(six)
+	other := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	s.CreateWith(other, &other.Spec, six)
 	s.ready(6)
-	s.Until("the other one is ready", func() error {
-		if now := harness.Lookup[*redisv1.RedisCluster](s.Journal, "other"); now == nil || now.Status.Phase != redisv1.PhaseRunning {
-			return errors.New("it is not")
-		}
-		return nil
+	s.Eventually("the other one is ready", func() bool {
+		now := harness.Lookup[*redisv1.RedisCluster](s.Journal, "other")
+		return now != nil && now.Status.Phase == redisv1.PhaseRunning
 	})
 	set := func(policy string) time.Duration {
 		began := time.Now()
 		s.change(fmt.Sprintf("{config: {maxmemory-policy: %s}}", policy))
-		s.Until("set", func() error {
-			for _, pod := range s.pods() {
-				c := s.node(pod)
-				got, err := c.ConfigGet(s.Ctx, "maxmemory-policy").Result()
-				if err = errors.Join(err, c.Close()); err != nil || got["maxmemory-policy"] != policy {
-					return fmt.Errorf("%s has %v (%w)", pod.Name, got, err)
-				}
-			}
-			return nil
-		})
+		s.Until("set", func() error { return s.evicts(policy, "") })
 		return time.Since(began).Round(10 * time.Millisecond)
 	}
 	alone := set("allkeys-lru")

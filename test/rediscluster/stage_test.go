@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
-	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
@@ -90,14 +89,7 @@ func (s *scene) describe() {
 		text, _ := yaml.Marshal(rc.Status)
 		s.Logf("%s:\n%s", rc.Name, text)
 	}
-	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
-		if stage.IsReady(pod) {
-			continue
-		}
-		text, _ := s.Log(pod.Name, "redis")
-		lines := strings.Split(strings.TrimSpace(text), "\n")
-		s.Logf("%s: %s\n%s", pod.Name, pod.Status.Phase, strings.Join(lines[max(0, len(lines)-8):], "\n"))
-	}
+	s.LastWords(s.Log)
 }
 
 func named() *redisv1.RedisCluster {
@@ -145,9 +137,28 @@ func (s *scene) ready(pods int) time.Duration {
 	began := time.Now()
 	s.Until("ready", func() error { return s.isReady(pods) })
 	took := time.Since(began)
-	s.Until("the nodes agree", func() error { return s.check(pods) })
+	s.agree(pods)
 	return took
 }
+
+// agree waits until the nodes have one view.
+func (s *scene) agree(pods int) {
+	s.Helper()
+	s.Until("the nodes agree", func() error { return s.check(pods) })
+}
+
+// standing has a cluster of six pods with data, and returns its operator.
+func (s *scene) standing(spec string) *stage.Operator {
+	s.Helper()
+	op := s.Start()
+	s.create(spec)
+	s.ready(6)
+	s.write()
+	return op
+}
+
+// six is the spec of most tests.
+const six = "{replicas: 6, repository: redis}"
 
 // taken is the password that servers take.
 func (s *scene) taken() string {
@@ -181,64 +192,24 @@ func (s *scene) pods() []*corev1.Pod {
 	return found
 }
 
-// check fails unless all nodes have one view: each slot owned once, no slot open, nobody failing or unknown, replicas
-// linked.
+// check fails unless there are so many pods, and their nodes have one view, as rig.Check says.
 func (s *scene) check(pods int) error {
-	live := s.pods()
-	if len(live) != pods {
-		return fmt.Errorf("%d pods", len(live))
-	}
-	var all topology.SlotSet
-	var errs []error
-	for _, pod := range live {
-		owned, err := s.checkNode(pod, pods)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", pod.Name, err))
+	var nodes []rig.Node
+	for _, pod := range s.pods() {
+		c := s.node(pod)
+		defer c.Close()
+		n := rig.Node{Name: pod.Name, IP: pod.Status.PodIP, Client: c}
+		if _, err := fmt.Sscanf(pod.Name, name+"-%d-", &n.Shard); err != nil {
+			return err
 		}
-		if all.Intersect(owned).Len() > 0 {
-			errs = append(errs, fmt.Errorf("%s owns slots that another one owns too", pod.Name))
-		}
-		all = all.Union(owned)
+		nodes = append(nodes, n)
 	}
-	if all.Len() != topology.Slots {
-		errs = append(errs, fmt.Errorf("%d slots are owned", all.Len()))
+	if len(nodes) != pods {
+		return fmt.Errorf("%d pods", len(nodes))
 	}
-	return errors.Join(errs...)
-}
-
-func (s *scene) checkNode(pod *corev1.Pod, pods int) (owned topology.SlotSet, err error) {
 	ctx, cancel := context.WithTimeout(s.Ctx, 5*time.Second)
 	defer cancel()
-	c := s.node(pod)
-	defer c.Close()
-	text, err := c.ClusterNodes(ctx).Result()
-	if err != nil {
-		return nil, err
-	}
-	entries, err := topology.ParseNodes(text)
-	if err != nil {
-		return nil, err
-	}
-	info, err := c.Info(ctx, "replication").Result()
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
-	if len(entries) != pods {
-		errs = append(errs, fmt.Errorf("it knows %d nodes", len(entries)))
-	}
-	for _, e := range entries {
-		if e.Fail || e.PossiblyFail || e.Handshake || e.NoAddress || len(e.Migrating)+len(e.Importing) > 0 {
-			errs = append(errs, fmt.Errorf("it sees %+v", e))
-		}
-		if e.Myself {
-			owned = e.Owned
-		}
-	}
-	if strings.Contains(info, "role:slave") && !strings.Contains(info, "master_link_status:up") {
-		errs = append(errs, errors.New("the link to its master is down"))
-	}
-	return owned, errors.Join(errs...)
+	return rig.Check(ctx, nodes)
 }
 
 // clients connects to the cluster as its clients do.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
@@ -20,20 +19,13 @@ import (
 
 // story logs what the status said, in order.
 func (s *scene) story() {
-	last, began := "", time.Time{}
-	for _, c := range s.Since(0) {
-		rc, ok := c.Object.(*redisv1.RedisCluster)
+	s.Story(0, func(o client.Object) string {
+		rc, ok := o.(*redisv1.RedisCluster)
 		if !ok {
-			continue
+			return ""
 		}
-		if began.IsZero() {
-			began = c.At
-		}
-		if line := fmt.Sprintf("%s %s %d %s: %s", rc.Status.Phase, rc.Status.Ready, rc.Status.Slots, rc.Status.Reason, rc.Status.Message); line != last {
-			s.Logf("%6.1f %s", c.At.Sub(began).Seconds(), line)
-			last = line
-		}
-	}
+		return fmt.Sprintf("%s %s %d %s: %s", rc.Status.Phase, rc.Status.Ready, rc.Status.Slots, rc.Status.Reason, rc.Status.Message)
+	})
 }
 
 // tellsAsItHappens fails the test unless the status, as kubectl get shows it, followed a new shard while it got its slots.
@@ -71,10 +63,8 @@ func (s *scene) tells(text, reason string) {
 	s.Helper()
 	wanted := regexp.MustCompile(text)
 	err := s.Within(20*time.Second, func() error {
-		list := &eventsv1.EventList{}
-		s.Must(suite.API.List(s.Ctx, list, client.InNamespace(s.Namespace)))
 		var said []string
-		for _, e := range list.Items {
+		for _, e := range s.Events() {
 			if e.Reason == reason && wanted.MatchString(e.Note) {
 				return nil
 			}
