@@ -14,7 +14,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -29,7 +28,7 @@ import (
 )
 
 const (
-	platform = "platform"
+	platform = stage.Platform
 	store    = "backups"
 	name     = "before-upgrade"
 )
@@ -54,48 +53,23 @@ func newScene(t *testing.T) *scene {
 	}})
 	s.Must(err)
 	t.Cleanup(func() { s.Must(s.pods.Stop()) })
-	s.claim()
+	s.Claim(store)
 	return s
 }
 
-// claim makes the volume of the store.
-func (s *scene) claim() {
+// start starts an operator that knows the image of the agent.
+func (s *scene) start() *stage.Operator {
 	s.Helper()
-	s.Must(suite.API.Create(s.Ctx, &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: store},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-		},
-	}))
+	return s.through(fault.New())
 }
 
-// start starts an operator as a process that something happens to.
-func (s *scene) start() *operator {
+// through starts an operator as a process that something happens to.
+func (s *scene) through(p *fault.Process) *stage.Operator {
 	s.Helper()
-	op := &operator{Process: fault.New()}
-	config := rest.CopyConfig(suite.Config)
-	config.Wrap(op.Wrap)
-	options := harness.ManagerOptions(s.Namespace)
-	options.Images = map[string]string{"agent": "example/agent:v1"}
-	var err error
-	op.Operator, err = harness.Start(s.Ctx, config, options, func(*manager.Operator) error { return nil })
-	s.Must(err)
-	s.Cleanup(func() { s.stop(op) })
-	s.Must(op.Active(patience))
-	return op
-}
-
-type operator struct {
-	*harness.Operator
-	*fault.Process
-}
-
-func (s *scene) stop(op *operator) {
-	s.Helper()
-	if err := op.Stop(patience); err != nil {
-		s.Error(err)
-	}
+	return s.Start(func(config *rest.Config, options *manager.Options) {
+		config.Wrap(p.Wrap)
+		options.Images = map[string]string{"agent": "example/agent:v1"}
+	})
 }
 
 // declare creates a DataService whose database does not run, and waits for what its backups are made from.
@@ -108,12 +82,7 @@ func (s *scene) declare(changes ...fields) {
 		}},
 	}}
 	s.Create(harness.With(ds, changes...))
-	s.Until("the CronJob", func() error {
-		if harness.Lookup[*batchv1.CronJob](s.Journal, "db-backup") == nil {
-			return errors.New("it is not there")
-		}
-		return nil
-	})
+	s.Eventually("the CronJob", func() bool { return harness.Lookup[*batchv1.CronJob](s.Journal, "db-backup") != nil })
 }
 
 // back creates a DataBackup.
@@ -126,15 +95,11 @@ func (s *scene) back(name string) {
 }
 
 // has waits until a DataBackup has a phase and a reason, and returns it.
-func (s *scene) has(name string, phase backupv1.Phase, reason string) *backupv1.DataBackup {
+func (s *scene) has(name string, phase backupv1.Phase, reason string) (found *backupv1.DataBackup) {
 	s.Helper()
-	var found *backupv1.DataBackup
 	s.Until(fmt.Sprintf("%s: %s", phase, reason), func() error {
 		found = harness.Lookup[*backupv1.DataBackup](s.Journal, name)
-		if found == nil || found.Status.Phase != phase || found.Status.Reason != reason {
-			return fmt.Errorf("it is %+v", found)
-		}
-		return nil
+		return stage.Unless(found != nil && found.Status.Phase == phase && found.Status.Reason == reason, fmt.Sprintf("it is %+v", found))
 	})
 	return found
 }
@@ -182,12 +147,7 @@ func TestABackupOnDemand(t *testing.T) {
 		t.Fatalf("the Job is %+v", job)
 	}
 	s.Must(suite.API.Delete(s.Ctx, b))
-	s.Until("the Job is gone", func() error {
-		if harness.Lookup[*batchv1.Job](s.Journal, name) != nil {
-			return errors.New("it is there")
-		}
-		return nil
-	})
+	s.Eventually("the Job is gone", func() bool { return harness.Lookup[*batchv1.Job](s.Journal, name) == nil })
 	if runs := s.runs(); len(runs) != 1 {
 		t.Errorf("runs %v", runs)
 	}
@@ -211,7 +171,7 @@ func TestAFailureSaysWhy(t *testing.T) {
 		t.Errorf("runs %v", runs)
 	}
 	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*batchv1.Job](s.Journal, name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	s.stop(op)
+	op.Stop()
 	s.start()
 	s.back("last") // which the new operator takes after its look at the others
 	s.has("last", backupv1.PhaseFailed, "AccessDenied")

@@ -4,55 +4,48 @@
 package backup_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The operator crashes at every write of a backup: before it is sent, after it took effect, and with its answer lost. There
-// is one Job, one run and the same status in the end.
-func TestCrash(t *testing.T) {
-	harness.Long(t)
+// crashes has the operator crash at every write that a backup or a restore causes: before it is sent, after it took effect, and
+// with its answer lost. begin declares what is to be made, isMade reports whether it was, and holds is what must be so in the end.
+func crashes(t *testing.T, least int, causes func(harness.Sent) bool, begin func(*scene), isMade func(*scene) bool, holds func(*scene)) {
+	t.Helper()
 	base := newScene(t)
 	op := base.start()
 	base.declare()
-	base.back(name)
-	want := base.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded).Status
-	points := fault.Points(op.Since(0, ofBackup))
-	if len(points) < 3 {
+	begin(base)
+	holds(base)
+	points := fault.Points(op.Since(0, causes))
+	if len(points) < least {
 		t.Fatalf("only %v was written", points)
 	}
 	t.Logf("%d writes: %v", len(points), points)
-	for action, do := range map[string]fault.Action{"before": fault.CrashBefore, "after": fault.CrashAfter, "lost": fault.CrashLost} {
+	for action, do := range stage.Crashes {
 		for _, p := range points {
 			t.Run(action+"/"+p.String(), func(t *testing.T) {
-				s := newScene(t)
-				op := s.start()
+				s, process := newScene(t), fault.New()
+				op := s.through(process)
 				s.declare()
-				rule := p.Rule(do)
-				op.Rule(rule)
-				s.back(name)
-				s.Until("the end, or a crash", func() error {
-					b := harness.Lookup[*backupv1.DataBackup](s.Journal, name)
-					if crashed(op) || b != nil && b.Status.Phase == backupv1.PhaseSucceeded {
-						return nil
-					}
-					return errors.New("neither")
-				})
-				if crashed(op) {
-					s.stop(op)
+				process.Rule(p.Rule(do))
+				begin(s)
+				s.Eventually("the end, or a crash", func() bool { return stage.IsDead(process) || isMade(s) })
+				if stage.IsDead(process) {
+					op.Stop()
 					s.start()
 				} else if p.Nth == 1 {
-					t.Errorf("the write did not happen; these did: %v", op.Since(0, ofBackup))
+					t.Errorf("the write did not happen; these did: %v", op.Since(0, causes))
 				}
-				got := s.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded).Status
-				if got.ID != want.ID || got.Bytes != want.Bytes || got.Message != want.Message {
-					t.Errorf("want %+v\ngot %+v", want, got)
-				}
+				holds(s)
 				if runs := s.runs(); len(runs) != 1 {
 					t.Errorf("runs %v", runs)
 				}
@@ -61,16 +54,51 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// ofBackup are the writes that a DataBackup causes.
-func ofBackup(r harness.Sent) bool {
-	return r.Writes() && (strings.HasPrefix(r.Resource, "databackups") || r.Resource == "jobs")
+// A backup of which the operator crashes at any write has one Job, one run and the same status in the end.
+func TestCrash(t *testing.T) {
+	harness.Long(t)
+	ofBackup := func(r harness.Sent) bool {
+		return r.Writes() && (strings.HasPrefix(r.Resource, "databackups") || r.Resource == "jobs")
+	}
+	var want *backupv1.DataBackupStatus // that of the run without a crash, which is the first one
+	crashes(t, 3, ofBackup, func(s *scene) { s.back(name) }, func(s *scene) bool {
+		b := harness.Lookup[*backupv1.DataBackup](s.Journal, name)
+		return b != nil && b.Status.Phase == backupv1.PhaseSucceeded
+	}, func(s *scene) {
+		got := s.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded).Status
+		if want == nil {
+			want = &got
+		}
+		if got.ID != want.ID || got.Bytes != want.Bytes || got.Message != want.Message {
+			s.Errorf("want %+v\ngot %+v", want, got)
+		}
+	})
 }
 
-func crashed(op *operator) bool {
-	select {
-	case <-op.Crashed():
-		return true
-	default:
-		return false
+// A restore of which the operator crashes at any write has one claim, one Job, one run and the same status in the end.
+func TestARestoreThroughCrashes(t *testing.T) {
+	harness.Long(t)
+	ofRestore := func(r harness.Sent) bool {
+		return r.Writes() && (strings.HasPrefix(r.Resource, "datarestores") || r.Resource == "jobs" || r.Resource == "persistentvolumeclaims")
 	}
+	var want *backupv1.DataRestoreStatus
+	crashes(t, 4, ofRestore, func(s *scene) {
+		s.restore(rehearsal, func(spec *backupv1.DataRestoreSpec) { spec.DatabaseName = "other" })
+	}, func(s *scene) bool {
+		r := harness.Lookup[*backupv1.DataRestore](s.Journal, rehearsal)
+		return r != nil && r.Status.Phase == backupv1.PhasePrepared
+	}, func(s *scene) {
+		got := s.comes(rehearsal, backupv1.PhasePrepared, backupv1.ReasonPrepared).Status
+		if want == nil {
+			want = &got
+		}
+		if got.ID != want.ID || got.Message != want.Message || got.Claim != want.Claim || got.Loses.Summary != want.Loses.Summary {
+			s.Errorf("want %+v\ngot %+v", want, got)
+		}
+		claims := &corev1.PersistentVolumeClaimList{}
+		s.Must(suite.API.List(s.Ctx, claims, client.InNamespace(s.Namespace)))
+		if len(claims.Items) != 2 { // this one and the store's
+			s.Errorf("claims %v", claims.Items)
+		}
+	})
 }

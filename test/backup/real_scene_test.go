@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,28 +27,22 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // tools are the programs of a real database server: hack/mariadb.sh unpacks them.
 func tools(t *testing.T) string {
 	t.Helper()
-	folder := os.Getenv("MARIADB")
-	if folder == "" {
-		folder = filepath.Join(cluster.Root(), "bin/tools/mariadb")
-	}
-	if _, err := os.Stat(filepath.Join(folder, "mysqld")); err != nil {
-		t.Fatalf("the test needs a database server: run hack/mariadb.sh %s, or name its folder in MARIADB: %v", folder, err)
-	}
-	return folder
+	server, err := process.Program("MARIADB", "mariadb", "mysqld")
+	assert.NilError(t, err)
+	return filepath.Dir(server)
 }
 
 // agent builds the agent.
 func agent(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent")
-	if err := cluster.BuildAgent(t.Context(), file); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, cluster.BuildAgent(t.Context(), file))
 	return file
 }
 
@@ -81,7 +76,7 @@ func newReal(t *testing.T) *realScene {
 		}
 		s.Must(s.pods.Stop())
 	})
-	s.claim()
+	s.Claim(store)
 	return s
 }
 
@@ -101,10 +96,8 @@ func (s *realScene) address() string { return s.addressOf("db") }
 
 // addressOf is that of the pod of a database, "" while there is none.
 func (s *realScene) addressOf(database string) string {
-	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
-		if pod.Name == database+"-0" {
-			return pod.Status.PodIP
-		}
+	if pod := harness.Lookup[*corev1.Pod](s.Journal, database+"-0"); pod != nil {
+		return pod.Status.PodIP
 	}
 	return ""
 }

@@ -4,15 +4,12 @@
 package backup_test
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -27,16 +24,9 @@ func TestARealBackup(t *testing.T) {
 	t.Parallel()
 	s := newReal(t)
 	s.start()
-	s.Create(&unstructured.Unstructured{Object: fields{
-		"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": platform},
-		"spec": fields{"mysql": fields{
-			"name": "db", "image": "example/mysql:10.11", "backup": fields{
-				"destination": fields{"claim": fields{"name": store}}, "pointInTime": fields{"interval": "5s"}, "verify": fields{"schedule": "@yearly"},
-			},
-			"envs":   []any{fields{"name": "POD_IP", "valueFrom": fields{"fieldRef": fields{"fieldPath": "status.podIP"}}}},
-			"probes": fields{"startup": fields{"periodSeconds": int64(1)}, "readiness": fields{"periodSeconds": int64(1)}},
-		}},
-	}})
+	ds := archived("db", nil)
+	s.Must(unstructured.SetNestedField(ds.Object, "@yearly", "spec", "mysql", "backup", "verify", "schedule"))
+	s.Create(ds)
 	s.Ready(platform)
 	user, password := s.password("db-credentials", "username"), s.password("db-credentials", "password")
 	_, err := s.ask(user, password, "CREATE DATABASE app; USE app; CREATE TABLE app.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(100)); "+
@@ -66,12 +56,7 @@ func TestARealBackup(t *testing.T) {
 	// While the volume holds anything, nothing is restored to it.
 	s.Change(platform, fields{"mysql": fields{"replica": 0}})
 	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchiveStopped)
-	s.Until("the server has ended", func() error {
-		if s.address() != "" {
-			return errors.New("its pod is there")
-		}
-		return nil
-	})
+	s.Eventually("the server has ended", func() bool { return s.address() == "" })
 	if job := s.job("refused", "db-restore"); job.Status.Succeeded != 0 {
 		t.Errorf("it was restored over what is there: %+v", job.Status)
 	}
@@ -96,21 +81,13 @@ func TestARealBackup(t *testing.T) {
 func (s *realScene) born(id, rows, want string) {
 	s.Helper()
 	const clone = "clone"
-	s.Create(&unstructured.Unstructured{Object: fields{
-		"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": clone},
-		"spec": fields{"mysql": fields{
-			"name": "copy", "image": "example/mysql:10.11", "restoreFrom": fields{"destination": fields{"claim": fields{"name": store}}, "backup": id, "toTime": "latest"},
-			"envs":   []any{fields{"name": "POD_IP", "valueFrom": fields{"fieldRef": fields{"fieldPath": "status.podIP"}}}},
-			"probes": fields{"startup": fields{"periodSeconds": int64(1)}, "readiness": fields{"periodSeconds": int64(1)}},
-		}},
-	}})
+	ds := archived("copy", fields{
+		"backup": nil, "restoreFrom": fields{"destination": fields{"claim": fields{"name": store}}, "backup": id, "toTime": "latest"},
+	})
+	ds.SetName(clone)
+	s.Create(ds)
 	s.Ready(clone)
-	var pod *corev1.Pod
-	for _, p := range harness.Every[*corev1.Pod](s.Journal) {
-		if p.Name == "copy-0" {
-			pod = p
-		}
-	}
+	pod := harness.Lookup[*corev1.Pod](s.Journal, "copy-0")
 	got, err := s.ask(s.password("copy-credentials", "username"), s.password("copy-credentials", "password"), rows, "--host="+pod.Status.PodIP)
 	s.Must(err)
 	if got != want {
@@ -119,11 +96,7 @@ func (s *realScene) born(id, rows, want string) {
 	s.Must(s.pods.WipeVolume(s.Ctx, "data-copy-0"))
 	s.Must(suite.API.Delete(s.Ctx, pod))
 	s.Until("the loss is told of", func() error {
-		ds := harness.Lookup[*dsv1.DataService](s.Journal, clone)
-		if c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDegraded); c == nil || c.Reason != dsv1.ReasonDataLost {
-			return fmt.Errorf("it is %+v", c)
-		}
-		return nil
+		return harness.HasCondition(s.DataService(clone), dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonDataLost)
 	})
 	folder, err := s.pods.VolumeFolder(s.Ctx, "data-copy-0")
 	s.Must(err)

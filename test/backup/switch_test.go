@@ -4,9 +4,7 @@
 package backup_test
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -129,7 +127,7 @@ func (s *realScene) pod(database string) (uid string, restarts int32) {
 	return string(pod.UID), restarts
 }
 
-// archived is a DataService with a database of a name, whose binary log is archived.
+// archived is a DataService with a database of a name, whose binary log is archived, and more of the database or less (nil).
 func archived(database string, more fields) *unstructured.Unstructured {
 	mysql := fields{
 		"name": database, "image": "example/mysql:10.11", "backup": fields{
@@ -138,7 +136,7 @@ func archived(database string, more fields) *unstructured.Unstructured {
 		"envs":   []any{fields{"name": "POD_IP", "valueFrom": fields{"fieldRef": fields{"fieldPath": "status.podIP"}}}},
 		"probes": fields{"startup": fields{"periodSeconds": int64(1)}, "readiness": fields{"periodSeconds": int64(1)}},
 	}
-	maps.Copy(mysql, more)
+	harness.Merge(mysql, more)
 	return &unstructured.Unstructured{Object: fields{
 		"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": platform}, "spec": fields{"mysql": mysql},
 	}}
@@ -175,12 +173,7 @@ func (s *realScene) switches(from, to, accept string) {
 	}
 	s.hold(from+"-0", "d3os-product.com.d3os/test")
 	generation := s.Change(platform, fields{"mysql": fields{"acceptLoss": accept}})
-	s.Until("the new database waits", func() error {
-		if harness.Lookup[*appsv1.StatefulSet](s.Journal, to) == nil {
-			return errors.New("it is not there")
-		}
-		return nil
-	})
+	s.Eventually("the new database waits", func() bool { return harness.Lookup[*appsv1.StatefulSet](s.Journal, to) != nil })
 	if set := harness.Lookup[*appsv1.StatefulSet](s.Journal, to); *set.Spec.Replicas != 0 {
 		s.Errorf("%s is to have %d pods while that of %s is there", to, *set.Spec.Replicas, from)
 	}
