@@ -16,6 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // faulty makes an operator one that something happens to.
@@ -51,20 +52,15 @@ func TestASwitchThroughCrashes(t *testing.T) {
 		p.Rule(&fault.Rule{When: func(r harness.Request) bool { return r.Writes() && r.Resource != "leases" && r.Resource != "events" }, Skip: skip, Times: 1, Do: do})
 		op := e.Start(guarded("v1"), faulty(p))
 		e.Until("the end, or a crash", func() error {
-			select {
-			case <-p.Crashed():
+			if stage.IsDead(p) {
 				return nil
-			default:
-				return e.IsReady(platform, e.DataService(platform).Generation)
 			}
+			return e.IsReady(platform, e.DataService(platform).Generation)
 		})
-		select {
-		case <-p.Crashed():
+		if quiet++; stage.IsDead(p) {
 			op.Stop()
 			op = e.Start(guarded("v1"))
 			quiet = 0
-		default:
-			quiet++
 		}
 		e.isReady()
 		equal(t, "the database in use", e.pod().Name, to+"-0")
@@ -82,9 +78,7 @@ func TestASwitchThroughCrashes(t *testing.T) {
 // An operator that is shown the past, from before the switch, brings the old database's workload back, and no server starts on
 // it; with the present all is as it was.
 func TestASwitchAndAStaleCache(t *testing.T) {
-	e := start(t)
-	op := e.Start(guarded("v1"))
-	e.comesUp(scaled("StatefulSet"))
+	e, op := guardedBy(t, scaled("StatefulSet"))
 	e.prepare()
 	list := &corev1.ConfigMapList{}
 	e.Must(suite.API.List(e.Ctx, list))
@@ -106,12 +100,12 @@ func TestASwitchAndAStaleCache(t *testing.T) {
 		}
 		return nil
 	})
-	e.never("a server runs on the volume that was replaced", func() bool { return e.startsOf(database) > 1 })
+	e.never("a server runs on the volume that was replaced", func() bool { return len(e.starts(database)) > 1 })
 	p.Clear()
 	p.Release()
 	e.isReady()
 	equal(t, "the database in use", e.pod().Name, restored+"-0")
-	equal(t, "starts of the one before", e.startsOf(database), 1)
+	equal(t, "starts of the one before", len(e.starts(database)), 1)
 	e.isOrderly(mark, false)
 }
 

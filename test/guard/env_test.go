@@ -27,7 +27,7 @@ const (
 	database = "db"
 	claim    = "data-db-0"
 	record   = "db-data"
-	platform = "platform"
+	platform = stage.Platform
 )
 
 type fields = harness.Fields
@@ -111,14 +111,15 @@ func (e *env) folder() string {
 	return folder
 }
 
-// starts returns the versions of the servers that have started on the volume.
-func (e *env) starts() []string {
+// starts returns the versions of the servers that have started on the volume of a database.
+func (e *env) starts(database string) []string {
 	e.Helper()
-	text, err := os.ReadFile(filepath.Join(e.folder(), "mysql", "starts"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+	folder, err := e.pods.VolumeFolder(e.Ctx, "data-"+database+"-0")
 	e.Must(err)
+	text, err := os.ReadFile(filepath.Join(folder, "mysql", "starts"))
+	if !errors.Is(err, os.ErrNotExist) {
+		e.Must(err)
+	}
 	return strings.Fields(string(text))
 }
 
@@ -136,11 +137,9 @@ func (e *env) loseClaim() {
 	was, pod := e.claim().UID, e.pod()
 	e.delete(&corev1.PersistentVolumeClaim{}, claim)
 	e.delete(&corev1.Pod{}, pod.Name)
-	e.Until("another claim", func() error {
-		if now := e.claim(); now == nil || now.UID == was {
-			return errors.New("there is none")
-		}
-		return nil
+	e.Eventually("another claim", func() bool {
+		now := e.claim()
+		return now != nil && now.UID != was
 	})
 }
 
@@ -170,17 +169,11 @@ func (e *env) refused(reason string) string {
 func (e *env) says(reason string, words ...string) {
 	e.Helper()
 	e.Until("the status says "+reason, func() error {
-		ds := e.DataService(platform)
-		for _, c := range ds.Status.Components {
-			if c.Name != "mysql" {
-				continue
-			}
-			if c.Culprit == nil || c.Culprit.Reason != reason || c.Phase != "Degraded" {
-				return fmt.Errorf("%+v (%+v)", c, c.Culprit)
-			}
-			return harness.Mentions(c.Message, words...)
+		c := e.Component("mysql")
+		if c.Culprit == nil || c.Culprit.Reason != reason || c.Phase != "Degraded" {
+			return fmt.Errorf("%+v (%+v)", c, c.Culprit)
 		}
-		return errors.New("there is no mysql")
+		return harness.Mentions(c.Message, words...)
 	})
 }
 
@@ -216,21 +209,10 @@ func (e *env) restartDatabase() {
 	e.Helper()
 	was := e.pod()
 	e.delete(&corev1.Pod{}, was.Name)
-	e.Until("another pod is ready", func() error {
-		if pod := e.pod(); pod == nil || pod.UID == was.UID || !isReady(pod) {
-			return errors.New("it is not")
-		}
-		return nil
+	e.Eventually("another pod is ready", func() bool {
+		pod := e.pod()
+		return pod != nil && pod.UID != was.UID && stage.IsReady(pod)
 	})
-}
-
-func isReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 func hasGuard(pod *corev1.Pod) bool {
@@ -249,24 +231,36 @@ func text(list []string) string { return strings.Join(list, " ") }
 // never fails the test when something happens within two seconds.
 func (e *env) never(what string, happens func() bool) {
 	e.Helper()
-	if e.Within(2*time.Second, func() error {
-		if happens() {
-			return nil
-		}
-		return errors.New("it does not")
-	}) == nil {
+	if e.Within(2*time.Second, func() error { return stage.Unless(happens(), "it does not") }) == nil {
 		e.Fatal(what)
 	}
 }
 
 var kinds = []string{"StatefulSet", "Deployment"}
 
-// shortly leaves the second kind to the long form, where the operator does the same for both.
-func shortly(t *testing.T, kind string) {
+// forEach has a test once for each kind of workload, with an operator and a database that comes up. Where the operator does the
+// same for both, the second one is left to the long form.
+func forEach(t *testing.T, test func(e *env, op *stage.Operator)) {
 	t.Helper()
-	if kind != kinds[0] {
-		harness.Long(t)
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			if kind != kinds[0] {
+				harness.Long(t)
+			}
+			e, op := guardedBy(t, of(kind))
+			test(e, op)
+		})
 	}
+}
+
+// guardedBy has an operator with the agent's image, and a database that comes up.
+func guardedBy(t *testing.T, ds *unstructured.Unstructured) (*env, *stage.Operator) {
+	t.Helper()
+	e := start(t)
+	op := e.Start(guarded("v1"))
+	e.comesUp(ds)
+	return e, op
 }
 
 // rests waits until the operator has written nothing for a while.
@@ -274,14 +268,7 @@ func (e *env) rests(op *stage.Operator) {
 	e.Helper()
 	e.Until("the operator rests", func() error {
 		mark := op.Mark()
-		wrote := func() error { return unless(len(op.Since(mark, harness.Sent.WritesObject)) > 0, "not yet") }
-		return unless(e.Within(time.Second, wrote) != nil, "it goes on writing")
+		wrote := func() error { return stage.Unless(len(op.Since(mark, harness.Sent.WritesObject)) > 0, "not yet") }
+		return stage.Unless(e.Within(time.Second, wrote) != nil, "it goes on writing")
 	})
-}
-
-func unless(holds bool, otherwise string) error {
-	if holds {
-		return nil
-	}
-	return errors.New(otherwise)
 }

@@ -19,30 +19,24 @@ import (
 
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // What a database holds is known before anybody can have written to it.
 func TestTheVolumeIsRecordedBeforeItIsUsed(t *testing.T) {
-	t.Parallel()
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			shortly(t, kind)
-			e := start(t)
-			op := e.Start(guarded("v1"))
-			e.comesUp(of(kind))
-			var order []string
-			for _, sent := range op.Since(0, harness.Sent.WritesObject) {
-				if sent.Name == record || sent.Name == "reports" && sent.Resource == "deployments" {
-					order = append(order, sent.Name)
-				}
+	forEach(t, func(e *env, op *stage.Operator) {
+		var order []string
+		for _, sent := range op.Since(0, harness.Sent.WritesObject) {
+			if sent.Name == record || sent.Name == "reports" && sent.Resource == "deployments" {
+				order = append(order, sent.Name)
 			}
-			equal(t, "order of writes", text(order), record+" reports")
-			equal(t, "starts", text(e.starts()), "5.7.44")
-			e.restartDatabase()
-			e.isReady()
-			equal(t, "starts", text(e.starts()), "5.7.44 5.7.44")
-		})
-	}
+		}
+		equal(e.T, "order of writes", text(order), record+" reports")
+		equal(e.T, "starts", text(e.starts(database)), "5.7.44")
+		e.restartDatabase()
+		e.isReady()
+		equal(e.T, "starts", text(e.starts(database)), "5.7.44 5.7.44")
+	})
 }
 
 // An empty volume where data is expected is refused, with and without an operator, and filled only after a person has
@@ -55,27 +49,25 @@ func TestALostClaimIsNotFilled(t *testing.T) {
 			name = "without an operator"
 		}
 		t.Run(name, func(t *testing.T) {
-			e := start(t)
-			op := e.Start(guarded("v1"))
-			e.comesUp(of("StatefulSet"))
+			e, op := guardedBy(t, of("StatefulSet"))
 			was := e.recorded()["id"]
 			if without {
 				op.Stop()
 			}
 			e.loseClaim()
 			e.refused("DataLost")
-			equal(t, "starts", text(e.starts()), "")
+			equal(t, "starts", text(e.starts(database)), "")
 			if without {
 				e.Start(guarded("v1"))
 			}
 			e.says("DataLost", claim, "empty", "ConfigMap "+record)
 			equal(t, "record", e.recorded()["id"], was)
-			e.never("the server has started", func() bool { return len(e.starts()) > 0 })
+			e.never("the server has started", func() bool { return len(e.starts(database)) > 0 })
 
 			e.delete(&corev1.ConfigMap{}, record)
 			e.isReady()
 			e.isRecorded()
-			equal(t, "starts", text(e.starts()), "5.7.44")
+			equal(t, "starts", text(e.starts(database)), "5.7.44")
 			if e.recorded()["id"] == was {
 				t.Error("the new data has the ID of the old")
 			}
@@ -85,9 +77,7 @@ func TestALostClaimIsNotFilled(t *testing.T) {
 
 // A Deployment's claim is the operator's to make: it makes none where data is expected.
 func TestALostClaimOfADeploymentIsNotMade(t *testing.T) {
-	e := start(t)
-	e.Start(guarded("v1"))
-	e.comesUp(of("Deployment"))
+	e, _ := guardedBy(t, of("Deployment"))
 	e.delete(&corev1.PersistentVolumeClaim{}, claim)
 	e.delete(&corev1.Pod{}, e.pod().Name)
 	e.says("DataLost", claim, "gone", "ConfigMap "+record)
@@ -99,9 +89,7 @@ func TestALostClaimOfADeploymentIsNotMade(t *testing.T) {
 
 // The right volume under a new claim is known by its mark; another's volume is not taken.
 func TestVolumesAreKnownByTheirMarks(t *testing.T) {
-	e := start(t)
-	e.Start(guarded("v1"))
-	e.comesUp(of("StatefulSet"))
+	e, _ := guardedBy(t, of("StatefulSet"))
 	id, saved := e.recorded()["id"], t.TempDir()
 	e.Must(os.CopyFS(saved, os.DirFS(e.folder())))
 	e.loseClaim()
@@ -111,7 +99,7 @@ func TestVolumesAreKnownByTheirMarks(t *testing.T) {
 	e.Must(os.CopyFS(filepath.Join(e.folder(), "mysql"), os.DirFS(filepath.Join(saved, "mysql"))))
 	e.Must(os.WriteFile(mark, []byte(`{"format":1,"id":"0123456789abcdef"}`), 0o600))
 	e.says("DataLost", "0123456789abcdef", id)
-	equal(t, "starts", text(e.starts()), "5.7.44")
+	equal(t, "starts", text(e.starts(database)), "5.7.44")
 
 	right, err := os.ReadFile(filepath.Join(saved, "d3os-data.json"))
 	e.Must(err)
@@ -123,59 +111,43 @@ func TestVolumesAreKnownByTheirMarks(t *testing.T) {
 
 // While a claim is being deleted under a running database, nothing is done that would end its pod.
 func TestADeletedClaimUnderARunningDatabase(t *testing.T) {
-	t.Parallel()
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			shortly(t, kind)
-			e := start(t)
-			e.Start(guarded("v1"))
-			e.comesUp(of(kind))
-			pod := e.pod()
-			e.delete(&corev1.PersistentVolumeClaim{}, claim)
-			e.says("VolumeBeingDeleted", claim, "save the data")
-			e.Change(platform, fields{"mysql": fields{"config": fields{"max_connections": "500"}}})
-			e.never("the pod was replaced", func() bool { now := e.pod(); return now == nil || now.UID != pod.UID })
-			e.says("VolumeBeingDeleted")
-		})
-	}
+	forEach(t, func(e *env, _ *stage.Operator) {
+		pod := e.pod()
+		e.delete(&corev1.PersistentVolumeClaim{}, claim)
+		e.says("VolumeBeingDeleted", claim, "save the data")
+		e.Change(platform, fields{"mysql": fields{"config": fields{"max_connections": "500"}}})
+		e.never("the pod was replaced", func() bool { now := e.pod(); return now == nil || now.UID != pod.UID })
+		e.says("VolumeBeingDeleted")
+	})
 }
 
 // An image of another release series is refused by name before it starts on the data; set back, all is as it was.
 func TestAnotherReleaseSeriesIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			shortly(t, kind)
-			e := start(t)
-			e.Start(guarded("v1"))
-			e.comesUp(of(kind))
-			e.Change(platform, fields{"mysql": fields{"image": "example/mysql:8.0"}})
-			e.refused("ServerVersionRefused")
-			e.says("ServerVersionRefused", "MySQL 8.0.36", "MySQL 5.7.44", "spec.mysql.image")
-			equal(t, "starts", text(e.starts()), "5.7.44")
-			e.ChangeReady(platform, fields{"mysql": fields{"image": "example/mysql:5.7"}})
-			equal(t, "starts", text(e.starts()), "5.7.44 5.7.44")
+	forEach(t, func(e *env, _ *stage.Operator) {
+		e.Change(platform, fields{"mysql": fields{"image": "example/mysql:8.0"}})
+		e.refused("ServerVersionRefused")
+		e.says("ServerVersionRefused", "MySQL 8.0.36", "MySQL 5.7.44", "spec.mysql.image")
+		equal(e.T, "starts", text(e.starts(database)), "5.7.44")
+		e.ChangeReady(platform, fields{"mysql": fields{"image": "example/mysql:5.7"}})
+		equal(e.T, "starts", text(e.starts(database)), "5.7.44 5.7.44")
 
-			e.Change(platform, fields{"mysql": fields{"serverVersion": "8.0"}})
-			e.refused("ServerVersionRefused")
-			e.says("ServerVersionRefused", "spec.mysql.serverVersion", "5.7.44")
-			e.ChangeReady(platform, fields{"mysql": fields{"serverVersion": "5.7"}})
-		})
-	}
+		e.Change(platform, fields{"mysql": fields{"serverVersion": "8.0"}})
+		e.refused("ServerVersionRefused")
+		e.says("ServerVersionRefused", "spec.mysql.serverVersion", "5.7.44")
+		e.ChangeReady(platform, fields{"mysql": fields{"serverVersion": "5.7"}})
+	})
 }
 
 // A person may let another release series start on the data, by naming it.
 func TestAnotherReleaseSeriesMayBeLet(t *testing.T) {
-	e := start(t)
-	e.Start(guarded("v1"))
-	e.comesUp(of("StatefulSet"))
+	e, _ := guardedBy(t, of("StatefulSet"))
 	e.Change(platform, fields{"mysql": fields{"image": "example/mysql:8.0", "serverVersion": "8.0"}})
 	e.refused("ServerVersionRefused")
 	found := harness.Lookup[*corev1.ConfigMap](e.Journal, record).DeepCopy()
 	found.Data["allowServer"] = "8.0"
 	e.Must(suite.API.Update(e.Ctx, found))
 	e.isReady()
-	equal(t, "starts", text(e.starts()), "5.7.44 8.0.36")
+	equal(t, "starts", text(e.starts(database)), "5.7.44 8.0.36")
 	equal(t, "allowed", e.recorded()["allowServer"], "8.0")
 }
 
@@ -195,7 +167,7 @@ func TestTheGuardComesWithoutARestart(t *testing.T) {
 			if kind == "StatefulSet" {
 				e.Until("it has OnDelete", func() error {
 					set := harness.Lookup[*appsv1.StatefulSet](e.Journal, database)
-					return unless(set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType, "it has not")
+					return stage.Unless(set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType, "it has not")
 				})
 			}
 			e.rests(op)
@@ -271,7 +243,7 @@ func TestTheOperatorEndsWhileItBringsTheGuard(t *testing.T) {
 			op = e.Start(guarded("v1"))
 			e.Until("it has OnDelete and the guard", func() error {
 				set := harness.Lookup[*appsv1.StatefulSet](e.Journal, database)
-				return unless(set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType && len(set.Spec.Template.Spec.InitContainers) == 2 &&
+				return stage.Unless(set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType && len(set.Spec.Template.Spec.InitContainers) == 2 &&
 					set.Annotations["d3os-product.com.d3os/restoring"] == "" && e.recorded()["claim"] == string(e.claim().UID), "it has not")
 			})
 			e.rests(op)

@@ -8,7 +8,6 @@
 package guard_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -51,16 +50,7 @@ func TestMain(m *testing.M) {
 	case "service":
 		os.Exit(exit(serve(os.Getenv("POD_IP") + ":8080")))
 	}
-	dir, err := os.MkdirTemp("", "d3os-agent-")
-	if err != nil {
-		os.Exit(exit(err))
-	}
-	agent = filepath.Join(dir, "agent")
-	code := suite.Main(m, cluster.Options{Name: "guard"}, func(ctx context.Context) error {
-		return cluster.BuildAgent(ctx, agent)
-	})
-	_ = os.RemoveAll(dir) // a folder of its own under /tmp
-	os.Exit(code)
+	os.Exit(suite.MainWithAgent(m, cluster.Options{Name: "guard"}, &agent))
 }
 
 func exit(err error) int {

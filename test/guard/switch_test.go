@@ -5,7 +5,6 @@ package guard_test
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -28,6 +27,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // The database that a restore has prepared, and what a switch to it loses.
@@ -54,19 +54,6 @@ func (e *env) prepare() {
 	e.Must(os.MkdirAll(filepath.Join(folder, "mysql", "mysql"), 0o755))
 	e.Must(os.WriteFile(filepath.Join(folder, "mysql", "mysql", "user.frm"), nil, 0o600))
 	e.Must(os.WriteFile(filepath.Join(folder, "d3os-data.json"), []byte(`{"format":1,"id":"0123456789abcdef","server":"5.7.44","restoredFrom":"x"}`), 0o600))
-}
-
-// startsOf counts the starts of a server on the volume of a database.
-func (e *env) startsOf(name string) int {
-	e.Helper()
-	folder, err := e.pods.VolumeFolder(e.Ctx, "data-"+name+"-0")
-	e.Must(err)
-	text, err := os.ReadFile(filepath.Join(folder, "mysql", "starts"))
-	if errors.Is(err, os.ErrNotExist) {
-		return 0
-	}
-	e.Must(err)
-	return len(strings.Fields(string(text)))
 }
 
 // tells waits until the condition DatabaseSwitch has a reason, and returns its message.
@@ -162,12 +149,10 @@ func TestASwitchAndBack(t *testing.T) {
 }
 
 func switchesAndBack(t *testing.T, kind string) {
-	e := start(t)
-	op := e.Start(guarded("v1"))
-	e.comesUp(scaled(kind))
+	e, op := guardedBy(t, scaled(kind))
 	twoPods := func() error {
 		d := harness.Lookup[*appsv1.Deployment](e.Journal, "reports")
-		return unless(d != nil && *d.Spec.Replicas == 2 && d.Status.ReadyReplicas == 2, "reports has not two pods")
+		return stage.Unless(d != nil && *d.Spec.Replicas == 2 && d.Status.ReadyReplicas == 2, "reports has not two pods")
 	}
 	e.Until("the autoscaler's pods", twoPods)
 	mark, pod := e.Mark(), e.pod()
@@ -190,11 +175,11 @@ func switchesAndBack(t *testing.T, kind string) {
 			}
 		}
 	}
-	equal(t, "starts of the restored database", e.startsOf(restored), 0)
+	equal(t, "starts of the restored database", len(e.starts(restored)), 0)
 
 	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": loss}})
 	e.Until("the autoscaler's pods are back", twoPods)
-	equal(t, "starts", fmt.Sprint(e.startsOf(database), e.startsOf(restored)), "1 1")
+	equal(t, "starts", fmt.Sprint(len(e.starts(database)), len(e.starts(restored))), "1 1")
 	equal(t, "replaced", e.isOrderly(mark, true), 1)
 	e.rests(op)
 
@@ -208,7 +193,7 @@ func switchesAndBack(t *testing.T, kind string) {
 	}
 	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": back}})
 	e.Until("the autoscaler's pods are back", twoPods)
-	equal(t, "starts", fmt.Sprint(e.startsOf(database), e.startsOf(restored)), "2 1")
+	equal(t, "starts", fmt.Sprint(len(e.starts(database)), len(e.starts(restored))), "2 1")
 	equal(t, "replaced", e.isOrderly(mark, true), 2)
 	e.rests(op)
 	if c := meta.FindStatusCondition(e.DataService(platform).Status.Conditions, dsv1.ConditionDatabaseSwitch); c != nil {
@@ -216,17 +201,9 @@ func switchesAndBack(t *testing.T, kind string) {
 	}
 	for _, reason := range []string{dsv1.ReasonNotPrepared, dsv1.ReasonLossNotAccepted, dsv1.ReasonStopping, dsv1.ReasonStarting} {
 		e.Until("an event "+reason, func() error {
-			return unless(slices.ContainsFunc(e.events(), func(event eventsv1.Event) bool { return event.Reason == reason }), "there is none")
+			return stage.Unless(slices.ContainsFunc(e.Events(), func(event eventsv1.Event) bool { return event.Reason == reason }), "there is none")
 		})
 	}
-}
-
-// events are those of the namespace.
-func (e *env) events() []eventsv1.Event {
-	e.Helper()
-	list := &eventsv1.EventList{}
-	e.Must(suite.API.List(e.Ctx, list, client.InNamespace(e.Namespace)))
-	return list.Items
 }
 
 // Before the record of the database in use is written, a switch is broken off by setting the name back: all runs as before.
@@ -243,7 +220,7 @@ func TestASwitchIsBrokenOff(t *testing.T) {
 	e.Change(platform, fields{"mysql": fields{"name": restored, "acceptLoss": loss}})
 	has := func(pods int32) error {
 		d := harness.Lookup[*appsv1.Deployment](e.Journal, "reports")
-		return unless(d.Status.ReadyReplicas == pods && *d.Spec.Replicas == pods, "reports has other pods")
+		return stage.Unless(d.Status.ReadyReplicas == pods && *d.Spec.Replicas == pods, "reports has other pods")
 	}
 	e.Until("the services have stopped", func() error { return has(0) })
 	e.never("it was switched", func() bool { return e.recorded()["replacedBy"] != "" || e.pod() == nil || e.pod().UID != pod.UID })
@@ -252,14 +229,12 @@ func TestASwitchIsBrokenOff(t *testing.T) {
 	e.isReady()
 	e.Until("the autoscaler's pods are back", func() error { return has(2) })
 	equal(t, "the database's pod", e.pod().UID, pod.UID)
-	equal(t, "starts of the restored database", e.startsOf(restored), 0)
+	equal(t, "starts of the restored database", len(e.starts(restored)), 0)
 }
 
 // A pod of a service that somebody's finalizer keeps holds no switch up: its containers have ended, and do not start again.
 func TestASwitchWithAPodThatStays(t *testing.T) {
-	e := start(t)
-	e.Start(guarded("v1"))
-	e.comesUp(scaled("StatefulSet"))
+	e, _ := guardedBy(t, scaled("StatefulSet"))
 	e.prepare()
 	held := e.hold("reports")
 	e.ChangeReady(platform, fields{"mysql": fields{"name": restored, "acceptLoss": loss}})
