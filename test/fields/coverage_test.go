@@ -4,23 +4,17 @@
 package fields
 
 import (
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/test/cluster"
 )
 
 // probe is one of the API's probes: Kubernetes' own fields, and this one.
@@ -126,55 +120,74 @@ func TestEveryFieldHasACase(t *testing.T) {
 	}
 }
 
-// The CRD has the fields of the Go types and no others.
-func TestTheCRDHasTheSameFields(t *testing.T) {
+// A field that components share means something on each of them: the cases of web, on others.
+func TestSharedFieldsWorkEverywhere(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), "config/crd/bases/d3os-product.com.d3os_dataservices.yaml"))
-	assert.NilError(t, err)
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	assert.NilError(t, yaml.UnmarshalStrict(data, crd))
-	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-	inCRD := map[string]bool{}
-	properties(inCRD, "", &spec)
-	inGo := map[string]bool{}
 	paths := map[string]string{}
 	leaves(paths, "", reflect.TypeFor[dsv1.DataServiceSpec]())
-	for path := range paths {
-		inGo[path] = true
-		for cut := strings.LastIndexByte(path, '.'); cut > 0; cut = strings.LastIndexByte(path, '.') {
-			path = path[:cut]
-			inGo[strings.TrimSuffix(path, "[]")] = true
-		}
-	}
-	for path := range inCRD {
-		assert.Check(t, inGo[path], "%s is in the CRD alone", path)
-	}
-	for path := range inGo {
-		assert.Check(t, inCRD[path] || inObject(path, inCRD), "%s is not in the CRD", path)
+	for _, on := range []struct {
+		name, base, at string // at is the component's place in the spec
+		without        []string
+	}{
+		{"mysql", "back-end", "mysql", nil},
+		{"eureka", "back-end", "eureka", nil},
+		{"uuc", "elsewhere", "uuc", nil},
+		// What runs elsewhere has a pod that asks for it, and no port or settings of ours.
+		{"eureka", "elsewhere", "eureka", []string{
+			"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config", "replica", "size",
+			"probes.path", "probes.startup", "probes.startup.disabled", "probes.liveness.disabled",
+		}},
+		{"auth", "base", "auth", nil},
+		{"reports", "few", "additionalServices", nil},
+		// Without a port there is nothing that a probe without a handler could ask.
+		{"clean-up", "few", "cronJobs", []string{
+			"probes.path", "probes.startup", "probes.startup.disabled", "probes.readiness.disabled", "probes.liveness.disabled",
+		}},
+	} {
+		t.Run(on.name+" of "+on.base, func(t *testing.T) {
+			t.Parallel()
+			base, err := Load(on.base)
+			assert.NilError(t, err)
+			before := rendered(t, base)
+			at := on.at
+			if slices.Contains(named, at) {
+				at += "[]"
+			}
+			for _, c := range table(t) {
+				field, change := shared(&c)
+				if change == nil || paths[at+"."+field] == "" && !strings.HasPrefix(field, "probes.") {
+					continue
+				}
+				changed := Case{Base: on.base, Set: map[string]any{on.at: change}}
+				if at != on.at {
+					changed.Set = map[string]any{on.at: map[string]any{on.name: change}}
+				}
+				ds, err := changed.Changed()
+				assert.NilError(t, err)
+				after := rendered(t, ds)
+				d := Compare(before, after)
+				assert.Check(t, d.Empty() == slices.Contains(on.without, field), "%s changes %v", field, d)
+				if field == "port" {
+					continue // others have to know it
+				}
+				all := ByID(slices.Concat(before, after))
+				for _, id := range slices.Concat(d.Added, d.Changed, d.Removed) {
+					assert.Check(t, all[id].GetLabels()["app.kubernetes.io/name"] == on.name, "%s changes %s", field, id)
+				}
+			}
+		})
 	}
 }
 
-// properties collects the properties of a schema at any depth.
-func properties(found map[string]bool, at string, schema *apiextensionsv1.JSONSchemaProps) {
-	for name, property := range schema.Properties {
-		path := strings.TrimPrefix(fmt.Sprintf("%s.%s", at, name), ".")
-		found[path] = true
-		next := &property
-		for next.Items != nil {
-			path += "[]"
-			next = next.Items.Schema
-		}
-		properties(found, path, next)
+// shared returns what a case changes on web, if that means the same on any other component.
+func shared(c *Case) (field string, change any) {
+	field = strings.TrimPrefix(c.Field, "web.")
+	switch field {
+	case "name", "podTemplate", "volumeMounts": // they refer to what web has
+		return "", nil
 	}
-}
-
-// inObject reports whether a path leads into an object that the CRD does not spell out.
-func inObject(path string, inCRD map[string]bool) bool {
-	for name := range opaque {
-		part := strings.ToLower(name[:1]) + name[1:]
-		if before, _, ok := strings.Cut(path, "."+part); ok && inCRD[before+"."+part] {
-			return true
-		}
+	if c.Base != "base" || c.What != "" || c.Unchanged != "" {
+		return "", nil
 	}
-	return false
+	return field, c.Set["web"]
 }

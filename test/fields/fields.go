@@ -9,7 +9,6 @@ package fields
 import (
 	"bytes"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"path"
@@ -17,6 +16,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/internal/render"
@@ -135,29 +135,24 @@ func (c *Case) Changed() (*unstructured.Unstructured, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has no spec", c.Base)
 	}
-	patch, err := plain(c.Set)
-	if err != nil {
-		return nil, err
-	}
-	Merge(spec, patch)
+	Merge(spec, Plain(c.Set))
 	return ds, nil
 }
 
 // named are the lists of the spec whose items have names.
 var named = []string{"additionalServices", "cronJobs"}
 
-// plain returns a copy that has only the types of an unstructured object.
-func plain(patch map[string]any) (map[string]any, error) {
-	data, err := json.Marshal(patch)
+// Plain returns a copy that has only the types of an unstructured object.
+func Plain[T any](value T) T {
+	var copied T
+	data, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(data, &copied) // whole numbers are int64
+	}
 	if err != nil {
-		return nil, err
+		panic(err) // what was read from YAML has a form in JSON
 	}
-	ds := &unstructured.Unstructured{}
-	if err := ds.UnmarshalJSON(fmt.Appendf(nil, `{"kind":"DataService","spec":%s}`, data)); err != nil {
-		return nil, err
-	}
-	spec, _ := ds.Object["spec"].(map[string]any)
-	return spec, nil
+	return copied
 }
 
 // Merge applies a JSON merge patch; a map for a list changes the items of these names.
