@@ -27,28 +27,10 @@ const Neutral = "NEUTRAL"
 
 // Set returns a copy of a value in which each text that is Neutral is another.
 func Set(value any, text string) any {
-	switch v := value.(type) {
-	case string:
-		if v == Neutral {
-			return text
-		}
-	case map[string]any:
-		copied := make(map[string]any, len(v))
-		for key := range v {
-			copied[key] = Set(v[key], text)
-		}
-		return copied
-	case []any:
-		copied := make([]any, len(v))
-		for i := range v {
-			copied[i] = Set(v[i], text)
-		}
-		return copied
-	}
-	return value
+	return walk(value, func(old string) (string, bool) { return text, old == Neutral })
 }
 
-// Texts counts the texts of a value, and At replaces one of them by Neutral.
+// Texts counts the texts of a value.
 func Texts(value any) int {
 	n := 0
 	walk(value, func(string) (string, bool) { n++; return "", false })
