@@ -67,10 +67,12 @@ func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstr
 	})
 }
 
-// Objects returns what operators made, past any cache, by kind and name, without numbers of
-// pods that an autoscaler decides on.
-func (n *Namespace) Objects(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
-	found := map[string]*unstructured.Unstructured{}
+// Objects are objects by kind and name.
+type Objects = map[string]*unstructured.Unstructured
+
+// Objects returns what operators made, past any cache, without numbers of pods that an autoscaler decides on.
+func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
+	found := Objects{}
 	for _, gvk := range object.Kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -94,7 +96,7 @@ func (n *Namespace) Objects(ctx context.Context) (map[string]*unstructured.Unstr
 
 // Holds asks the API server whether applying planned objects would change anything, and
 // expects nothing to be there that is not planned.
-func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstructured, objects map[string]*unstructured.Unstructured) error {
+func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstructured, objects Objects) error {
 	for _, planned := range asked {
 		id := fields.ID(planned)
 		if objects[id] == nil {
@@ -137,23 +139,17 @@ func Stays(obj *unstructured.Unstructured) bool {
 
 // Baseline is what was there at a time.
 type Baseline struct {
-	Was   map[string]*unstructured.Unstructured
-	known map[string]version // what was last found to be as it was
+	Was   Objects
+	known map[string]string // the versions that were last found to be as it was
 }
 
-// version is a version of an object.
-type version struct {
-	uid     types.UID
-	version string
-}
-
-func versionOf(obj *unstructured.Unstructured) version {
-	return version{obj.GetUID(), obj.GetResourceVersion()}
+func versionOf(obj *unstructured.Unstructured) string {
+	return string(obj.GetUID()) + " " + obj.GetResourceVersion()
 }
 
 // NewBaseline remembers objects.
-func NewBaseline(objects map[string]*unstructured.Unstructured) *Baseline {
-	b := &Baseline{Was: objects, known: map[string]version{}}
+func NewBaseline(objects Objects) *Baseline {
+	b := &Baseline{Was: objects, known: map[string]string{}}
 	for id, obj := range objects {
 		b.known[id] = versionOf(obj)
 	}
@@ -166,7 +162,7 @@ func (b *Baseline) Differs(obj *unstructured.Unstructured) bool {
 }
 
 // Same expects the objects of concern to be as they were. Data that stays may be there besides.
-func (b *Baseline) Same(objects map[string]*unstructured.Unstructured, concerns func(id string) bool) error {
+func (b *Baseline) Same(objects Objects, concerns func(id string) bool) error {
 	for id, was := range b.Was {
 		if !concerns(id) || was.GetKind() == "PersistentVolumeClaim" {
 			continue
@@ -192,25 +188,26 @@ func (b *Baseline) Same(objects map[string]*unstructured.Unstructured, concerns 
 
 // exactly is an object as text, without what changes when nothing is written to it.
 func exactly(obj *unstructured.Unstructured) string {
-	obj = obj.DeepCopy()
-	for _, field := range []string{"managedFields", "resourceVersion"} {
-		unstructured.RemoveNestedField(obj.Object, "metadata", field)
-	}
-	unstructured.RemoveNestedField(obj.Object, "status")
-	data, err := render.YAML(obj)
+	data, err := render.YAML(without(obj, "managedFields", "resourceVersion"))
 	if err != nil {
 		panic(err) // no unstructured object is without a YAML form
 	}
 	return string(data)
 }
 
-// content is an object as text, without its identity and without what was chosen for it.
-func content(obj *unstructured.Unstructured) string {
+// without returns a copy of an object without these of its metadata and without its status.
+func without(obj *unstructured.Unstructured, metadata ...string) *unstructured.Unstructured {
 	obj = obj.DeepCopy()
-	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
+	for _, field := range metadata {
 		unstructured.RemoveNestedField(obj.Object, "metadata", field)
 	}
 	unstructured.RemoveNestedField(obj.Object, "status")
+	return obj
+}
+
+// content is an object as text, without its identity and without what was chosen for it.
+func content(obj *unstructured.Unstructured) string {
+	obj = without(obj, "managedFields", "resourceVersion", "uid", "generation", "creationTimestamp")
 	for _, annotation := range []string{"deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"} {
 		unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", annotation)
 	}
