@@ -11,9 +11,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/fields"
+	"d3os.com/d3os-operator/test/live"
 )
 
 // chain is one property and the values that it takes one after the other.
@@ -48,32 +49,22 @@ func few(p *property) int {
 // batches deals the properties of a base into batches: one of each component, but alone what
 // changes other components' objects as well.
 func (s *suite) batches(of []*property) []batch {
-	var all []batch
-	byComponent := map[string][]chain{}
-	var components []string
+	var alone, together []batch
+	next := map[string]int{} // by component: the batch that its next property goes into
 	for _, p := range of {
 		c := chain{property: p, values: s.someOf(p)}
 		if p.entry.Shares {
-			all = append(all, batch{c})
+			alone = append(alone, batch{c})
 			continue
 		}
-		if byComponent[p.component()] == nil {
-			components = append(components, p.component())
+		i := next[p.component()]
+		next[p.component()]++
+		if i == len(together) {
+			together = append(together, nil)
 		}
-		byComponent[p.component()] = append(byComponent[p.component()], c)
+		together[i] = append(together[i], c)
 	}
-	for i := 0; ; i++ {
-		var b batch
-		for _, name := range components {
-			if i < len(byComponent[name]) {
-				b = append(b, byComponent[name][i])
-			}
-		}
-		if b == nil {
-			return all
-		}
-		all = append(all, b)
-	}
+	return append(alone, together...)
 }
 
 func (s *suite) someOf(p *property) []any {
@@ -88,9 +79,7 @@ func (s *suite) someOf(p *property) []any {
 		}
 	}
 	if !s.full && !p.entry.All {
-		tried := min(len(values), few(p))
-		s.report.leave("values of properties that are varied", len(values)-tried)
-		values = values[:tried]
+		values = values[:min(len(values), few(p))]
 	}
 	return values
 }
@@ -103,12 +92,12 @@ func (s *suite) nodePort() int64 { return 30000 + s.ports.Add(1)%86 }
 func (w *walker) walkBatch(ctx context.Context, b batch) error {
 	err := w.tryBatch(ctx, b)
 	if err == nil {
+		w.report.varied.Add(int64(len(b)))
 		for _, c := range b {
-			w.report.wasVaried(c.property)
-			for i, value := range c.values {
-				w.report.add(result{kind: c.kindOf(w.spec, i), what: fmt.Sprintf("%s: %s", c, text(value)), verdict: carriedOut})
+			for _, value := range c.values {
+				w.report.add(result{kind: "change", what: fmt.Sprintf("%s: %s", c, text(value)), verdict: carriedOut})
 			}
-			w.report.add(result{kind: c.last(w.spec), what: c.String(), verdict: carriedOut})
+			w.report.add(result{kind: "change taken back", what: c.String(), verdict: carriedOut})
 		}
 		return nil
 	}
@@ -117,21 +106,21 @@ func (w *walker) walkBatch(ctx context.Context, b batch) error {
 	}
 	back := w.recovered(ctx)
 	if len(b) == 1 {
-		w.report.wasVaried(b[0].property)
-		w.report.add(result{kind: b[0].kindOf(w.spec, 0), what: b[0].String(), err: errors.Join(err, back)})
+		w.report.varied.Add(1)
+		w.report.add(result{kind: "change", what: b[0].String(), err: errors.Join(err, back)})
 		return back
 	}
 	if back != nil {
 		w.report.add(result{kind: "recovery", what: b.String(), err: errors.Join(err, back)})
 		return back
 	}
-	failed := w.report.failures()
+	before := w.report.failures()
 	for _, c := range b {
 		if err := w.walkBatch(ctx, batch{c}); err != nil {
 			return err
 		}
 	}
-	if w.report.failures() == failed { // each alone is well
+	if w.report.failures() == before { // each alone is well
 		w.report.add(result{kind: "together", what: b.String(), err: err})
 	}
 	return nil
@@ -140,7 +129,7 @@ func (w *walker) walkBatch(ctx context.Context, b batch) error {
 // tryBatch gives each property its values one after the other, and then what it had.
 func (w *walker) tryBatch(ctx context.Context, b batch) error {
 	before := w.before
-	lives, err := w.lives(ctx)
+	there, err := w.space.Objects(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,7 +142,7 @@ func (w *walker) tryBatch(ctx context.Context, b batch) error {
 		spec := clone(w.spec)
 		var moving []chain
 		for _, c := range b {
-			c.set(spec, plain(c.values[min(i, len(c.values)-1)]), c.entry.With)
+			c.set(spec, c.values[min(i, len(c.values)-1)], c.entry.With)
 			if i < len(c.values) {
 				moving = append(moving, c)
 			}
@@ -170,16 +159,18 @@ func (w *walker) tryBatch(ctx context.Context, b batch) error {
 		if err := shows(moving, before, after); err != nil {
 			return fmt.Errorf("%s: %w", describe(moving, i), err)
 		}
-		now, err := w.lives(ctx)
+		now, err := w.space.Objects(ctx)
 		if err != nil {
 			return err
 		}
 		for _, id := range fields.Compare(before, after).Changed {
-			if now[id] != lives[id] && !slices.ContainsFunc(moving, func(c chain) bool { return c.entry.Replaces }) {
+			was, is := there[id], now[id]
+			another := was == nil || is == nil || was.GetUID() != is.GetUID()
+			if another && !slices.ContainsFunc(moving, func(c chain) bool { return c.entry.Replaces }) {
 				return fmt.Errorf("%s: %s was deleted and created anew", describe(moving, i), id)
 			}
 		}
-		before, lives = after, now
+		before, there = after, now
 	}
 	if last != nil {
 		if _, err := w.goBack(ctx, last); err != nil {
@@ -189,17 +180,12 @@ func (w *walker) tryBatch(ctx context.Context, b batch) error {
 	return w.recovered(ctx)
 }
 
-// lives returns which object has each name now.
-func (w *walker) lives(ctx context.Context) (map[string]types.UID, error) {
-	objects, err := w.space.Objects(ctx)
-	if err != nil {
-		return nil, err
+func describe(moving []chain, step int) string {
+	var all []string
+	for _, c := range moving {
+		all = append(all, fmt.Sprintf("%s = %s", c, text(c.values[step])))
 	}
-	found := map[string]types.UID{}
-	for id, obj := range objects {
-		found[id] = obj.GetUID()
-	}
-	return found, nil
+	return strings.Join(all, ", ")
 }
 
 // carryOut changes the spec and expects it to be carried out as planned, without a storm.
@@ -209,25 +195,40 @@ func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstruct
 	if err != nil {
 		return nil, err
 	}
-	return after, w.calm(3*len(w.before)+20, 60, func() error {
-		generation, err := w.change(ctx, spec)
-		if err != nil {
-			return fmt.Errorf("the change is refused: %w", err)
-		}
-		if _, err = w.planned(ctx); err != nil {
-			return fmt.Errorf("there is no plan: %w", err)
-		}
-		if err := w.until(func() error { return w.isReady(w.name, generation) }); err != nil {
+	err = w.calm(3*len(w.before)+20, 60, func() error {
+		if err := w.become(ctx, spec); err != nil {
 			return err
 		}
 		if after, err = w.planned(ctx); err != nil { // with what was generated meanwhile
 			return err
 		}
-		if err := w.until(func() error { return w.asPlanned(ctx, after, fields.Compare(w.before, after)) }); err != nil {
+		if err := w.eventually(ctx, w.asPlanned(ctx, after)); err != nil {
 			return err
 		}
 		return w.came(ctx, foreseen)
 	})
+	return after, err
+}
+
+// asPlanned returns what tells how objects differ from the plan; what is not planned otherwise than
+// before must be as before.
+func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstructured) func(live.Objects) error {
+	d := fields.Compare(w.before, planned)
+	concerned := slices.Concat(d.Added, d.Changed, d.Removed)
+	asked := slices.DeleteFunc(slices.Clone(planned), func(obj *unstructured.Unstructured) bool {
+		return !slices.Contains(concerned, fields.ID(obj))
+	})
+	return func(objects live.Objects) error {
+		if err := w.was.Same(objects, func(id string) bool { return !slices.Contains(concerned, id) && !live.IsRecord(id) }); err != nil {
+			return fmt.Errorf("what nobody changed: %w", err)
+		}
+		for _, id := range d.Changed {
+			if objects[id] != nil && !w.was.Differs(objects[id]) {
+				return fmt.Errorf("%s has not changed", id)
+			}
+		}
+		return w.space.Holds(ctx, planned, asked, objects)
+	}
 }
 
 // shows expects each property that moved to show in its component's plan, or nowhere if it says so.
@@ -249,4 +250,9 @@ func shows(moved []chain, before, after []*unstructured.Unstructured) error {
 		}
 	}
 	return nil
+}
+
+// labelOf is the component that an object belongs to.
+func labelOf(obj *unstructured.Unstructured) string {
+	return obj.GetLabels()[object.LabelComponent]
 }

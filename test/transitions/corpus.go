@@ -5,13 +5,15 @@ package main
 
 import (
 	"embed"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/fields"
 )
 
 //go:embed corpus.yaml bases
@@ -51,7 +53,7 @@ func load() ([]*property, error) {
 			p.entry.Values = derived(p.schema)
 		}
 		p.entry.Shares = p.entry.Shares || reaches(p)
-		p.entry.Refused = append(beyond(p.schema), p.entry.Refused...)
+		p.entry.Refused = append(p.entry.Refused, wrongType(p.schema))
 	}
 	return found, nil
 }
@@ -115,38 +117,6 @@ func limits(schema *apiextensionsv1.JSONSchemaProps) (least, most int64) {
 	return least, most
 }
 
-// beyond are values that the schema itself refuses.
-func beyond(schema *apiextensionsv1.JSONSchemaProps) []any {
-	var values []any
-	if schema.Minimum != nil {
-		values = append(values, int64(*schema.Minimum)-1)
-	}
-	if schema.Maximum != nil {
-		values = append(values, int64(*schema.Maximum)+1)
-	}
-	if schema.MaxLength != nil {
-		values = append(values, strings.Repeat("a", int(*schema.MaxLength)+1))
-	}
-	if schema.MaxItems != nil {
-		many := make([]any, *schema.MaxItems+1)
-		for i := range many {
-			many[i] = fmt.Sprintf("a%d", i)
-		}
-		values = append(values, many)
-	}
-	if len(schema.Enum) > 0 {
-		values = append(values, "NoSuchThing")
-	}
-	if schema.MaxProperties != nil {
-		many := map[string]any{}
-		for i := range *schema.MaxProperties + 1 {
-			many[fmt.Sprintf("A%d", i)] = "b"
-		}
-		values = append(values, many)
-	}
-	return append(values, wrongType(schema))
-}
-
 // wrongType is a value of another type.
 func wrongType(schema *apiextensionsv1.JSONSchemaProps) any {
 	switch {
@@ -165,34 +135,11 @@ func decode(raw []byte) any {
 	if err := json.Unmarshal(raw, &value); err != nil {
 		panic(fmt.Sprintf("the schema holds %s: %v", raw, err))
 	}
-	return plain(value)
-}
-
-// plain leaves only the types that an unstructured object may hold.
-func plain(value any) any {
-	switch v := value.(type) {
-	case float64:
-		if v == math.Trunc(v) {
-			return int64(v)
-		}
-	case map[string]any:
-		copied := make(map[string]any, len(v))
-		for key := range v {
-			copied[key] = plain(v[key])
-		}
-		return copied
-	case []any:
-		copied := make([]any, len(v))
-		for i := range v {
-			copied[i] = plain(v[i])
-		}
-		return copied
-	}
 	return value
 }
 
 // clone copies a spec.
-func clone(spec map[string]any) map[string]any { return plain(spec).(map[string]any) }
+func clone(spec map[string]any) map[string]any { return fields.Plain(spec) }
 
 // base reads one of the specs that are changed.
 func base(name string) (map[string]any, error) {

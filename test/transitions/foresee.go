@@ -4,15 +4,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -72,7 +69,7 @@ func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*f
 	if f.Diff, _, err = w.oracle.Diff(ctx, reader, wanted); err != nil {
 		return nil, fmt.Errorf("diff: %w", err)
 	}
-	w.report.wasForeseen()
+	w.report.foreseen.Add(1)
 	return f, nil
 }
 
@@ -95,7 +92,7 @@ func (w *walker) came(ctx context.Context, f *forecast) error {
 	})
 }
 
-// writes are the objects that are written or deleted, sorted.
+// writes are the objects that are written or deleted, each once.
 func (f *forecast) writes() []string {
 	var found []string
 	for i := range f.Changes {
@@ -116,26 +113,18 @@ func (f *forecast) writes() []string {
 	return slices.Compact(found)
 }
 
-// writtenSince are the objects that the operator wrote or deleted, sorted.
+// writtenSince are the objects that the operator wrote or deleted.
 func (w *walker) writtenSince(mark int) []string {
-	kinds := map[string]string{}
-	for _, gvk := range slices.Concat(object.Kinds, object.Resources) {
-		resource, _ := meta.UnsafeGuessKindToResource(gvk)
-		kinds[resource.Resource] = gvk.Kind
-	}
 	var found []string
-	for _, sent := range w.wrote.Since(mark, harness.Sent.WritesObject) {
-		if sent.Code >= 300 {
-			continue
+	for verb, deletes := range map[string]bool{"write ": false, "delete ": true} {
+		sent := w.wrote.Since(mark, func(s harness.Sent) bool {
+			return s.WritesObject() && s.Code < 300 && (s.Verb == "delete") == deletes
+		})
+		for _, id := range harness.Objects(sent) {
+			found = append(found, verb+id)
 		}
-		verb := "write"
-		if sent.Verb == "delete" {
-			verb = "delete"
-		}
-		found = append(found, verb+" "+cmp.Or(kinds[sent.Resource], sent.Resource)+"/"+sent.Name)
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	return found
 }
 
 // restarted returns which component lost other pods than was foreseen, or nil.
@@ -143,7 +132,7 @@ func (f *forecast) restarted(after pods) error {
 	gone, scaled := map[string]int64{}, map[string]bool{}
 	for i := range f.Changes {
 		c := &f.Changes[i]
-		_, workload := workloads[c.Kind]
+		workload := slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, c.Kind) // which have pods that diff counts
 		switch {
 		case c.Kind == "HorizontalPodAutoscaler":
 			scaled[c.Component] = true // it decides on the number by itself
@@ -155,22 +144,19 @@ func (f *forecast) restarted(after pods) error {
 			gone[c.Component] += fewer(c)
 		}
 	}
-	for component := range maps.Keys(f.before) {
+	for component, before := range f.before {
 		went := int64(0)
-		for _, pod := range f.before[component] {
+		for _, pod := range before {
 			if !slices.Contains(after[component], pod) {
 				went++
 			}
 		}
 		if went != gone[component] && !scaled[component] {
-			return fmt.Errorf("%d of %d pods of %s went; diff had foreseen %d", went, len(f.before[component]), component, gone[component])
+			return fmt.Errorf("%d of %d pods of %s went; diff had foreseen %d", went, len(before), component, gone[component])
 		}
 	}
 	return nil
 }
-
-// workloads are the kinds that have pods which diff counts.
-var workloads = map[string]bool{"Deployment": true, "StatefulSet": true, "DaemonSet": true}
 
 // fewer is by how many pods a workload is scaled down.
 func fewer(c *diff.Change) int64 {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -51,19 +50,13 @@ const walkersAtOnce = 8
 // transitions is the whole suite.
 func transitions(ctx context.Context, s *suite) error {
 	jobs := s.sequences()
-	if !s.only {
+	if s.only == 0 {
 		jobs = slices.Concat(s.chains(), s.wrong(), scenarios(), jobs)
 	}
-	if s.jobs != "" {
-		jobs = slices.DeleteFunc(jobs, func(j job) bool { return !strings.Contains(j.name, s.jobs) })
-	}
-	if err := s.run(ctx, jobs); err != nil {
+	if err := s.run(ctx, jobs); err != nil || s.only != 0 || s.jobs != "" {
 		return err
 	}
-	if s.only || s.jobs != "" {
-		return nil
-	}
-	return s.report.coverage(s.all)
+	return s.coverage()
 }
 
 // run does jobs, several at once.
@@ -71,6 +64,9 @@ func (s *suite) run(ctx context.Context, jobs []job) error {
 	var group errgroup.Group
 	group.SetLimit(walkersAtOnce)
 	for _, j := range jobs {
+		if !strings.Contains(j.name, s.jobs) {
+			continue
+		}
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -107,21 +103,27 @@ func (s *suite) runJob(ctx context.Context, j job) (err error) {
 	return j.do(ctx, w)
 }
 
-// byBase groups the properties that are varied one by one.
-func (s *suite) byBase() map[string][]*property {
-	found := map[string][]*property{}
+// alone reports whether a property is varied by itself.
+func (p *property) alone() bool { return p.entry.Elsewhere == "" && !p.left }
+
+// coverage fails when a property was not varied that should have been.
+func (s *suite) coverage() error {
+	alone, left := 0, 0
 	for _, p := range s.all {
-		if p.entry.Elsewhere != "" {
-			s.report.listed[p.String()] = p.entry.Elsewhere
-			continue
+		if p.alone() {
+			alone++
 		}
-		if p.left {
-			s.report.listed[p.String()] = "left to another component, which has it alike (TRANSITIONS=full varies it on each)"
-			continue
+		if p.left && p.entry.Elsewhere == "" {
+			left++
 		}
-		found[where(p)] = append(found[where(p)], p)
 	}
-	return found
+	varied := int(s.report.varied.Load())
+	fmt.Printf("of %d properties %d were varied one by one, %d left to another component, %d to scenarios and other suites\n",
+		len(s.all), varied, left, len(s.all)-alone-left)
+	if varied != alone {
+		return fmt.Errorf("%d properties were to be varied, %d were", alone, varied)
+	}
+	return nil
 }
 
 // shares is how many walkers share the batches of a base.
@@ -129,20 +131,32 @@ var shares = map[string]int{"services": 1, "middleware": 3, "elsewhere": 3}
 
 // chains gives every property its values.
 func (s *suite) chains() []job {
-	var jobs []job
-	of := s.byBase()
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		batches := s.batches(of[name])
-		for share := range shares[name] {
-			jobs = append(jobs, job{name: fmt.Sprintf("chains of %s %d", name, share), base: name, do: func(ctx context.Context, w *walker) error {
-				for i := share; i < len(batches); i += shares[name] {
-					if err := w.walkBatch(ctx, batches[i]); err != nil {
-						return err
-					}
-				}
-				return nil
-			}})
+	of := map[string][]*property{} // by base
+	for _, p := range s.all {
+		if p.alone() {
+			of[where(p)] = append(of[where(p)], p)
 		}
+	}
+	var jobs []job
+	for name, properties := range of {
+		jobs = append(jobs, share("chains of "+name, name, shares[name], s.batches(properties), (*walker).walkBatch)...)
+	}
+	return jobs
+}
+
+// share deals what is to be done on a base to several walkers.
+func share[T any](name, base string, walkers int, items []T, do func(*walker, context.Context, T) error) []job {
+	var jobs []job
+	for first := range walkers {
+		each := func(ctx context.Context, w *walker) error {
+			for i := first; i < len(items); i += walkers {
+				if err := do(w, ctx, items[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		jobs = append(jobs, job{name: fmt.Sprintf("%s %d", name, first), base: base, do: each})
 	}
 	return jobs
 }
@@ -150,34 +164,9 @@ func (s *suite) chains() []job {
 // sorts are the components that stand for others of their sort, as the base middleware has them.
 var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cronJobs", "defaults", "networkPolicy", "rollout", "paused"}
 
-// wrong tries what the operator has to refuse. What the API server refuses is the concern of api/v1, and of the random
-// sequences.
+// wrong tries what the operator has to name as wrong, of each property one value in the short form, by turns. What the API
+// server refuses is the concern of api/v1, and of the random sequences.
 func (s *suite) wrong() []job {
-	const parts = 2
-	of := s.mistaken()
-	var jobs []job
-	for part := range parts {
-		jobs = append(jobs, job{name: fmt.Sprintf("wrong values %d", part), base: "middleware", do: func(ctx context.Context, w *walker) error {
-			for i := part; i < len(of); i += parts {
-				if err := w.mistakes(ctx, of[i].property, of[i].values); err != nil {
-					return err
-				}
-				if last := i+parts >= len(of); s.full || last || i/parts%5 == 4 {
-					if err := w.recovered(ctx); err != nil {
-						w.report.add(result{kind: "wrong value", what: of[i].String() + " taken back", err: err})
-						return err
-					}
-				}
-			}
-			return nil
-		}})
-	}
-	return jobs
-}
-
-// mistaken are the properties with the values that the operator has to name as wrong; in the short
-// form one of each, by turns.
-func (s *suite) mistaken() []chain {
 	var found []chain
 	for i, p := range s.all {
 		bad := p.entry.Bad
@@ -185,17 +174,14 @@ func (s *suite) mistaken() []chain {
 			continue
 		}
 		if !s.full {
-			const what = "wrong values (of each property one is tried, by turns; of those left to another component none)"
 			if p.left && p.component() != "additionalServices" || p.component() == "web" {
-				s.report.leave(what, len(bad))
 				continue
 			}
-			s.report.leave(what, len(bad)-1)
 			bad = bad[i%len(bad):][:1]
 		}
 		found = append(found, chain{property: p, values: bad})
 	}
-	return found
+	return share("wrong values", "middleware", 2, found, (*walker).mistakes)
 }
 
 // sequences are the random ones.
@@ -204,11 +190,9 @@ func (s *suite) sequences() []job {
 	if s.full {
 		number, steps = 16, 40
 	}
-	first := s.first
-	if s.only {
-		number = 1
-	} else {
-		first = time.Now().UnixNano() % 1_000_000
+	first := time.Now().UnixNano() % 1_000_000
+	if s.only != 0 {
+		first, number = s.only, 1
 	}
 	var jobs []job
 	for seed := first; seed < first+number; seed++ {

@@ -11,11 +11,9 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/test/fields"
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -32,20 +30,19 @@ func (w *walker) sequence(ctx context.Context, of []*property, steps int) error 
 	for step := range steps {
 		next, what := w.mutate(random, of, spec)
 		trail = append(trail, what)
-		c := result{kind: "random sequence", what: fmt.Sprintf("seed %d: %s", w.seed, strings.Join(trail, "; then ")), seed: w.seed}
-		var kept bool
-		c.verdict, kept, c.err = w.judge(ctx, next)
+		c := result{kind: "random sequence", what: fmt.Sprintf("seed %d: %s", w.seed, strings.Join(trail, "; then "))}
+		c.verdict, c.err = w.judge(ctx, next)
 		w.report.add(c)
 		if ctx.Err() != nil || c.err != nil {
 			break
 		}
-		if !kept {
+		if c.verdict == refused {
 			continue
 		}
 		spec = next
 		now, err := w.remember(ctx)
 		if err == nil && now != nil && last != nil && step%rollBackEach == rollBackEach-1 {
-			c := result{kind: "random sequence rolled back", what: c.what, seed: w.seed, verdict: carriedOut}
+			c := result{kind: "random sequence rolled back", what: c.what, verdict: carriedOut}
 			var back map[string]any
 			if back, err = w.goBack(ctx, last); back != nil {
 				spec = back
@@ -59,7 +56,7 @@ func (w *walker) sequence(ctx context.Context, of []*property, steps int) error 
 		}
 		last = now
 	}
-	c := result{kind: "random sequence taken back", what: fmt.Sprintf("seed %d", w.seed), seed: w.seed, verdict: carriedOut}
+	c := result{kind: "random sequence taken back", what: fmt.Sprintf("seed %d", w.seed), verdict: carriedOut}
 	c.err = w.recovered(ctx)
 	if c.err == nil {
 		c.err = w.quiet()
@@ -91,63 +88,68 @@ func (w *walker) mutate(random *rand.Rand, of []*property, spec map[string]any) 
 		values = []any{nil}
 	}
 	value := values[random.IntN(len(values))]
-	p.set(next, plain(value), p.entry.With)
+	p.set(next, value, p.entry.With)
 	return next, fmt.Sprintf("%s = %s", p, text(value))
 }
 
-// judge changes the spec and expects what the API server and the operator promise for whatever
-// it is. kept reports whether it is the spec now.
-func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, bool, error) {
+// judge changes the spec and expects what the API server and the operator promise for whatever it is.
+func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, error) {
 	foreseen, foreseeErr := w.foresee(ctx, spec, eachOfSequence)
 	generation, err := w.change(ctx, spec)
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return refused, false, harness.Mentions(err.Error(), "spec")
+		return refused, harness.Mentions(err.Error(), "spec")
 	case err != nil:
-		return "", false, err
+		return failed, err
 	}
-	planned, planErr := w.planned(ctx)
+	_, planErr := w.planned(ctx)
 	if foreseeErr != nil && planErr == nil {
-		return "", true, foreseeErr
+		return failed, foreseeErr
 	}
-	v := carriedOut
+	v := reported
 	err = w.calm(3*len(w.before)+20, 60, func() error {
-		return w.until(func() error {
+		return w.until(func() (err error) {
 			if planErr != nil {
-				v = reported
 				return w.isWrong(generation, planErr.Error())
 			}
-			if err := w.isReady(w.name, generation); err == nil {
-				v = carriedOut
-				if planned, err = w.planned(ctx); err != nil { // with what was generated meanwhile
-					return err
-				}
-				return w.asPlanned(ctx, planned, fields.Compare(w.before, planned))
-			}
-			ds, err := w.seenAt(w.name, generation)
-			if err != nil {
-				return err
-			}
-			if ds.Spec.Paused && meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionPaused) {
-				v = carriedOut
-				return nil
-			}
-			if err := w.isWrong(generation, "spec."); err == nil {
-				v = reported
-				return nil
-			}
-			c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDegraded)
-			if c == nil || c.Status != metav1.ConditionTrue || c.Reason != dsv1.ReasonComponentFailing {
-				return fmt.Errorf("neither ready nor a word why: phase %s: %s", ds.Status.Phase, ds.Status.Message)
-			}
-			v = troubled
-			return nil
+			v, err = w.outcome(ctx, generation)
+			return err
 		})
 	})
-	if ds := w.last(w.name); err == nil && v == carriedOut && !ds.Spec.Paused {
+	if err == nil && v == carriedOut && !w.last(w.name).Spec.Paused {
 		err = w.came(ctx, foreseen)
 	}
-	return v, true, err
+	return v, err
+}
+
+// outcome is what has become of a spec that has a plan, or what it lacks.
+func (w *walker) outcome(ctx context.Context, generation int64) (verdict, error) {
+	ds, err := w.seenAt(w.name, generation)
+	if err != nil {
+		return failed, err
+	}
+	has := func(kind, reason string, words ...string) bool {
+		return harness.HasCondition(ds, kind, metav1.ConditionTrue, reason, words...) == nil
+	}
+	switch {
+	case harness.IsReady(ds, generation) == nil:
+		planned, err := w.planned(ctx) // with what was generated meanwhile
+		if err != nil {
+			return failed, err
+		}
+		objects, err := w.space.Objects(ctx)
+		if err != nil {
+			return failed, err
+		}
+		return carriedOut, w.asPlanned(ctx, planned)(objects)
+	case ds.Spec.Paused && has(dsv1.ConditionPaused, ""):
+		return carriedOut, nil
+	case has(dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec, "spec."):
+		return reported, nil
+	case has(dsv1.ConditionDegraded, dsv1.ReasonComponentFailing):
+		return troubled, nil
+	}
+	return failed, fmt.Errorf("neither ready nor a word why: phase %s: %s", ds.Status.Phase, ds.Status.Message)
 }
 
 // isWrong expects the spec to be named as wrong, in these words.

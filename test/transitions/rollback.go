@@ -12,9 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/cli/past"
 	"d3os.com/d3os-operator/internal/history"
 	"d3os.com/d3os-operator/test/harness"
@@ -37,55 +35,39 @@ func (w *walker) remember(ctx context.Context) (*moment, error) {
 	return &moment{ds.Generation, live.NewBaseline(objects)}, err
 }
 
-// now is the DataService, past any cache.
-func (w *walker) now(ctx context.Context) (*dsv1.DataService, error) {
-	ds := &dsv1.DataService{}
-	return ds, w.api.Get(ctx, client.ObjectKey{Namespace: w.space.Name, Name: w.name}, ds)
-}
-
-// goBack does what `kubectl dataservice rollback` does with a moment: the manifests are those of then, but for what it says that it keeps. It returns the spec that there is now, or nil where
-// there is nothing to go back to.
+// goBack does what `kubectl dataservice rollback` does with a moment: the manifests are those of then, but for what it says
+// that it keeps. It returns the spec that there is now, or nil where there is nothing to go back to.
 func (w *walker) goBack(ctx context.Context, to *moment) (map[string]any, error) {
 	var spec map[string]any
 	var kept []string
-	isRefused := false
+	none := false
 	err := w.within(settles, func() (err error) { // the revision is written after the spec is accepted
 		spec, kept, err = w.earlier(ctx, to.generation)
-		if errors.Is(err, errDropped) || errors.Is(err, past.ErrNoPassword) {
-			isRefused = true
+		if none = errors.Is(err, errDropped) || errors.Is(err, past.ErrNoPassword); none {
 			return nil
 		}
 		return err
 	})
-	switch {
-	case isRefused:
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("rollback to generation %d: %w", to.generation, err)
+	if none || err != nil {
+		return nil, err
 	}
-	generation, err := w.change(ctx, spec)
-	if err != nil {
-		return nil, fmt.Errorf("rollback to generation %d is refused: %w", to.generation, err)
-	}
-	if err := w.until(func() error { return w.isReady(w.name, generation) }); err != nil {
+	if err := w.become(ctx, spec); err != nil {
 		return nil, fmt.Errorf("rolled back to generation %d: %w", to.generation, err)
 	}
-	w.report.wasRolledBack()
-	return spec, w.until(func() error {
-		objects, err := w.space.Objects(ctx)
-		if err != nil {
-			return err
-		}
-		if err := to.was.Same(objects, func(id string) bool {
+	w.report.rolledBack.Add(1)
+	return spec, w.eventually(ctx, func(objects live.Objects) error {
+		err := to.was.Same(objects, func(id string) bool {
 			return !live.IsRecord(id) && !isUsersSecret(id) && !keeps(kept, to.was, objects, id)
-		}); err != nil {
+		})
+		if err != nil {
 			return fmt.Errorf("rolled back to generation %d (kept: %s), but not as it was: %w", to.generation, strings.Join(kept, ", "), err)
 		}
 		return nil
 	})
 }
 
-// isUsersSecret reports whether an object is the Secret with the passwords of MySQL's users. One that had gone comes back with another password.
+// isUsersSecret reports whether an object is the Secret with the passwords of MySQL's users. One that had gone comes back
+// with another password.
 func isUsersSecret(id string) bool {
 	return strings.HasPrefix(id, "Secret/") && strings.HasSuffix(id, "-users")
 }
@@ -122,7 +104,7 @@ func (w *walker) earlier(ctx context.Context, to int64) (spec map[string]any, ke
 }
 
 // keeps reports whether an object may differ because rollback keeps a field of its component, or one of all.
-func keeps(kept []string, was *live.Baseline, now map[string]*unstructured.Unstructured, id string) bool {
+func keeps(kept []string, was *live.Baseline, now live.Objects, id string) bool {
 	component := ""
 	for _, o := range []*unstructured.Unstructured{was.Was[id], now[id]} {
 		if o != nil {

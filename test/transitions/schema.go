@@ -10,6 +10,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"d3os.com/d3os-operator/test/fields"
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -55,20 +56,14 @@ func properties(schema *apiextensionsv1.JSONSchemaProps, at ...string) []*proper
 	var found []*property
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		next := schema.Properties[name]
-		path := append(slices.Clone(at), name)
-		within := &next
+		within, path := &next, append(slices.Clone(at), name)
 		if next.Items != nil && len(next.Items.Schema.Properties) > 0 {
-			within = next.Items.Schema
+			within, path[len(at)] = next.Items.Schema, name+"[]"
 		}
 		if len(within.Properties) == 0 {
 			found = append(found, &property{path: path, schema: &next})
 		}
-		if len(within.Properties) > 0 {
-			if within != &next {
-				path = append(slices.Clone(at), name+"[]")
-			}
-			found = append(found, properties(within, path...)...)
-		}
+		found = append(found, properties(within, path...)...)
 	}
 	return found
 }
@@ -98,18 +93,12 @@ func alike(p *property) string {
 // takeTurns leaves each property that several components have alike to one of them, by turns.
 func takeTurns(all []*property) {
 	holders := map[string][]*property{}
-	var names []string
 	for _, p := range all {
-		name := alike(p)
-		if name == "" {
-			continue
+		if name := alike(p); name != "" {
+			holders[name] = append(holders[name], p)
 		}
-		if holders[name] == nil {
-			names = append(names, name)
-		}
-		holders[name] = append(holders[name], p)
 	}
-	for turn, name := range names {
+	for turn, name := range slices.Sorted(maps.Keys(holders)) {
 		for i, p := range holders[name] {
 			p.left = i != turn%len(holders[name])
 		}
@@ -146,11 +135,5 @@ func holderOf(spec map[string]any, path []string) map[string]any {
 func (p *property) set(spec map[string]any, value any, with map[string]any) {
 	at := holderOf(spec, p.path)
 	maps.Copy(at, clone(with))
-	at[p.leaf()] = value
-}
-
-// isSet reports whether a spec has the property.
-func (p *property) isSet(spec map[string]any) bool {
-	_, ok := holderOf(clone(spec), p.path)[p.leaf()]
-	return ok
+	at[p.leaf()] = fields.Plain(value)
 }

@@ -11,19 +11,20 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/live"
 )
 
 // surroundings are what others do to the namespace or have in it.
@@ -101,6 +102,19 @@ func limitRange(ctx context.Context, w *walker) error {
 }
 
 func takenNodePort(ctx context.Context, w *walker) error {
+	err := w.calm(20, 20, func() error {
+		generation, err := w.change(ctx, changed(w.spec, on(fieldsOf{"nodePort": 80})))
+		if err != nil {
+			return err
+		}
+		return w.until(func() error {
+			return w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonApplyFailed, "reports", "nodePort")
+		})
+	})
+	err = errors.Join(err, w.recovered(ctx))
+	if err := w.record(ctx, "surroundings", "a node port outside of the range", troubled, err); err != nil {
+		return err
+	}
 	port := int32(w.nodePort())
 	taken := &corev1.Service{Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}},
@@ -108,16 +122,17 @@ func takenNodePort(ctx context.Context, w *walker) error {
 	return w.hindered(ctx, "a node port that is taken", taken, on(fieldsOf{"nodePort": int64(port)}), dsv1.ReasonApplyFailed, "reports", "nodePort", "already allocated")
 }
 
-// sidecarWebhook runs a webhook in this process that adds a container to pods and to Deployments.
+// sidecarWebhook runs a webhook in this process that adds a container to Deployments.
 func sidecarWebhook(ctx context.Context, w *walker) error {
-	server := httptest.NewTLSServer(http.HandlerFunc(addSidecar))
+	server := httptest.NewTLSServer(&admission.Webhook{Handler: admission.HandlerFunc(addSidecar)})
 	defer server.Close()
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	hook := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "sidecar-" + w.space.Name},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name:                    "sidecar.example.com",
-			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr.To(strings.Replace(server.URL, "127.0.0.1", "localhost", 1)), CABundle: authority},
+			Name: "sidecar.example.com",
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+			},
 			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.space.Name}},
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 			AdmissionReviewVersions: []string{"v1"},
@@ -127,51 +142,41 @@ func sidecarWebhook(ctx context.Context, w *walker) error {
 			}},
 		}},
 	}
-	// httptest's certificate is for example.com and 127.0.0.1.
-	hook.Webhooks[0].ClientConfig.URL = ptr.To(server.URL)
 	if err := w.api.Create(ctx, hook); err != nil {
 		return err
 	}
-	err := func() error {
-		generation, err := w.change(ctx, changed(w.spec, on(fieldsOf{"image": "registry.example.com/team/reports:v2"})))
-		if err != nil {
-			return err
-		}
-		if err := w.until(func() error {
-			if err := w.isReady(w.name, generation); err != nil {
-				return err
-			}
-			deployment := &appsv1.Deployment{}
-			if err := w.api.Get(ctx, client.ObjectKey{Namespace: w.space.Name, Name: "reports"}, deployment); err != nil {
-				return err
-			}
-			if n := len(deployment.Spec.Template.Spec.Containers); n != 2 {
-				return fmt.Errorf("%d containers", n)
+	err := w.become(ctx, changed(w.spec, flips["reports.image"]))
+	if err == nil {
+		err = w.eventually(ctx, func(objects live.Objects) error {
+			reports := objects["Deployment/reports"].Object
+			containers, _, _ := unstructured.NestedSlice(reports, "spec", "template", "spec", "containers")
+			if len(containers) != 2 {
+				return fmt.Errorf("%d containers", len(containers))
 			}
 			return nil
-		}); err != nil {
-			return err
-		}
-		return w.quiet() // nobody takes it out again
-	}()
+		})
+	}
+	if err == nil {
+		err = w.quiet() // nobody takes it out again
+	}
 	w.report.add(result{kind: "surroundings", what: "a webhook that adds a sidecar", verdict: carriedOut, err: err})
 	return errors.Join(w.api.Delete(ctx, hook), ctx.Err())
 }
 
-func addSidecar(response http.ResponseWriter, request *http.Request) {
-	review := &admissionv1.AdmissionReview{}
+func addSidecar(_ context.Context, request admission.Request) admission.Response {
 	deployment := &appsv1.Deployment{}
-	if json.NewDecoder(request.Body).Decode(review) != nil || review.Request == nil || json.Unmarshal(review.Request.Object.Raw, deployment) != nil {
-		http.Error(response, "no review of a Deployment", http.StatusBadRequest)
-		return
+	if err := json.Unmarshal(request.Object.Raw, deployment); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
 	}
-	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-	if len(deployment.Spec.Template.Spec.Containers) == 1 {
-		review.Response.PatchType = ptr.To(admissionv1.PatchTypeJSONPatch)
-		review.Response.Patch = []byte(`[{"op":"add","path":"/spec/template/spec/containers/-","value":{"name":"mesh","image":"registry.example.com/mesh:v1"}}]`)
+	pod := &deployment.Spec.Template.Spec
+	if len(pod.Containers) == 1 {
+		pod.Containers = append(pod.Containers, corev1.Container{Name: "mesh", Image: "registry.example.com/mesh:v1"})
 	}
-	response.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(response).Encode(review)
+	mutated, err := json.Marshal(deployment)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.PatchResponseFromRaw(request.Object.Raw, mutated)
 }
 
 // terminatingNamespace: nothing is tried over and over in a namespace that goes.
@@ -185,12 +190,11 @@ func terminatingNamespace(ctx context.Context, w *walker) error {
 		if err := w.api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.space.Name}}); err != nil {
 			return err
 		}
-		if err := w.until(func() error {
-			objects, err := w.space.Objects(ctx)
-			if err == nil && len(objects) > 0 {
-				err = fmt.Errorf("%d objects are still there", len(objects))
+		if err := w.eventually(ctx, func(objects live.Objects) error {
+			if len(objects) > 0 {
+				return fmt.Errorf("%d objects are still there", len(objects))
 			}
-			return err
+			return nil
 		}); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,7 +36,6 @@ var troubles = []struct {
 func trouble(ctx context.Context, w *walker) error {
 	names := []string{"reports", "mysql", "eureka", "uuc"} // a Deployment, a StatefulSet, and what others call
 	if !w.full {
-		w.report.leave("troubles of eureka and uuc", 2*len(troubles))
 		names = names[:2]
 	}
 	for _, name := range names {
@@ -51,10 +51,7 @@ func trouble(ctx context.Context, w *walker) error {
 			if t.words == nil && name == "uuc" {
 				continue // the probe of what runs elsewhere is its own
 			}
-			err := w.inTrouble(ctx, changed(w.spec, changes), name, words)
-			if err == nil {
-				err = w.recovered(ctx)
-			}
+			err := errors.Join(w.inTrouble(ctx, changed(w.spec, changes), name, words), w.recovered(ctx))
 			if err := w.record(ctx, "trouble", name+": "+t.what, troubled, err); err != nil {
 				return err
 			}

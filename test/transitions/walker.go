@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/fields"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/live"
@@ -110,23 +109,25 @@ func (w *walker) within(limit time.Duration, holds func() error) error {
 	return harness.Within(limit, 100*time.Millisecond, w.seen.Next, holds)
 }
 
+// eventually waits until what operators made in the namespace is as asked for.
+func (w *walker) eventually(ctx context.Context, holds func(objects live.Objects) error) error {
+	return w.until(func() error {
+		objects, err := w.space.Objects(ctx)
+		if err != nil {
+			return err
+		}
+		return holds(objects)
+	})
+}
+
 // start creates the DataService and remembers what there is once it is ready.
 func (w *walker) start(ctx context.Context, spec map[string]any) error {
 	w.spec = clone(spec)
-	generation, err := w.create(ctx, w.name, spec)
-	if err != nil {
-		return err
-	}
-	if err := w.until(func() error { return w.isReady(w.name, generation) }); err != nil {
+	if err := w.createReady(ctx, w.name, spec); err != nil {
 		return fmt.Errorf("the start: %w", err)
 	}
-	return w.until(func() error {
-		var err error
+	return w.eventually(ctx, func(objects live.Objects) (err error) {
 		if w.before, err = w.planned(ctx); err != nil {
-			return err
-		}
-		objects, err := w.space.Objects(ctx)
-		if err != nil {
 			return err
 		}
 		w.was = live.NewBaseline(objects)
@@ -134,11 +135,13 @@ func (w *walker) start(ctx context.Context, spec map[string]any) error {
 	})
 }
 
-// create creates a DataService and returns its generation.
-func (w *walker) create(ctx context.Context, name string, spec map[string]any) (int64, error) {
+// createReady creates a DataService and waits until it is ready.
+func (w *walker) createReady(ctx context.Context, name string, spec map[string]any) error {
 	ds := w.resource(name, spec)
-	err := w.api.Create(ctx, ds)
-	return ds.GetGeneration(), err
+	if err := w.api.Create(ctx, ds); err != nil {
+		return err
+	}
+	return w.until(func() error { return w.isReady(name, ds.GetGeneration()) })
 }
 
 func (w *walker) resource(name string, spec map[string]any) *unstructured.Unstructured {
@@ -150,20 +153,35 @@ func (w *walker) resource(name string, spec map[string]any) *unstructured.Unstru
 }
 
 // change replaces the spec and returns the generation that it has then.
-func (w *walker) change(ctx context.Context, spec map[string]any, options ...client.PatchOption) (int64, error) {
+func (w *walker) change(ctx context.Context, spec map[string]any) (int64, error) {
 	patch, err := json.Marshal([]any{map[string]any{"op": "replace", "path": "/spec", "value": spec}})
 	if err != nil {
 		return 0, err
 	}
 	ds := w.resource(w.name, map[string]any{})
-	err = w.api.Patch(ctx, ds, client.RawPatch(types.JSONPatchType, patch), options...)
+	err = w.api.Patch(ctx, ds, client.RawPatch(types.JSONPatchType, patch))
 	return ds.GetGeneration(), err
+}
+
+// become replaces the spec and waits until that is carried out.
+func (w *walker) become(ctx context.Context, spec map[string]any) error {
+	generation, err := w.change(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("the change is refused: %w", err)
+	}
+	return w.until(func() error { return w.isReady(w.name, generation) })
+}
+
+// now is the DataService, past any cache.
+func (w *walker) now(ctx context.Context) (*dsv1.DataService, error) {
+	ds := &dsv1.DataService{}
+	return ds, w.api.Get(ctx, client.ObjectKey{Namespace: w.space.Name, Name: w.name}, ds)
 }
 
 // planned returns the objects of the DataService as it is now.
 func (w *walker) planned(ctx context.Context) ([]*unstructured.Unstructured, error) {
-	ds := &dsv1.DataService{}
-	if err := w.api.Get(ctx, client.ObjectKey{Namespace: w.space.Name, Name: w.name}, ds); err != nil {
+	ds, err := w.now(ctx)
+	if err != nil {
 		return nil, err
 	}
 	return w.space.Planned(ctx, ds)
@@ -189,75 +207,57 @@ func (w *walker) says(name string, generation int64, kind, reason string, words 
 	return harness.HasCondition(ds, kind, metav1.ConditionTrue, reason, words...)
 }
 
-// asPlanned returns how what is there differs from the plan, or nil; what is not planned
-// otherwise than before must be as before.
-func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstructured, d fields.Difference) error {
-	objects, err := w.space.Objects(ctx)
-	if err != nil {
-		return err
-	}
-	concerned := slices.Concat(d.Added, d.Changed, d.Removed)
-	if err := w.was.Same(objects, func(id string) bool { return !slices.Contains(concerned, id) && !live.IsRecord(id) }); err != nil {
-		return fmt.Errorf("what nobody changed: %w", err)
-	}
-	for _, id := range d.Changed {
-		if objects[id] != nil && !w.was.Differs(objects[id]) {
-			return fmt.Errorf("%s has not changed", id)
-		}
-	}
-	asked := slices.DeleteFunc(slices.Clone(planned), func(obj *unstructured.Unstructured) bool {
-		return !slices.Contains(d.Added, fields.ID(obj)) && !slices.Contains(d.Changed, fields.ID(obj))
-	})
-	return w.space.Holds(ctx, planned, asked, objects)
-}
-
 // recovered puts the spec back and waits until all is as at the start.
 func (w *walker) recovered(ctx context.Context) error {
 	foreseen, err := w.foresee(ctx, w.spec, eachOf)
+	if err == nil {
+		err = w.become(ctx, w.spec)
+	}
+	if err == nil {
+		err = w.eventually(ctx, w.asBefore)
+	}
+	if err == nil {
+		err = w.came(ctx, foreseen)
+	}
 	if err != nil {
-		return fmt.Errorf("taking it back: %w", err)
-	}
-	generation, err := w.change(ctx, w.spec)
-	if err != nil {
-		return fmt.Errorf("taking it back: %w", err)
-	}
-	if err := w.until(func() error { return w.isReady(w.name, generation) }); err != nil {
-		return fmt.Errorf("taken back: %w", err)
-	}
-	if err := w.until(func() error { return w.asBefore(ctx) }); err != nil {
-		return fmt.Errorf("taken back, but not as before: %w", err)
-	}
-	if err := w.came(ctx, foreseen); err != nil {
 		return fmt.Errorf("taken back: %w", err)
 	}
 	return nil
 }
 
-func (w *walker) asBefore(ctx context.Context) error {
-	objects, err := w.space.Objects(ctx)
-	if err != nil {
-		return err
-	}
+// asBefore returns how objects differ from those at the start, or nil.
+func (w *walker) asBefore(objects live.Objects) error {
 	return w.was.Same(objects, func(string) bool { return true })
 }
 
 // calm runs something and bounds what the operator writes and complains about meanwhile.
 func (w *walker) calm(objects, status int, do func() error) error {
-	wrote, mark := w.wrote.Mark(), w.logs.mark()
+	wrote, mark := w.wrote.Mark(), len(w.logs.String())
 	if err := do(); err != nil {
 		return err
 	}
-	if n := len(w.wrote.Since(wrote, writesOther)); n > objects {
-		return fmt.Errorf("a storm: %d writes of objects, %d expected at most", n, objects)
+	atMost := func(what string, is func(harness.Sent) bool, most int) error {
+		if n := len(w.wrote.Since(wrote, is)); n > most {
+			return fmt.Errorf("a storm: %d writes of %s, %d expected at most", n, what, most)
+		}
+		return nil
 	}
-	if n := len(w.wrote.Since(wrote, harness.Sent.WritesHistory)); n > histories {
-		return fmt.Errorf("a storm: %d writes to the history, %d expected at most", n, histories)
+	err := errors.Join(
+		atMost("objects", writesOther, objects),
+		atMost("the history", harness.Sent.WritesHistory, histories),
+		atMost("the status", harness.Sent.WritesStatus, status),
+	)
+	if err != nil {
+		return err
 	}
-	if n := len(w.wrote.Since(wrote, harness.Sent.WritesStatus)); n > status {
-		return fmt.Errorf("a storm: %d writes of the status, %d expected at most", n, status)
-	}
-	if lines := w.logs.since(mark, w.space.Name); len(lines) > 20 {
-		return fmt.Errorf("a storm: %d errors in the log, such as %s", len(lines), shorten(lines[0], 600))
+	complaints := 0
+	for line := range strings.Lines(w.logs.String()[mark:]) {
+		if !strings.Contains(line, w.space.Name) {
+			continue
+		}
+		if complaints++; complaints > 20 {
+			return fmt.Errorf("a storm: more than 20 errors in the log, such as %s", shorten(line, 600))
+		}
 	}
 	return nil
 }
@@ -281,9 +281,4 @@ func (w *walker) quiet() error {
 		return errors.New("the operator goes on writing though nothing changes")
 	}
 	return nil
-}
-
-// labelOf is the component that an object belongs to.
-func labelOf(obj *unstructured.Unstructured) string {
-	return obj.GetLabels()[object.LabelComponent]
 }

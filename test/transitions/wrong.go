@@ -9,34 +9,40 @@ import (
 	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// namesField expects an answer of the API server to refuse a value and to name its property.
-func namesField(err error, p *property) error {
-	switch {
-	case err == nil:
-		return errors.New("it is accepted")
-	case !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err):
-		return fmt.Errorf("refused for another reason: %w", err)
-	}
-	return harness.Mentions(err.Error(), p.leaf())
-}
-
 // mistakes expects the operator to name a property whose value is wrong, and to change nothing
 // meanwhile.
-func (w *walker) mistakes(ctx context.Context, p *property, values []any) error {
-	for _, value := range values {
-		c := result{kind: "wrong value", what: fmt.Sprintf("%s: %s", p, text(value)), verdict: reported}
+func (w *walker) mistakes(ctx context.Context, c chain) error {
+	for _, value := range c.values {
 		spec := clone(w.spec)
-		p.set(spec, plain(value), p.entry.With)
-		c.err = w.mistake(ctx, spec, p.named)
-		w.report.add(c)
+		c.set(spec, value, c.entry.With)
+		err := w.calm(0, 4, func() error { return w.mistake(ctx, spec, c.property) })
+		w.report.add(result{kind: "wrong value", what: fmt.Sprintf("%s: %s", c, text(value)), verdict: reported, err: err})
 	}
-	return ctx.Err()
+	return w.recovered(ctx)
+}
+
+// mistake expects a spec to be named as wrong and not carried out.
+func (w *walker) mistake(ctx context.Context, spec map[string]any, p *property) error {
+	generation, err := w.change(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("refused already: %w", err)
+	}
+	return w.until(func() error {
+		if err := w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec); err != nil {
+			if w.isReady(w.name, generation) == nil {
+				return &harness.FinalError{Err: errors.New("it is carried out")}
+			}
+			return err
+		}
+		if err := p.named(w.last(w.name).Status.Message); err != nil {
+			return &harness.FinalError{Err: err}
+		}
+		return w.says(w.name, generation, dsv1.ConditionStalled, dsv1.ReasonInvalidSpec)
+	})
 }
 
 // where is the property's component as conditions write it.
@@ -61,27 +67,4 @@ func (p *property) named(message string) error {
 		}
 	}
 	return fmt.Errorf("it does not name %s: %s", p.leaf(), shorten(message, 600))
-}
-
-// mistake expects a spec to be named as wrong and not carried out.
-func (w *walker) mistake(ctx context.Context, spec map[string]any, named func(message string) error) error {
-	return w.calm(0, 4, func() error {
-		generation, err := w.change(ctx, spec)
-		if err != nil {
-			return fmt.Errorf("refused already: %w", err)
-		}
-		return w.until(func() error {
-			if err := w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec); err != nil {
-				if w.isReady(w.name, generation) == nil {
-					return &harness.FinalError{Err: errors.New("it is carried out")}
-				}
-				return err
-			}
-			ds := w.last(w.name)
-			if err := named(ds.Status.Message); err != nil {
-				return &harness.FinalError{Err: err}
-			}
-			return w.says(w.name, generation, dsv1.ConditionStalled, dsv1.ReasonInvalidSpec)
-		})
-	})
 }
