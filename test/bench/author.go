@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // author is somebody who may write one DataService and changes it again and again, as large as
@@ -28,13 +28,6 @@ const (
 )
 
 func (a author) run(ctx context.Context, b *bench) error {
-	if err := b.removeAll(ctx); err != nil {
-		return err
-	}
-	limit, err := memoryLimit()
-	if err != nil {
-		return err
-	}
 	ds, err := b.one(ctx)
 	if err != nil {
 		return err
@@ -43,43 +36,37 @@ func (a author) run(ctx context.Context, b *bench) error {
 	own := &ds.Spec.AdditionalServices[0]
 	own.Image, own.Replica = "registry.example.com/a:v1", ptr.To[int32](0)
 	dsv1.SetDefaults(ds)
-	if err := b.client.Create(ctx, ds); err != nil {
+	if err := b.create(ctx, ds); err != nil {
 		return err
 	}
-	p, err := b.startProcess(ctx, fmt.Sprintf("GOMEMLIMIT=%d", limit))
-	if err != nil {
-		return err
-	}
-	err = a.measure(ctx, b, p, ds, float64(limit)/(1<<20)*authorShare)
-	return errors.Join(err, b.removeOne(ctx, ds), p.stop())
+	return b.measured(ctx, func(ctx context.Context, o *operator) error { return a.measure(ctx, o, ds) })
 }
 
-func (author) measure(ctx context.Context, b *bench, p *process, ds *dsv1.DataService, most float64) error {
-	t := b.report.table("UPDATES", "OF THEM REFUSED", "RSS MiB", "PEAK RSS MiB", "LIVE HEAP MiB", "CPU SECONDS", "RECONCILES")
+func (author) measure(ctx context.Context, o *operator, ds *dsv1.DataService) error {
+	t := o.report.usages("")
 	refused := 0
-	for n := range b.updates + 1 {
-		if n == 0 || n == b.updates/10 || n == b.updates {
-			u, err := p.usage(ctx)
+	for n := range o.updates + 1 {
+		if n == 0 || n == o.updates/10 || n == o.updates {
+			u, err := o.usage(ctx)
 			if err != nil {
 				return err
 			}
-			peak, _ := b.report.check(fmt.Sprintf("peak RSS MiB after %d updates", n), u.peak, atMost(most))
-			t.row(fmt.Sprint(n), fmt.Sprint(refused), number(u.rss), peak, number(u.heap), number(u.cpu), number(u.reconciles))
-			b.report.progress("author: %d updates", n)
+			t.add(fmt.Sprintf("%d updates, %d of them refused", n, refused), u, atMost(o.memory*authorShare))
+			o.report.progress("author: %d updates", n)
 		}
 		base := ds.DeepCopy()
 		if enlarge(&ds.Spec.AdditionalServices[0], n) {
 			refused++
 		}
-		if err := b.client.Patch(ctx, ds, client.MergeFrom(base)); err != nil {
+		if err := o.client.Patch(ctx, ds, client.MergeFrom(base)); err != nil {
 			return err
 		}
-		if err := b.awaitObserved(ctx, ds); err != nil {
+		if err := o.awaitStatus(ctx, harness.Observed, ds); err != nil {
 			return err
 		}
 	}
 	t.flush()
-	b.report.note("\nOne DataService with other %d bytes in each update, until the operator has seen it; the bound is a quarter of what it may take.", authorBytes)
+	o.report.note("\nOne DataService with other %d bytes in each update, until the operator has seen it; the bound is a quarter of what it may take.", authorBytes)
 	return nil
 }
 
@@ -101,15 +88,4 @@ func enlarge(service *dsv1.AdditionalService, n int) (refused bool) {
 		return false
 	}
 	return true
-}
-
-// awaitObserved waits until the status is that of the spec.
-func (b *bench) awaitObserved(ctx context.Context, ds *dsv1.DataService) error {
-	return b.services.await(ctx, func(objects map[string]client.Object) string {
-		live, ok := objects[key(dsv1.Kind, ds.Namespace, ds.Name)].(*dsv1.DataService)
-		if !ok || live.UID != ds.UID || live.Status.ObservedGeneration < ds.Generation {
-			return fmt.Sprintf("the operator has not seen generation %d of %s", ds.Generation, ds.Name)
-		}
-		return ""
-	})
 }

@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,10 +15,8 @@ import (
 	"strings"
 	"syscall"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,103 +25,94 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
-	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/version"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // bench is what all sections share.
 type bench struct {
 	flags
 	cluster *cluster.Cluster
-	version string // of Kubernetes
-	scheme  *kruntime.Scheme
+	version string        // of Kubernetes
 	client  client.Client // not cached, not counted
 	report  *report
-	journal *journal
-	fail    context.CancelCauseFunc
+
+	dir     string           // with the operator's program
+	memory  float64          // what config/manager gives the operator, MiB
+	network *process.Network // the operators' addresses
 
 	sample   *dsv1.DataService
 	objects  int      // of the sample, credentials and the record of the database's data included
 	services *tracker // every DataService
-	spaces   *tracker // the benchmark's namespaces
-	accounts *tracker // every namespace's default service account, which pods need
 	fleet    []*dsv1.DataService
 }
 
-// newBench connects to the cluster and installs the CRD.
-func newBench(ctx context.Context, fail context.CancelCauseFunc, c *cluster.Cluster, f flags) (*bench, error) {
-	b := &bench{flags: f, cluster: c, report: &report{out: os.Stdout}, journal: &journal{}, fail: fail}
-	ctrl.SetLogger(b.journal.logger())
+// newBench builds the operator, connects to the cluster and installs the CRDs.
+func newBench(ctx context.Context, c *cluster.Cluster, f flags) (*bench, error) {
+	ctrl.SetLogger(logr.Discard()) // of the benchmark's own watches
+	b := &bench{flags: f, cluster: c, report: &report{out: os.Stdout}}
 	var err error
-	if b.scheme, err = manager.Scheme(); err != nil {
-		return nil, err
+	if b.dir, err = os.MkdirTemp("", "d3os-bench-"); err == nil {
+		err = b.setUp(ctx)
 	}
-	if b.sample, err = readSample(); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(b.dir))
+	}
+	return b, nil
+}
+
+func (b *bench) setUp(ctx context.Context) error {
+	if _, err := harness.Build(ctx, b.dir); err != nil {
+		return err
+	}
+	var deployment appsv1.Deployment
+	if err := harness.ReadYAML("config/manager/manager.yaml", &deployment); err != nil {
+		return err
+	}
+	b.memory = float64(deployment.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value()) / (1 << 20)
+	var err error
+	if b.network, err = process.ClaimNetwork(); err != nil {
+		return err
 	}
 	if b.client, err = harness.Connect(ctx, b.config(), "bench"); err != nil {
-		return nil, err
+		return err
 	}
 	asked, err := discovery.NewDiscoveryClientForConfig(b.config())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	server, err := asked.ServerVersion()
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server for its version: %w", err)
+		return fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	b.version = server.GitVersion
+	sample, err := os.ReadFile(filepath.Join(cluster.Root(), harness.SampleFile))
+	if err != nil {
+		return err
+	}
+	if b.sample, err = preview.Parse(sample); err != nil {
+		return err
+	}
+	b.sample.Namespace = "default"
 	objects, err := preview.Objects(b.sample, b.version)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b.objects = len(objects) + dataRecords
-	return b, b.watch(ctx)
-}
-
-func readSample() (*dsv1.DataService, error) {
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), harness.SampleFile))
-	if err != nil {
-		return nil, err
-	}
-	ds, err := preview.Parse(data)
-	if err != nil {
-		return nil, err
-	}
-	ds.Namespace = "default"
-	return ds, nil
-}
-
-// watch starts the trackers and refuses a cluster that somebody else works with.
-func (b *bench) watch(ctx context.Context) error {
-	mine := labels.SelectorFromSet(labels.Set{label: "true"})
-	for _, t := range []struct {
-		tracker **tracker
-		kind    string
-		object  client.Object
-		by      cache.ByObject
-	}{
-		{&b.services, dsv1.Kind, &dsv1.DataService{}, cache.ByObject{}},
-		{&b.spaces, "Namespace", &corev1.Namespace{}, cache.ByObject{Label: mine}},
-		{&b.accounts, "ServiceAccount", &corev1.ServiceAccount{}, cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", "default")}},
-	} {
-		var err error
-		options := cache.Options{Scheme: b.scheme, ByObject: map[client.Object]cache.ByObject{t.object: t.by}}
-		if *t.tracker, err = startTracker(ctx, b.config(), options, map[string]client.Object{t.kind: t.object}); err != nil {
-			return err
-		}
-	}
 	if err := b.removeAll(ctx); err != nil { // of a run that was killed
 		return err
 	}
-	b.services.mu.Lock()
-	defer b.services.mu.Unlock()
-	for k := range b.services.objects {
-		return fmt.Errorf("%s exists: the benchmark wants a cluster without DataServices", k)
+	var others dsv1.DataServiceList
+	if err := b.client.List(ctx, &others); err != nil {
+		return err
 	}
-	return nil
+	if len(others.Items) > 0 {
+		return fmt.Errorf("%s exists: the benchmark wants a cluster without DataServices", client.ObjectKeyFromObject(&others.Items[0]))
+	}
+	b.services, err = b.track(ctx, cache.Options{}, &dsv1.DataService{})
+	return err
 }
 
 // config is the cluster's, with connections of its own.
@@ -132,18 +122,19 @@ func (b *bench) config() *rest.Config {
 	return config
 }
 
-// cleanUp leaves a cluster of the user's as it was, but for the CRD.
+// cleanUp leaves a cluster of the user's as it was, but for the CRDs.
 func (b *bench) cleanUp(ctx context.Context) error {
+	err := errors.Join(os.RemoveAll(b.dir), b.network.Release())
 	if b.cluster.Own {
-		return nil
+		return err
 	}
-	// The trackers have ended with the run.
-	return b.deleteNamespaces(ctx)
+	return errors.Join(err, b.deleteNamespaces(ctx))
 }
 
 func (b *bench) printFacts() {
 	t := b.report.table("MACHINE", "")
-	t.row("cores", fmt.Sprintf("%d x %s, load %s", runtime.NumCPU(), fact("/proc/cpuinfo", "model name"), firstWord("/proc/loadavg")))
+	load, _ := os.ReadFile("/proc/loadavg")
+	t.row("cores", fmt.Sprintf("%d x %s, load %s", runtime.NumCPU(), fact("/proc/cpuinfo", "model name"), strings.TrimSpace(string(load))))
 	t.row("memory", fact("/proc/meminfo", "MemTotal"))
 	t.row("Go", fmt.Sprintf("%s, GOMAXPROCS %d", runtime.Version(), runtime.GOMAXPROCS(0)))
 	where := "of KUBECONFIG"
@@ -170,12 +161,6 @@ func fact(file, name string) string {
 		}
 	}
 	return "?"
-}
-
-func firstWord(file string) string {
-	data, _ := os.ReadFile(file)
-	word, _, _ := strings.Cut(string(data), " ")
-	return word
 }
 
 // cpuSeconds is what this process has used.

@@ -7,11 +7,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -55,61 +57,56 @@ func (b *bench) create(ctx context.Context, services ...*dsv1.DataService) error
 	return inParallel(services, func(ds *dsv1.DataService) error { return b.client.Create(ctx, ds) })
 }
 
-// grow makes the fleet that large with the operator that runs, and waits until it is Ready.
-func (b *bench) grow(ctx context.Context, to int) error {
-	if len(b.fleet) >= to {
-		return nil
-	}
-	services, err := b.many(ctx, len(b.fleet), to)
-	if err != nil {
+// grow makes the whole fleet with the operator that runs, and waits until it is Ready.
+func (b *bench) grow(ctx context.Context) (err error) {
+	if b.fleet, err = b.many(ctx, 0, b.scale); err != nil {
 		return err
 	}
-	if err := b.create(ctx, services...); err != nil {
+	if err := b.create(ctx, b.fleet...); err != nil {
 		return err
 	}
-	b.fleet = append(b.fleet, services...)
-	return b.awaitReady(ctx, services...)
+	return b.awaitReady(ctx, b.fleet...)
 }
 
-// awaitReady waits until the status says of these DataServices, as last written by the
-// caller or later, that they are ready.
+// awaitReady waits until these DataServices, as last written by the caller, are ready.
 func (b *bench) awaitReady(ctx context.Context, services ...*dsv1.DataService) error {
-	waiting := services
-	return b.services.await(ctx, func(objects map[string]client.Object) string {
-		var left []*dsv1.DataService
-		for _, ds := range waiting {
-			live, ok := objects[key(dsv1.Kind, ds.Namespace, ds.Name)].(*dsv1.DataService)
-			if !ok || live.UID != ds.UID || harness.IsReady(live, max(ds.Generation, live.Generation)) != nil {
-				left = append(left, ds)
+	return b.awaitStatus(ctx, harness.IsReady, services...)
+}
+
+// awaitStatus waits until of all these DataServices nothing is missing in their generation.
+func (b *bench) awaitStatus(ctx context.Context, missing func(*dsv1.DataService, int64) error, services ...*dsv1.DataService) error {
+	waiting := slices.Clone(services)
+	return b.services.await(ctx, func(objects map[string]client.Object) (lacks error) {
+		waiting = slices.DeleteFunc(waiting, func(ds *dsv1.DataService) bool {
+			live, _ := objects[key(dsv1.Kind, ds.Namespace, ds.Name)].(*dsv1.DataService)
+			if live != nil && live.UID != ds.UID {
+				live = nil
 			}
+			err := missing(live, ds.Generation)
+			if err != nil {
+				lacks = fmt.Errorf("namespace %s: %w", ds.Namespace, err)
+			}
+			return err == nil
+		})
+		if lacks != nil {
+			return fmt.Errorf("wait for %d of %d DataServices: %w", len(waiting), len(services), lacks)
 		}
-		if waiting = left; len(left) == 0 {
-			return ""
-		}
-		live, _ := objects[key(dsv1.Kind, left[0].Namespace, left[0].Name)].(*dsv1.DataService)
-		if live == nil {
-			live = left[0]
-		}
-		return fmt.Sprintf("%d DataServices are not Ready; %s is %s: %s", len(left), left[0].Namespace, live.Status.Phase, live.Status.Message)
+		return nil
 	})
 }
 
-// makeNamespaces creates namespaces and waits until pods can be created in them.
+// makeNamespaces creates namespaces with the service account that pods need, which otherwise comes a moment later.
 func (b *bench) makeNamespaces(ctx context.Context, names ...string) error {
-	err := inParallel(names, func(name string) error {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: "true"}}}
-		return client.IgnoreAlreadyExists(b.client.Create(ctx, ns))
-	})
-	if err != nil {
-		return err
-	}
-	return b.accounts.await(ctx, func(objects map[string]client.Object) string {
-		for _, name := range names {
-			if objects[key("ServiceAccount", name, "default")] == nil {
-				return "no default service account in namespace " + name
+	return inParallel(names, func(name string) error {
+		for _, object := range []client.Object{
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: "true"}}},
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}},
+		} {
+			if err := client.IgnoreAlreadyExists(b.client.Create(ctx, object)); err != nil {
+				return err
 			}
 		}
-		return ""
+		return nil
 	})
 }
 
@@ -118,7 +115,7 @@ func (b *bench) makeNamespaces(ctx context.Context, names ...string) error {
 func (b *bench) removeOne(ctx context.Context, ds *dsv1.DataService) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	left, err := b.track(ctx, ds.Namespace)
+	left, err := b.trackOwned(ctx, ds.Namespace)
 	if err != nil {
 		return err
 	}
@@ -130,20 +127,21 @@ func (b *bench) removeOne(ctx context.Context, ds *dsv1.DataService) error {
 			return err
 		}
 	}
-	return left.awaitNone(ctx, nil)
+	return left.awaitNone(ctx, func(client.Object) bool { return false })
 }
 
-// removeAll removes every namespace of the benchmark and waits until it is gone. No operator
+// removeAll removes every namespace of the benchmark and waits until it is gone, before each section. No operator
 // may run meanwhile: it would put back what goes.
 func (b *bench) removeAll(ctx context.Context) error {
 	b.fleet = nil
 	if err := b.deleteNamespaces(ctx); err != nil {
 		return err
 	}
-	if err := b.spaces.awaitNone(ctx, nil); err != nil {
-		return err
-	}
-	return b.services.awaitNone(ctx, func(ds client.Object) bool { return !isMine(ds.GetNamespace()) })
+	return wait.PollUntilContextTimeout(ctx, time.Second, waitAtMost, true, func(ctx context.Context) (bool, error) {
+		left := &corev1.NamespaceList{}
+		err := b.client.List(ctx, left, client.HasLabels{label})
+		return len(left.Items) == 0, err
+	})
 }
 
 func (b *bench) deleteNamespaces(ctx context.Context) error {
@@ -156,27 +154,20 @@ func (b *bench) deleteNamespaces(ctx context.Context) error {
 	})
 }
 
-func isMine(namespace string) bool {
-	return len(namespace) > len(label) && namespace[:len(label)+1] == label+"-"
-}
-
 // managed selects what the operator manages.
 var managed = labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
 
-// track watches what belongs to DataServices of a namespace: the operator's objects, volumes
-// and pods.
-func (b *bench) track(ctx context.Context, namespace string) (*tracker, error) {
-	options := cache.Options{
-		Scheme: b.scheme, DefaultNamespaces: map[string]cache.Config{namespace: {}}, ByObject: map[client.Object]cache.ByObject{},
-	} // an empty namespace is all of them
-	kinds := map[string]client.Object{}
+// trackOwned watches what belongs to DataServices of a namespace, or of all if that is empty: the operator's objects,
+// volumes and pods.
+func (b *bench) trackOwned(ctx context.Context, namespace string) (*tracker, error) {
+	options := cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: managed}
+	var kinds []client.Object
 	for _, gvk := range append(slices.Clone(object.Kinds), corev1.SchemeGroupVersion.WithKind("Pod")) {
 		empty := &metav1.PartialObjectMetadata{}
 		empty.SetGroupVersionKind(gvk)
-		kinds[gvk.Kind] = empty
-		options.ByObject[empty] = cache.ByObject{Label: managed}
+		kinds = append(kinds, empty)
 	}
-	return startTracker(ctx, b.config(), options, kinds)
+	return b.track(ctx, options, kinds...)
 }
 
 // inParallel calls do for each item, several at once.

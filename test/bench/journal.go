@@ -4,124 +4,112 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
-
-	"github.com/go-logr/logr"
 
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// journal reads the operator's log instead of printing it: the log tells of every
-// reconciliation, also of those that send no request.
+// journal reads the operator's log: it tells of every reconciliation, also of those that send no
+// request.
 type journal struct {
 	news    harness.News
 	mu      sync.Mutex
 	started bool
-	looks   map[string]int // reconciliations by namespace/name
-	total   int
+	looks   map[string]int // reconciliations by controller/namespace/name
+	ended   int            // in all, with those that failed
 	errors  []string
 }
 
+func newJournal() *journal { return &journal{looks: map[string]int{}} }
+
+// reset starts to count again.
 func (j *journal) reset() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.started, j.looks, j.total, j.errors = false, map[string]int{}, 0, nil
-}
-
-// forget starts to count anew.
-func (j *journal) forget() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.looks, j.total, j.errors = map[string]int{}, 0, nil
+	j.looks, j.ended, j.errors = map[string]int{}, 0, nil
 }
 
 func (j *journal) counts() (looks int, errors []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.total, j.errors
+	return j.ended, j.errors
+}
+
+func (j *journal) await(ctx context.Context, missing func() error) error {
+	return await(ctx, &j.news, func() error {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		return missing()
+	})
 }
 
 // awaitStart waits until the operator's cache is synced and its workers start.
 func (j *journal) awaitStart(ctx context.Context) error {
-	return await(ctx, &j.news, func() string {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if j.started {
-			return ""
+	return j.await(ctx, func() error {
+		if !j.started {
+			return errors.New("the operator's workers did not start")
 		}
-		return "the operator's workers did not start"
+		return nil
 	})
 }
 
-// awaitLooks waits until that many DataServices have been reconciled.
-func (j *journal) awaitLooks(ctx context.Context, n int) error {
-	return await(ctx, &j.news, func() string {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if len(j.looks) >= n {
-			return ""
+// awaitLooks waits until so many resources of a kind, whose controller is named so, have been reconciled so often since
+// the last reset.
+func (j *journal) awaitLooks(ctx context.Context, kind string, resources, times int) error {
+	return j.await(ctx, func() error {
+		enough := 0
+		for resource, n := range j.looks {
+			if strings.HasPrefix(resource, strings.ToLower(kind)+"/") && n >= times {
+				enough++
+			}
 		}
-		return fmt.Sprintf("%d of %d DataServices were reconciled", len(j.looks), n)
+		if enough < resources {
+			return fmt.Errorf("%d of %d %ss were reconciled %d times", enough, resources, kind, times)
+		}
+		return nil
 	})
 }
 
-// logger returns the logger to give to controller-runtime.
-func (j *journal) logger() logr.Logger { return logr.New(&sink{journal: j}) }
-
-// sink is one logger of the journal; controller-runtime has one for each reconciliation.
-type sink struct {
-	journal *journal
-	about   string
-}
-
-var _ logr.LogSink = &sink{}
-
-func (s *sink) Init(logr.RuntimeInfo) {}
-
-func (s *sink) Enabled(level int) bool { return level <= 5 }
-
-func (s *sink) WithName(string) logr.LogSink { return s }
-
-func (s *sink) WithValues(pairs ...any) logr.LogSink {
-	var namespace, name any
-	for i := 0; i+1 < len(pairs); i += 2 {
-		switch pairs[i] {
-		case "namespace":
-			namespace = pairs[i+1]
-		case "name":
-			name = pairs[i+1]
+// follow reads a log to its end and returns the last line.
+func (j *journal) follow(log io.Reader) (last string) {
+	for lines := bufio.NewReader(log); ; {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return last
+		}
+		last = string(line)
+		var e entry
+		if json.Unmarshal(line, &e) == nil { // Go's own words about a crash are none
+			j.add(e)
 		}
 	}
-	if name == nil {
-		return s
-	}
-	return &sink{s.journal, fmt.Sprintf("%v/%v", namespace, name)}
 }
 
-func (s *sink) Info(level int, message string, _ ...any) {
-	switch {
-	case message == "Starting workers":
-		s.journal.add(func(j *journal) { j.started = true })
-	case level == 5 && s.about != "" && (message == "Reconcile successful" || strings.HasPrefix(message, "Reconcile done")):
-		s.journal.add(func(j *journal) { j.looks[s.about]++; j.total++ })
-	}
-}
+// entry is a line of the log.
+type entry struct{ Level, Msg, Error, Controller, Namespace, Name string }
 
-func (s *sink) Error(err error, message string, _ ...any) {
-	s.journal.add(func(j *journal) {
-		j.errors = append(j.errors, fmt.Sprintf("%s %s: %v", s.about, message, err))
-		if s.about != "" {
-			j.total++
-		}
-	})
-}
-
-func (j *journal) add(change func(*journal)) {
+func (j *journal) add(e entry) {
 	j.mu.Lock()
-	change(j)
-	j.mu.Unlock()
+	defer j.mu.Unlock()
+	about := key(e.Controller, e.Namespace, e.Name)
+	switch {
+	case e.Level == "error":
+		j.errors = append(j.errors, fmt.Sprintf("%s %s: %s", about, e.Msg, e.Error))
+		if e.Controller != "" {
+			j.ended++
+		}
+	case e.Msg == "Starting workers":
+		j.started = true
+	case e.Msg == "Reconcile successful", strings.HasPrefix(e.Msg, "Reconcile done"):
+		j.looks[about]++
+		j.ended++
+	}
 	j.news.Raise()
 }

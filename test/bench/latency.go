@@ -29,32 +29,26 @@ const (
 type latency struct{}
 
 func (l latency) run(ctx context.Context, b *bench) error {
-	o, err := b.startOperator(ctx, nil)
+	ds, err := b.one(ctx)
 	if err != nil {
 		return err
 	}
-	ds, err := b.one(ctx)
-	start := time.Now()
-	if err == nil {
-		err = b.create(ctx, ds)
-	}
-	if err == nil {
-		err = b.awaitReady(ctx, ds)
-	}
-	if err == nil {
-		err = l.measure(ctx, o, ds, time.Since(start))
-	}
-	if err = errors.Join(err, o.stop()); err != nil {
-		return err
-	}
-	return b.removeOne(ctx, ds)
+	return b.counted(ctx, func(ctx context.Context, o *operator) error {
+		start := time.Now()
+		if err := b.create(ctx, ds); err != nil {
+			return err
+		}
+		if err := b.awaitReady(ctx, ds); err != nil {
+			return err
+		}
+		return l.measure(ctx, o, ds, time.Since(start))
+	})
 }
 
 func (l latency) measure(ctx context.Context, o *operator, ds *dsv1.DataService, created time.Duration) error {
-	b := o.bench
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	owned, err := b.track(ctx, ds.Namespace)
+	owned, err := o.trackOwned(ctx, ds.Namespace)
 	if err != nil {
 		return err
 	}
@@ -71,25 +65,15 @@ func (l latency) measure(ctx context.Context, o *operator, ds *dsv1.DataService,
 		}
 		changed, rolled = append(changed, toPatch), append(rolled, toReady)
 	}
-	t := b.report.table("FROM", "TO", "MEDIAN ms", "95% ms", "LONGEST ms")
-	heal := spread(back)
-	heal[2], _ = b.report.check("heal of a deleted Deployment, longest, ms", milliseconds(longest(back)), atMost(healMilliseconds))
-	t.row(append([]string{"DataService created, once", "status Ready"}, spread([]time.Duration{created})...)...)
-	t.row(append([]string{"Deployment deleted", "request sent"}, spread(sent)...)...)
-	t.row(append([]string{"Deployment deleted", "a watch sees it again"}, heal...)...)
-	t.row(append([]string{"image changed", "request sent"}, spread(changed)...)...)
-	t.row(append([]string{"image changed", "rolled out, status Ready"}, spread(rolled)...)...)
+	t := o.report.spreads("FROM", "TO")
+	t.add("DataService created, once", "status Ready", []time.Duration{created}, nil)
+	t.add("Deployment deleted", "request sent", sent, nil)
+	t.add("Deployment deleted", "a watch sees it again", back, atMost(healMilliseconds))
+	t.add("image changed", "request sent", changed, nil)
+	t.add("image changed", "rolled out, status Ready", rolled, nil)
 	t.flush()
-	b.report.note("\n%d times each, counted from the API server's answer to the change.", reactions)
+	o.report.note("\n%d times each, counted from the API server's answer to the change.", reactions)
 	return nil
-}
-
-func longest(values []time.Duration) time.Duration {
-	var l time.Duration
-	for _, v := range values {
-		l = max(l, v)
-	}
-	return l
 }
 
 // written reports whether a request writes the victim's Deployment.
@@ -99,53 +83,51 @@ func written(r harness.Sent) bool {
 
 // heal deletes a Deployment and takes the time until the request that creates it is sent, and
 // until a watch sees it.
-func (latency) heal(ctx context.Context, o *operator, owned *tracker, ds *dsv1.DataService) (toPatch, toBack time.Duration, err error) {
-	if err := o.traffic.quiet(ctx, settled); err != nil {
-		return 0, 0, err
-	}
-	o.traffic.reset()
+func (l latency) heal(ctx context.Context, o *operator, owned *tracker, ds *dsv1.DataService) (toPatch, toBack time.Duration, err error) {
 	deployment := &appsv1.Deployment{}
-	if err := o.bench.client.Get(ctx, client.ObjectKey{Namespace: ds.Namespace, Name: victim}, deployment); err != nil {
+	if err := o.client.Get(ctx, client.ObjectKey{Namespace: ds.Namespace, Name: victim}, deployment); err != nil {
 		return 0, 0, err
 	}
-	if err := o.bench.client.Delete(ctx, deployment, client.PropagationPolicy("Background")); err != nil {
-		return 0, 0, err
-	}
-	start := time.Now()
-	err = owned.await(ctx, func(objects map[string]client.Object) string {
-		again, ok := objects[key("Deployment", ds.Namespace, victim)]
-		if ok && again.GetUID() != deployment.UID {
-			return ""
-		}
-		return "the deleted Deployment is not back"
+	toPatch, toBack, err = l.react(ctx, o, func() error {
+		return o.client.Delete(ctx, deployment, client.PropagationPolicy("Background"))
+	}, func() error {
+		return owned.await(ctx, func(objects map[string]client.Object) error {
+			again, ok := objects[key("Deployment", ds.Namespace, victim)]
+			if !ok || again.GetUID() == deployment.UID {
+				return errors.New("the deleted Deployment is not back")
+			}
+			return nil
+		})
 	})
-	toBack = time.Since(start)
 	if err != nil {
 		return 0, 0, err
 	}
-	patch, err := o.traffic.first(ctx, "a request to create the Deployment", written)
-	if err != nil {
-		return 0, 0, err
-	}
-	return max(0, patch.At.Sub(start)), toBack, o.bench.awaitReady(ctx, ds)
+	return toPatch, toBack, o.awaitReady(ctx, ds)
 }
 
 // change changes an image and takes the time until the request is sent, and until all is Ready.
-func (latency) change(ctx context.Context, o *operator, ds *dsv1.DataService, tag string) (toPatch, toReady time.Duration, err error) {
+func (l latency) change(ctx context.Context, o *operator, ds *dsv1.DataService, tag string) (toPatch, toReady time.Duration, err error) {
+	return l.react(ctx, o, func() error { return o.patchImage(ctx, ds, tag) }, func() error { return o.awaitReady(ctx, ds) })
+}
+
+// react does something at rest and takes the time from its end until the operator writes the Deployment, and until an
+// effect is there.
+func (latency) react(ctx context.Context, o *operator, do, effect func() error) (toPatch, toEffect time.Duration, err error) {
 	if err := o.traffic.quiet(ctx, settled); err != nil {
 		return 0, 0, err
 	}
 	o.traffic.reset()
-	if err := o.bench.patchImage(ctx, ds, tag); err != nil {
+	if err := do(); err != nil {
 		return 0, 0, err
 	}
 	start := time.Now()
-	patch, err := o.traffic.first(ctx, "a request to change the Deployment", written)
-	if err != nil {
+	if err := effect(); err != nil {
 		return 0, 0, err
 	}
-	if err := o.bench.awaitReady(ctx, ds); err != nil {
-		return 0, 0, err
+	toEffect = time.Since(start)
+	patches := o.traffic.Since(o.traffic.from, written)
+	if len(patches) == 0 {
+		return 0, 0, errors.New("the operator has not written the Deployment")
 	}
-	return max(0, patch.At.Sub(start)), time.Since(start), nil
+	return max(0, patches[0].At.Sub(start)), toEffect, nil
 }

@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
@@ -20,6 +21,8 @@ const (
 	loadCreate = 20
 	// loadGrowth is what a number for each DataService may grow by from the first size to the last.
 	loadGrowth = 1.5
+	// restarts is the event that the operator starts again.
+	restarts = "restart beside"
 )
 
 // load measures the operator, as a process of its own with the memory that the manifests give it,
@@ -36,65 +39,62 @@ type step struct {
 func (s step) each(n float64) float64 { return n / float64(s.services) }
 
 func (l load) run(ctx context.Context, b *bench) error {
-	if err := b.removeAll(ctx); err != nil {
-		return err
-	}
-	limit, err := memoryLimit()
-	if err != nil {
-		return err
-	}
-	p, err := b.startProcess(ctx, fmt.Sprintf("GOMEMLIMIT=%d", limit))
-	if err != nil {
-		return err
-	}
-	r := &loadReport{bench: b, limit: float64(limit) / (1 << 20)}
+	r := newLoadReport(b.report)
 	defer r.print() // also what was measured before something went wrong
 	for _, n := range b.sizes {
-		if p, err = l.size(ctx, b, p, r, n, limit); err != nil {
-			return errors.Join(err, p.stop())
+		err := b.measured(ctx, func(ctx context.Context, o *operator) error {
+			if err := l.restarted(ctx, o, r); err != nil {
+				return err
+			}
+			return l.size(ctx, o, r, n)
+		})
+		if err != nil {
+			return err
 		}
 	}
-	err = l.hot(ctx, b, p, r)
-	if err == nil {
-		err = l.delete(ctx, b, p, r)
-	}
-	return errors.Join(err, p.stop())
+	return b.measured(ctx, func(ctx context.Context, o *operator) error {
+		if err := l.restarted(ctx, o, r); err != nil {
+			return err
+		}
+		if err := l.hot(ctx, o, r); err != nil {
+			return err
+		}
+		return l.delete(ctx, o, r)
+	})
 }
 
-// size takes the fleet to a size, changes all of it and restarts the operator.
-func (l load) size(ctx context.Context, b *bench, p *process, r *loadReport, n int, limit int64) (*process, error) {
-	before := len(b.fleet)
-	created, err := p.measure(ctx, n-before, (n-before)*b.objects, func() error { return l.create(ctx, b, r, n) })
+// restarted waits until a new operator has looked at all DataServices that it finds.
+func (load) restarted(ctx context.Context, o *operator, r *loadReport) error {
+	n := len(o.fleet)
+	if n == 0 {
+		return nil
+	}
+	if err := o.journal.awaitLooks(ctx, dsv1.Kind, n, 1); err != nil {
+		return err
+	}
+	took := time.Since(o.began)
+	u, err := o.usage(ctx)
+	r.add(restarts, fmt.Sprint(n), step{services: n, took: took, used: u}, exactly(0))
+	r.memories.add(fmt.Sprintf("%d, restarted", n), u, atMost(o.memory))
+	return err
+}
+
+// size takes the fleet to a size and changes all of it.
+func (l load) size(ctx context.Context, o *operator, r *loadReport, n int) error {
+	before := len(o.fleet)
+	more := n - before + 1 // with the late one
+	created, err := o.measure(ctx, more, more*o.objects, func() error { return l.create(ctx, o.bench, r, n) })
 	if err != nil {
-		return p, fmt.Errorf("create: %w", err)
+		return fmt.Errorf("create: %w", err)
 	}
-	r.created(n, created)
-	changed, err := p.measure(ctx, n, n, func() error { return l.change(ctx, b, n) })
+	r.add("create", fmt.Sprintf("%d, to %d", n-before, n), created, atMost(float64(o.objects+loadCreate)))
+	changed, err := o.measure(ctx, n, 0, func() error { return l.change(ctx, o.bench, n) })
 	if err != nil {
-		return p, fmt.Errorf("change: %w", err)
+		return fmt.Errorf("change: %w", err)
 	}
-	r.changed(n, changed)
-	u, err := p.usage(ctx)
-	if err != nil {
-		return p, err
-	}
-	r.memory(fmt.Sprint(n), u)
-	if err := p.stop(); err != nil {
-		return p, err
-	}
-	if p, err = b.startProcess(ctx, fmt.Sprintf("GOMEMLIMIT=%d", limit)); err != nil {
-		return p, err
-	}
-	if err := p.awaitReconciles(ctx, n); err != nil {
-		return p, err
-	}
-	took := time.Since(p.began)
-	if u, err = p.usage(ctx); err != nil {
-		return p, err
-	}
-	r.restarted(n, step{services: n, took: took, used: u})
-	r.memory(fmt.Sprintf("%d, restarted", n), u)
-	return p, nil
+	r.add("one image of each", fmt.Sprint(n), changed, atMost(1+historyWrites+loadStatus))
+	r.memories.add(fmt.Sprint(n), changed.used, atMost(o.memory))
+	return nil
 }
 
 // create makes the fleet that large. When all are declared, one more is: how long that takes is
@@ -119,7 +119,10 @@ func (l load) create(ctx context.Context, b *bench, r *loadReport, n int) error 
 	if err := b.awaitReady(ctx, services...); err != nil {
 		return err
 	}
-	r.late(n, len(services), first, ready, time.Since(begun))
+	all := time.Since(begun)
+	share := r.check(fmt.Sprintf("one more beside %d that are created: ready before all, share of their time", len(services)),
+		ready.Seconds()/all.Seconds(), atMost(1))
+	r.latecomers.row(fmt.Sprint(n), fmt.Sprint(len(services)), number(first.Seconds()), number(ready.Seconds()), number(all.Seconds()), share)
 	b.fleet = append(b.fleet, services...)
 	return b.removeOne(ctx, late[0])
 }
@@ -129,24 +132,21 @@ func (l load) create(ctx context.Context, b *bench, r *loadReport, n int) error 
 func (b *bench) bringUp(ctx context.Context, ds *dsv1.DataService) (first, ready time.Duration, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	seen, err := b.track(ctx, ds.Namespace)
+	seen, err := b.trackOwned(ctx, ds.Namespace)
 	if err != nil {
 		return 0, 0, err
 	}
-	go func() { // as long as others come up its turn may come
-		for ctx.Err() == nil {
-			select {
-			case <-b.services.news.Next():
-				seen.news.Raise()
-			case <-ctx.Done():
-			}
-		}
-	}()
 	begun := time.Now()
 	if err := b.create(ctx, ds); err != nil {
 		return 0, 0, err
 	}
-	if err := seen.awaitAny(ctx); err != nil {
+	err = seen.await(ctx, func(objects map[string]client.Object) error {
+		if len(objects) == 0 {
+			return errors.New("there is no object of " + ds.Namespace)
+		}
+		return nil
+	})
+	if err != nil {
 		return 0, 0, err
 	}
 	first = time.Since(begun)
@@ -171,70 +171,67 @@ const (
 )
 
 // hot changes one DataService ten times a second and looks how long changes of others take.
-func (load) hot(ctx context.Context, b *bench, p *process, r *loadReport) error {
-	others := b.fleet[1:min(len(b.fleet), 1+reactions)]
-	changeAll := func(tag string) (took []time.Duration, err error) {
-		for _, ds := range others {
-			begun := time.Now()
-			if err := b.changeImage(ctx, ds, tag); err != nil {
-				return nil, err
-			}
-			took = append(took, time.Since(begun))
-		}
-		return took, nil
-	}
-	var calm, beside []time.Duration
-	quiet, err := p.measure(ctx, len(others), 0, func() (err error) {
-		calm, err = changeAll("calm")
-		return err
-	})
-	if err != nil {
+func (l load) hot(ctx context.Context, o *operator, r *loadReport) error {
+	if err := l.others(ctx, o, r, "calm", "nothing else", nil); err != nil {
 		return err
 	}
 	hot, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	times := 0
-	go func() {
-		tick := time.NewTicker(hotEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-hot.Done():
-				done <- nil
-				return
-			case <-tick.C:
-				times++
-				if err := b.patchImage(hot, b.fleet[0], fmt.Sprintf("hot-%d", times)); err != nil && hot.Err() == nil {
-					done <- err
-					return
-				}
-			}
-		}
-	}()
-	busy, err := p.measure(ctx, len(others), 0, func() (err error) {
-		beside, err = changeAll("beside")
-		return err
-	})
+	go func() { done <- l.heat(hot, o.bench) }()
+	err := l.others(ctx, o, r, "beside", "another one, changed ten times a second", atMost(milliseconds(hotWait)))
 	stop()
-	if err := errors.Join(err, <-done); err != nil {
+	return errors.Join(err, <-done)
+}
+
+// heat changes the first DataService until the context ends.
+func (load) heat(ctx context.Context, b *bench) error {
+	tick := time.NewTicker(hotEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := b.patchImage(ctx, b.fleet[0], fmt.Sprintf("hot-%d", n)); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// others changes other DataServices, one after the other.
+func (load) others(ctx context.Context, o *operator, r *loadReport, tag, beside string, wait *bound) error {
+	var took []time.Duration
+	others := o.fleet[1:min(len(o.fleet), 1+reactions)]
+	all, err := o.measure(ctx, len(others), 0, func() error {
+		for _, ds := range others {
+			begun := time.Now()
+			if err := o.changeImage(ctx, ds, tag); err != nil {
+				return err
+			}
+			took = append(took, time.Since(begun))
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	r.heat("nothing else", quiet.used, calm, nil)
-	r.heat(fmt.Sprintf("another one, changed %d times", times), busy.used, beside, atMost(milliseconds(hotWait)))
+	queued := o.report.check("in the queue beside "+beside+", mean ms", 1000*all.used.waited/max(1, all.used.queued), wait)
+	r.heats.add(beside, queued, took, nil)
 	return nil
 }
 
 // delete deletes every DataService and waits until all that they owned is gone.
-func (load) delete(ctx context.Context, b *bench, p *process, r *loadReport) error {
+func (load) delete(ctx context.Context, o *operator, r *loadReport) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	owned, err := b.track(ctx, "")
+	owned, err := o.trackOwned(ctx, "")
 	if err != nil {
 		return err
 	}
-	n := len(b.fleet)
-	deleted, err := p.measure(ctx, n, n*b.objects, func() error {
-		err := inParallel(b.fleet, func(ds *dsv1.DataService) error { return b.client.Delete(ctx, ds.DeepCopy()) })
+	n := len(o.fleet)
+	deleted, err := o.measure(ctx, n, n*o.objects, func() error {
+		err := inParallel(o.fleet, func(ds *dsv1.DataService) error { return o.client.Delete(ctx, ds.DeepCopy()) })
 		if err != nil {
 			return err
 		}
@@ -243,18 +240,14 @@ func (load) delete(ctx context.Context, b *bench, p *process, r *loadReport) err
 	if err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
-	r.deleted(n, deleted)
-	u, err := p.usage(ctx)
-	if err != nil {
-		return err
-	}
-	r.memory("0, all deleted", u)
+	r.add("delete", fmt.Sprint(n), deleted, atMost(deleteStatus))
+	r.memories.add("0, all deleted", deleted.used, atMost(o.memory))
 	return nil
 }
 
-// measure tells what a process used while something was done, and how long that took.
-func (p *process) measure(ctx context.Context, services, objects int, do func() error) (step, error) {
-	before, err := p.usage(ctx)
+// measure tells what an operator used while something was done, and how long that took.
+func (o *operator) measure(ctx context.Context, services, objects int, do func() error) (step, error) {
+	before, err := o.usage(ctx)
 	if err != nil {
 		return step{}, err
 	}
@@ -263,20 +256,7 @@ func (p *process) measure(ctx context.Context, services, objects int, do func() 
 		return step{}, err
 	}
 	s := step{services: services, objects: objects, took: time.Since(begun)}
-	s.used, err = p.usage(ctx)
+	s.used, err = o.usage(ctx)
 	s.used = s.used.since(before)
 	return s, err
-}
-
-// requestsOf picks the requests of a process by HTTP method out of its metrics.
-func requestsOf(metrics map[string]float64) map[string]float64 {
-	found := map[string]float64{}
-	for name, value := range metrics {
-		if labels, ok := strings.CutPrefix(name, "rest_client_requests_total{"); ok {
-			_, method, _ := strings.Cut(labels, `method="`)
-			method, _, _ = strings.Cut(method, `"`)
-			found[method] += value
-		}
-	}
-	return found
 }

@@ -63,13 +63,12 @@ type section struct {
 	asked       bool // runs only when -only names it
 }
 
-// sections in the order in which they run: memory goes on with what scale left behind.
+// sections in the order in which they run.
 var sections = []section{
 	{"render", "Render one whole DataService", renderTime{}.run, false},
 	{"requests", "Requests for one DataService", requests{}.run, false},
 	{"latency", "Latency, one DataService", latency{}.run, false},
-	{"scale", "Many DataServices at once", scale{}.run, false},
-	{"memory", "Memory and CPU of the operator as a process of its own", memory{}.run, false},
+	{"scale", "Many DataServices at once, with memory and CPU of the operator", scale{}.run, false},
 	{"author", "One author, one large DataService, many updates", author{}.run, false},
 	{"status", "kubectl dataservice status, 100 DataServices", status{}.run, false},
 	{"middleware", "RedisClusters with real servers beside DataServices", middleware{}.run, true},
@@ -104,7 +103,11 @@ func parseFlags(args []string) (flags, error) {
 	set.IntVar(&f.clusters, "clusters", 20, "how many RedisClusters the section middleware has")
 	set.IntVar(&f.updates, "updates", 500, "how often the section author changes its DataService")
 	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but middleware and load)")
-	sizes := set.String("sizes", "100", "comma-separated numbers of DataServices of the section load")
+	f.sizes = []int{100}
+	set.Func("sizes", "comma-separated numbers of DataServices of the section load (default: 100)", func(list string) (err error) {
+		f.sizes, err = parseSizes(list)
+		return err
+	})
 	if err := set.Parse(args); err != nil {
 		return f, err
 	}
@@ -113,10 +116,6 @@ func parseFlags(args []string) (flags, error) {
 	}
 	if min(f.scale, f.runs, f.updates, f.clusters) < 1 {
 		return f, errors.New("-scale, -runs, -updates and -clusters must be at least 1")
-	}
-	var err error
-	if f.sizes, err = parseSizes(*sizes); err != nil {
-		return f, err
 	}
 	f.only = usual
 	if *only != "" {
@@ -144,16 +143,13 @@ func parseSizes(list string) (sizes []int, err error) {
 }
 
 func run(ctx context.Context, f flags) (err error) {
-	started := time.Now()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	c, err := cluster.Start(ctx, cluster.Options{Name: "bench", Nodes: 2 + f.most()/servicesPerNode})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
 
-	b, err := newBench(ctx, cancel, c, f)
+	b, err := newBench(ctx, c, f)
 	if err != nil {
 		return err
 	}
@@ -164,16 +160,17 @@ func run(ctx context.Context, f flags) (err error) {
 			continue
 		}
 		b.report.begin(s.name, s.title)
-		begin, cpu := time.Now(), cpuSeconds()
-		if err := s.run(ctx, b); err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				err = errors.Join(err, cause)
-			}
+		begun := time.Now()
+		err := b.removeAll(ctx)
+		if err == nil {
+			err = s.run(ctx, b)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		b.report.end(time.Since(begin), cpuSeconds()-cpu)
+		b.report.note("\n%s s", number(time.Since(begun).Seconds()))
 	}
-	b.report.totals(time.Since(started))
+	b.report.totals()
 	if n := len(b.report.outside); n > 0 {
 		return fmt.Errorf("%d numbers lie outside their bounds", n)
 	}

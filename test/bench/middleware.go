@@ -12,10 +12,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
@@ -50,49 +53,37 @@ type redisFleet struct {
 }
 
 func (m middleware) run(ctx context.Context, b *bench) (err error) {
-	if err := b.removeAll(ctx); err != nil {
-		return err
-	}
 	f, err := b.startRedis(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.pods.Stop()) }() //nolint:contextcheck // it ends also what a cancelled run has left
-	o, err := b.startOperator(ctx, nil)
-	if err != nil {
-		return err
-	}
 	t := b.report.tallies()
-	begun := time.Now()
-	created, took, err := m.create(ctx, o, f)
+	err = b.counted(ctx, func(ctx context.Context, o *operator) error {
+		if err := m.create(ctx, o, f, t); err != nil {
+			return err
+		}
+		rest, err := o.count(ctx, func() error { return pass(ctx, middlewareRest) })
+		t.add(fmt.Sprintf("%s at rest", middlewareRest), rest, none)
+		return err
+	})
 	if err != nil {
-		return errors.Join(err, o.stop())
-	}
-	services, clusters := f.split(o, created)
-	n, k := len(b.fleet), len(f.all)
-	t.add(fmt.Sprintf("create %d DataServices", n), services,
-		bounds{exactly(n * (b.objects + historyWrites)), atMost(float64(n * createStatus)), atMost(float64(n * createReads))})
-	t.add(fmt.Sprintf("create %d RedisClusters", k), clusters,
-		bounds{atMost(float64(f.objects(o) + k*redisRecords)), atMost(float64(k * redisStatus)), atMost(float64(k * createReads))})
-	rest, err := o.count(ctx, func() error { return pass(ctx, middlewareRest) })
-	if err = errors.Join(err, o.stop()); err != nil {
 		return err
 	}
-	t.add(fmt.Sprintf("%s at rest", middlewareRest), rest, none)
-	if o, err = b.startOperator(ctx, nil); err != nil {
-		return err
-	}
-	if err = b.journal.awaitLooks(ctx, n+k); err != nil {
-		return errors.Join(err, o.stop())
-	}
-	restart, err := o.tally(ctx)
-	if err != nil {
-		return errors.Join(err, o.stop())
-	}
-	t.add(fmt.Sprintf("operator restart, %d healthy", n+k), restart, none)
-	t.flush()
-	b.report.note("\nAll were ready after %s s; the RedisClusters after %s s.", number(time.Since(begun).Seconds()), number(took.Seconds()))
-	return errors.Join(m.hang(ctx, f), o.stop())
+	return b.counted(ctx, func(ctx context.Context, o *operator) error {
+		for kind, n := range map[string]int{dsv1.Kind: len(b.fleet), redisv1.Kind: len(f.all)} {
+			if err := o.journal.awaitLooks(ctx, kind, n, 1); err != nil {
+				return err
+			}
+		}
+		restart, err := o.tally(ctx)
+		if err != nil {
+			return err
+		}
+		t.add(fmt.Sprintf("operator restart, %d healthy", len(b.fleet)+len(f.all)), restart, none)
+		t.flush()
+		return m.hang(ctx, f)
+	})
 }
 
 // pass lets time pass, which is what is measured at rest.
@@ -119,9 +110,7 @@ func (b *bench) startRedis(ctx context.Context) (*redisFleet, error) {
 	if err := b.makeNamespaces(ctx, middlewareNamespace); err != nil {
 		return nil, err
 	}
-	rc := &redisv1.RedisCluster{}
-	f.seen, err = startTracker(ctx, b.config(), cache.Options{Scheme: b.scheme}, map[string]client.Object{redisv1.Kind: rc})
-	if err != nil {
+	if f.seen, err = b.track(ctx, cache.Options{}, &redisv1.RedisCluster{}); err != nil {
 		return nil, err
 	}
 	f.pods, err = emulator.Start(ctx, b.config(), emulator.Options{
@@ -131,11 +120,10 @@ func (b *bench) startRedis(ctx context.Context) (*redisFleet, error) {
 	return f, err
 }
 
-// create declares all at once and waits until all are ready; took is the time of the RedisClusters.
-func (m middleware) create(ctx context.Context, o *operator, f *redisFleet) (all tally, took time.Duration, err error) {
-	services, err := f.many(ctx, 0, middlewareServices)
-	if err != nil {
-		return all, 0, err
+// create declares all at once and waits until all are ready.
+func (middleware) create(ctx context.Context, o *operator, f *redisFleet, t *tallies) (err error) {
+	if f.fleet, err = f.many(ctx, 0, middlewareServices); err != nil {
+		return err
 	}
 	for i := range f.clusters {
 		f.all = append(f.all, &redisv1.RedisCluster{
@@ -143,9 +131,10 @@ func (m middleware) create(ctx context.Context, o *operator, f *redisFleet) (all
 			Spec:       redisv1.RedisClusterSpec{Replicas: redisPods, Repository: "redis"},
 		})
 	}
-	all, err = o.count(ctx, func() error {
+	var redis, all time.Duration
+	seen, err := o.count(ctx, func() error {
 		begun := time.Now()
-		if err := f.create(ctx, services...); err != nil {
+		if err := f.create(ctx, f.fleet...); err != nil {
 			return err
 		}
 		if err := inParallel(f.all, func(rc *redisv1.RedisCluster) error { return f.client.Create(ctx, rc) }); err != nil {
@@ -154,56 +143,46 @@ func (m middleware) create(ctx context.Context, o *operator, f *redisFleet) (all
 		if err := f.awaitRedis(ctx, f.all...); err != nil {
 			return err
 		}
-		took = time.Since(begun)
-		return f.awaitReady(ctx, services...)
+		redis = time.Since(begun)
+		err := f.awaitReady(ctx, f.fleet...)
+		all = time.Since(begun)
+		return err
 	})
-	f.fleet = services
-	return all, took, err
+	if err != nil {
+		return err
+	}
+	ofRedis := func(r harness.Sent) bool { return r.Namespace == middlewareNamespace }
+	clusters, services := o.traffic.tally(ofRedis), o.traffic.tally(func(r harness.Sent) bool { return !ofRedis(r) })
+	services.looks, services.errors = seen.looks, seen.errors
+	objects := sets.New[string]()
+	for _, r := range o.traffic.Since(o.traffic.from, ofRedis) {
+		if classOf(r) == objectWrite {
+			objects.Insert(r.Resource + "/" + r.Name)
+		}
+	}
+	n, k := len(f.fleet), len(f.all)
+	t.add(fmt.Sprintf("create %d DataServices", n), services,
+		bounds{exactly(n * (f.objects + historyWrites)), atMost(float64(n * createStatus)), atMost(float64(n * createReads))})
+	t.add(fmt.Sprintf("create %d RedisClusters", k), clusters,
+		bounds{atMost(float64(objects.Len() + k*redisRecords)), atMost(float64(k * redisStatus)), atMost(float64(k * createReads))})
+	f.report.note("All were ready after %s s; the RedisClusters after %s s.\n", number(all.Seconds()), number(redis.Seconds()))
+	return nil
 }
 
 // awaitRedis waits until these RedisClusters, as last written, are ready.
 func (f *redisFleet) awaitRedis(ctx context.Context, clusters ...*redisv1.RedisCluster) error {
-	return f.seen.await(ctx, func(objects map[string]client.Object) string {
+	return f.seen.await(ctx, func(objects map[string]client.Object) error {
 		for _, rc := range clusters {
 			live, _ := objects[key(redisv1.Kind, rc.Namespace, rc.Name)].(*redisv1.RedisCluster)
-			if live == nil || live.Generation < rc.Generation || live.Status.ObservedGeneration != live.Generation ||
-				!meta.IsStatusConditionTrue(live.Status.Conditions, redisv1.ConditionReady) {
-				if live == nil {
-					live = rc
-				}
-				return fmt.Sprintf("RedisCluster %s is %s: %s", rc.Name, live.Status.Phase, live.Status.Message)
+			if live == nil || live.Generation < rc.Generation {
+				return fmt.Errorf("RedisCluster %s has no generation %d", rc.Name, rc.Generation)
+			}
+			if live.Status.ObservedGeneration != live.Generation || !meta.IsStatusConditionTrue(live.Status.Conditions, redisv1.ConditionReady) {
+				return fmt.Errorf("RedisCluster %s is %s: %s", rc.Name, live.Status.Phase, live.Status.Message)
 			}
 		}
-		return ""
+		return nil
 	})
-}
-
-// split tells what was asked for RedisClusters from the rest.
-func (f *redisFleet) split(o *operator, all tally) (services, clusters tally) {
-	services, clusters = all, tally{errors: nil}
-	for _, r := range o.traffic.all() {
-		if r.Namespace != middlewareNamespace {
-			continue
-		}
-		c := classOf(r)
-		services.counts[c]--
-		clusters.counts[c]++
-		if c <= read {
-			clusters.evidence = append(clusters.evidence, fmt.Sprintf("%s: %d", r.Request, r.Code))
-		}
-	}
-	return services, clusters
-}
-
-// objects is how many objects of RedisClusters were written.
-func (f *redisFleet) objects(o *operator) int {
-	found := map[string]bool{}
-	for _, r := range o.traffic.all() {
-		if r.Namespace == middlewareNamespace && classOf(r) == objectWrite {
-			found[r.Resource+"/"+r.Name] = true
-		}
-	}
-	return len(found)
 }
 
 // hang stops all servers of one cluster, and takes the time of changes of the others and of DataServices.
@@ -216,38 +195,30 @@ func (middleware) hang(ctx context.Context, f *redisFleet) error {
 			}
 		}
 	}
-	err := f.seen.await(ctx, func(objects map[string]client.Object) string {
+	err := f.seen.await(ctx, func(objects map[string]client.Object) error {
 		live, _ := objects[key(redisv1.Kind, middlewareNamespace, first)].(*redisv1.RedisCluster)
 		if live == nil || live.Status.Verdict != "Unknown" {
-			return "nobody has noticed that the servers of " + first + " hang"
+			return errors.New("nobody has noticed that the servers of " + first + " hang")
 		}
-		return ""
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	table := f.report.table("BESIDE A CLUSTER WHOSE SERVERS HANG", "MEDIAN ms", "95% ms", "LONGEST ms", "BOUND")
-	for _, change := range []struct {
-		what string
-		do   func(i int) error
-	}{
-		{"a setting of a RedisCluster", func(i int) error { return f.resize(ctx, f.all[i]) }},
-		{"an image of a DataService", func(i int) error { return f.changeImage(ctx, f.fleet[i], "hang") }},
+	table := f.report.spreads("BESIDE A CLUSTER WHOSE SERVERS HANG", "")
+	for what, change := range map[string]func(i int) error{
+		"a setting of a RedisCluster": func(i int) error { return f.resize(ctx, f.all[i]) },
+		"an image of a DataService":   func(i int) error { return f.changeImage(ctx, f.fleet[i], "hang") },
 	} {
 		var took []time.Duration
 		for i := 1; i < min(len(f.all), len(f.fleet), reactions); i++ {
 			begun := time.Now()
-			if err := change.do(i); err != nil {
-				return fmt.Errorf("%s: %w", change.what, err)
+			if err := change(i); err != nil {
+				return fmt.Errorf("%s: %w", what, err)
 			}
 			took = append(took, time.Since(begun))
 		}
-		longest := 0.0
-		for _, d := range took {
-			longest = max(longest, milliseconds(d))
-		}
-		cell, _ := f.report.check(change.what+" beside a cluster whose servers hang, longest ms", longest, atMost(milliseconds(hangs)))
-		table.row(append(append([]string{change.what}, spread(took)...), cell)...)
+		table.add(what, "carried out", took, atMost(milliseconds(hangs)))
 	}
 	table.flush()
 	return nil

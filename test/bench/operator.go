@@ -7,9 +7,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
 	"time"
 
-	"d3os.com/d3os-operator/internal/manager"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -17,57 +29,97 @@ import (
 // operator itself holds a mere progress of the status back for a quarter of a second.
 const settled = time.Second
 
-// operator is the operator, run in this process.
+// operator is the operator as a process of its own, with the memory that config/manager gives it.
 type operator struct {
-	*harness.Operator
+	*bench
 
-	bench   *bench
-	traffic *traffic
+	command *exec.Cmd
+	metrics string // address
+	profile string // address
+	journal *journal
+	ended   chan struct{} // closed when it has ended
+	err     error         // what it ended with
+	began   time.Time
 	synced  time.Duration // from its start until its workers started
+	traffic *traffic      // nothing when it is not counted
 }
 
-// startOperator starts the operator with the options of its command line's defaults, and
-// returns when its cache is synced and its workers start.
-func (b *bench) startOperator(ctx context.Context, change func(*manager.Options)) (*operator, error) {
-	options, err := manager.ParseOptions(nil)
-	if err != nil {
-		return nil, err
-	}
-	options.SkipNameValidation = true // several, one after the other
-	options.ProbeBindAddress = "0"
-	if change != nil {
-		change(&options)
-	}
-	o := &operator{bench: b, traffic: &traffic{}}
-	b.journal.reset()
+// counted has an operator run while something is done, behind a proxy that records its requests.
+func (b *bench) counted(ctx context.Context, do func(context.Context, *operator) error, args ...string) error {
+	sent := &traffic{}
 	config := b.config()
-	config.Wrap(o.traffic.Before)
-	start := time.Now()
-	if o.Operator, err = harness.Start(ctx, config, options); err != nil {
-		return nil, err
+	config.Wrap(sent.Before)
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return err
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return err
+	}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: server.Scheme, Host: server.Host}) },
+		Transport: transport, ErrorLog: log.New(io.Discard, "", 0), // of watches that end with the operator
+	})
+	defer proxy.Close()
+	file := clientcmdapi.NewConfig()
+	file.Clusters["proxy"] = &clientcmdapi.Cluster{Server: proxy.URL}
+	file.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
+	file.CurrentContext = "proxy"
+	kubeconfig := filepath.Join(b.dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(*file, kubeconfig); err != nil {
+		return err
+	}
+	return b.operate(ctx, kubeconfig, sent, do, args...)
+}
+
+// measured has an operator run while something is done. Nothing stands between it and the API server.
+func (b *bench) measured(ctx context.Context, do func(context.Context, *operator) error) error {
+	return b.operate(ctx, b.cluster.Kubeconfig, &traffic{}, do)
+}
+
+func (b *bench) operate(ctx context.Context, kubeconfig string, sent *traffic, do func(context.Context, *operator) error, args ...string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	address := b.network.Next()
+	o := &operator{bench: b, traffic: sent, journal: newJournal(), ended: make(chan struct{}), metrics: address + ":8080", profile: address + ":6060"}
+	// The log has a line for every reconciliation then.
+	o.command = exec.Command(filepath.Join(b.dir, "manager"), append(args, "--zap-log-level=5", "--metrics-secure=false",
+		"--health-probe-bind-address=0", "--metrics-bind-address="+o.metrics, "--pprof-bind-address="+o.profile)...)
+	// GOGC as in a cluster: make test sets another one for itself.
+	o.command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "GOGC=", fmt.Sprintf("GOMEMLIMIT=%.0fMiB", b.memory))
+	output, err := o.command.StderrPipe()
+	if err != nil {
+		return err
+	}
+	o.began = time.Now()
+	if err := o.command.Start(); err != nil {
+		return fmt.Errorf("start the operator: %w", err)
 	}
 	go func() {
-		if err := o.Wait(); err != nil {
-			b.fail(fmt.Errorf("the operator ended: %w", err)) // nobody need wait for it
+		defer close(o.ended)
+		last := o.journal.follow(output)
+		if err := o.command.Wait(); err != nil {
+			o.err = fmt.Errorf("the operator ended: %w: %s", err, last)
+			cancel(o.err) // nobody need wait for it
 		}
 	}()
-	if err := b.journal.awaitStart(ctx); err != nil {
-		return nil, errors.Join(err, o.stop())
+	if err = o.journal.awaitStart(ctx); err == nil {
+		o.synced = time.Since(o.began)
+		err = do(ctx, o)
 	}
-	o.synced = time.Since(start)
-	return o, nil
+	_ = o.command.Process.Signal(syscall.SIGTERM) // it may have ended
+	<-o.ended
+	return errors.Join(err, o.err)
 }
-
-// stop ends the operator; it may be called more than once.
-func (o *operator) stop() error { return o.Stop(waitAtMost) }
 
 // count counts what the operator does from a call of do until all is quiet again.
 func (o *operator) count(ctx context.Context, do func() error) (tally, error) {
-	if err := o.traffic.rested(ctx, settled); err != nil {
+	if err := o.traffic.quiet(ctx, settled); err != nil {
 		return tally{}, err
 	}
 	o.traffic.reset()
-	o.bench.journal.forget()
+	o.journal.reset()
 	if err := do(); err != nil {
 		return tally{}, err
 	}
@@ -79,7 +131,7 @@ func (o *operator) tally(ctx context.Context) (tally, error) {
 	if err := o.traffic.quiet(ctx, settled); err != nil {
 		return tally{}, err
 	}
-	t := tally{counts: o.traffic.counts(), evidence: o.traffic.evidence()}
-	t.looks, t.errors = o.bench.journal.counts()
+	t := o.traffic.tally(func(harness.Sent) bool { return true })
+	t.looks, t.errors = o.journal.counts()
 	return t, nil
 }

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,16 +32,8 @@ const (
 // status measures `kubectl dataservice status -A` beside `kubectl get dataservices -A`.
 type status struct{}
 
-func (s status) run(ctx context.Context, b *bench) (err error) {
-	if err := b.removeAll(ctx); err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "d3os-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	plugin := filepath.Join(dir, "kubectl-dataservice")
+func (s status) run(ctx context.Context, b *bench) error {
+	plugin := filepath.Join(b.dir, "kubectl-dataservice")
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(cluster.Root(), "cmd/kubectl-dataservice"), "-o", plugin, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the plugin: %w: %s", err, out)
@@ -65,8 +56,8 @@ func (s status) run(ctx context.Context, b *bench) (err error) {
 	}
 	is, was := milliseconds(median(asked)), milliseconds(median(got))
 	t := b.report.table("", "ms", "TIMES KUBECTL GET")
-	cell, _ := b.report.check("status of 100 DataServices, ms", is, atMost(statusTakes))
-	times, _ := b.report.check("status of 100 DataServices, times kubectl get", is/was, atMost(statusTimes))
+	cell := b.report.check("status of 100 DataServices, ms", is, atMost(statusTakes))
+	times := b.report.check("status of 100 DataServices, times kubectl get", is/was, atMost(statusTimes))
 	t.row("kubectl dataservice status -A", cell, times)
 	t.row("kubectl get dataservices -A", number(was), "")
 	t.flush()

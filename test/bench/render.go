@@ -52,7 +52,7 @@ func (renderTime) run(_ context.Context, b *bench) error {
 			return
 		}
 		each := float64(result.T.Nanoseconds()) / float64(result.N)
-		cpu, _ := b.report.check(name+", CPU ms", (cpuSeconds()-before)*1000/float64(result.N), limit)
+		cpu := b.report.check(name+", CPU ms", (cpuSeconds()-before)*1000/float64(result.N), limit)
 		t.row(name, number(each/1e6), cpu, number(float64(result.AllocsPerOp())), number(float64(result.AllocedBytesPerOp())))
 	}
 	load := func() error {

@@ -20,24 +20,11 @@ type report struct {
 	section string
 	checked int
 	outside []string
-	done    []finished
-	load    string // of the machine when the section began
-}
-
-type finished struct {
-	name string
-	took time.Duration
-	cpu  float64
-	load string
 }
 
 func (r *report) begin(name, title string) {
-	r.section, r.load = name, firstWord("/proc/loadavg")
+	r.section = name
 	fmt.Fprintf(r.out, "\n== %s (-only %s)\n\n", title, name)
-}
-
-func (r *report) end(took time.Duration, cpu float64) {
-	r.done = append(r.done, finished{r.section, took, cpu, r.load})
 }
 
 func (r *report) note(format string, args ...any) {
@@ -50,10 +37,13 @@ func (r *report) progress(format string, args ...any) {
 }
 
 // table prints rows in aligned columns.
-type table struct{ w *tabwriter.Writer }
+type table struct {
+	report *report
+	w      *tabwriter.Writer
+}
 
 func (r *report) table(header ...string) *table {
-	t := &table{tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)}
+	t := &table{r, tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)}
 	t.row(header...)
 	return t
 }
@@ -82,32 +72,22 @@ func (b *bound) holds(n float64) bool {
 }
 
 // check formats a number with its bound; one outside it is marked and remembered.
-func (r *report) check(what string, n float64, b *bound) (cell string, ok bool) {
+func (r *report) check(what string, n float64, b *bound) string {
 	if b == nil {
-		return number(n), true
+		return number(n)
 	}
 	r.checked++
-	cell = fmt.Sprintf("%s (%s)", number(n), b)
+	cell := fmt.Sprintf("%s (%s)", number(n), b)
 	if b.holds(n) {
-		return cell, true
+		return cell
 	}
 	r.outside = append(r.outside, fmt.Sprintf("%s: %s: %s", r.section, what, cell))
-	return cell + " !", false
+	return cell + " !"
 }
 
-func (r *report) totals(took time.Duration) {
+func (r *report) totals() {
 	r.note("\n== Totals\n")
-	t := r.table("SECTION", "SECONDS", "CPU SECONDS", "LOAD WHEN IT BEGAN")
-	cpu := 0.0
-	for _, f := range r.done {
-		t.row(f.name, number(f.took.Seconds()), number(f.cpu), f.load)
-		cpu += f.cpu
-	}
-	t.row("all, with set-up", number(took.Seconds()), number(cpu))
-	t.flush()
-	r.note("CPU is this process's: the operator and the benchmark, not the cluster.")
-	r.note("")
-	t = r.table("CASES", "PASSED", "FAILED", "SEEDS")
+	t := r.table("CASES", "PASSED", "FAILED", "SEEDS")
 	t.row(fmt.Sprint(r.checked), fmt.Sprint(r.checked-len(r.outside)), fmt.Sprint(len(r.outside)), "none: nothing is random")
 	t.flush()
 	if len(r.outside) == 0 {
@@ -130,18 +110,23 @@ func number(n float64) string {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func median[T time.Duration | float64](values []T) T {
+func median(values []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
-	if n == 0 {
-		return 0
-	}
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// spread prints the median, the 95th percentile and the largest in milliseconds.
-func spread(values []time.Duration) []string {
+// spreads is a table of times that were measured several times.
+type spreads struct{ *table }
+
+func (r *report) spreads(from, to string) *spreads {
+	return &spreads{r.table(from, to, "MEDIAN ms", "95% ms", "LONGEST ms")}
+}
+
+// add adds a line, with a bound of the longest or none.
+func (t *spreads) add(from, to string, values []time.Duration, limit *bound) {
 	sorted := slices.Sorted(slices.Values(values))
-	p95 := sorted[max(0, (len(sorted)*95+99)/100-1)]
-	return []string{number(milliseconds(median(values))), number(milliseconds(p95)), number(milliseconds(sorted[len(sorted)-1]))}
+	p95, longest := sorted[(len(sorted)*95+99)/100-1], sorted[len(sorted)-1]
+	t.row(from, to, number(milliseconds(median(values))), number(milliseconds(p95)),
+		t.report.check(from+", "+to+", longest, ms", milliseconds(longest), limit))
 }

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/manager"
 )
 
 // The bounds of single events, beside one write for each object that is new. Each spec is one write more, to the history.
@@ -27,43 +25,54 @@ const (
 	deleteStatus = 1
 )
 
-// resyncOften is the period in which the operator looks at one DataService again; with its
-// jitter it stays above the shortest that informers allow.
-const resyncOften = 2 * time.Second
+const (
+	// resyncRounds is how many resyncs of every DataService are waited for: the first is over for
+	// sure when the last begins.
+	resyncRounds = 3
+	// resyncOften is the period in which the operator looks at one DataService again; with its
+	// jitter it stays above the shortest that informers allow.
+	resyncOften = 2 * time.Second
+	// resyncMany is the period for many.
+	resyncMany = 5 * time.Second
+)
 
 // requests counts what the operator asks and writes for one DataService.
 type requests struct{}
 
 func (requests) run(ctx context.Context, b *bench) error {
-	var start tally
-	var create, image, del, foreground []tally
-	for i := range b.runs {
-		o, err := b.startOperator(ctx, nil)
+	var start, create, image, del, foreground []tally
+	for range b.runs {
+		err := b.counted(ctx, func(ctx context.Context, o *operator) error {
+			begun, err := o.tally(ctx)
+			if err != nil {
+				return err
+			}
+			background, err := o.live(ctx, metav1.DeletePropagationBackground)
+			if err != nil {
+				return err
+			}
+			other, err := o.live(ctx, metav1.DeletePropagationForeground)
+			start, create, image = append(start, begun), append(create, background.create), append(image, background.image)
+			del, foreground = append(del, background.del), append(foreground, other.del)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		if i == 0 {
-			if start, err = o.tally(ctx); err != nil {
-				return err
-			}
-		}
-		c := &oneLife{o: o}
-		err = c.live(ctx, metav1.DeletePropagationBackground)
-		if err == nil {
-			create, image, del = append(create, c.create), append(image, c.image), append(del, c.del)
-			err = c.live(ctx, metav1.DeletePropagationForeground)
-			foreground = append(foreground, c.del)
-		}
-		if err = errors.Join(err, o.stop()); err != nil {
-			return err
-		}
 	}
-	resync, err := resyncOne(ctx, b)
+	ds, err := b.one(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.create(ctx, ds); err != nil {
+		return err
+	}
+	resync, err := b.resync(ctx, 1, resyncOften, ds)
 	if err != nil {
 		return err
 	}
 	t := b.report.tallies()
-	t.add("operator start, nothing declared", start, none)
+	t.add("operator start, nothing declared", worst(start), none)
 	t.add("create", worst(create), bounds{exactly(b.objects + historyWrites), atMost(createStatus), atMost(createReads)})
 	t.add("change of one image", worst(image), bounds{exactly(1 + historyWrites), atMost(imageStatus), exactly(0)})
 	t.add(fmt.Sprintf("%d resyncs at rest", resyncRounds), resync, none)
@@ -74,47 +83,43 @@ func (requests) run(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// oneLife is a DataService from its creation to its end.
-type oneLife struct {
-	o                  *operator
-	create, image, del tally
-}
+// life is that of a DataService from its creation to its end.
+type life struct{ create, image, del tally }
 
-func (l *oneLife) live(ctx context.Context, propagation metav1.DeletionPropagation) error {
-	b := l.o.bench
-	ds, err := b.one(ctx)
+func (o *operator) live(ctx context.Context, propagation metav1.DeletionPropagation) (l life, err error) {
+	ds, err := o.one(ctx)
 	if err != nil {
-		return err
+		return l, err
 	}
-	l.create, err = l.o.count(ctx, func() error {
-		if err := b.create(ctx, ds); err != nil {
+	l.create, err = o.count(ctx, func() error {
+		if err := o.create(ctx, ds); err != nil {
 			return err
 		}
-		return b.awaitReady(ctx, ds)
+		return o.awaitReady(ctx, ds)
 	})
 	if err != nil {
-		return err
+		return l, err
 	}
-	l.image, err = l.o.count(ctx, func() error { return b.changeImage(ctx, ds, "bench-1") })
+	l.image, err = o.count(ctx, func() error { return o.changeImage(ctx, ds, "bench-1") })
 	if err != nil {
-		return err
+		return l, err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	owned, err := b.track(ctx, ds.Namespace)
+	owned, err := o.trackOwned(ctx, ds.Namespace)
 	if err != nil {
-		return err
+		return l, err
 	}
-	l.del, err = l.o.count(ctx, func() error {
-		if err := b.client.Delete(ctx, ds.DeepCopy(), client.PropagationPolicy(propagation)); err != nil {
+	l.del, err = o.count(ctx, func() error {
+		if err := o.client.Delete(ctx, ds.DeepCopy(), client.PropagationPolicy(propagation)); err != nil {
 			return err
 		}
 		return owned.awaitNone(ctx, retained)
 	})
 	if err != nil {
-		return err
+		return l, err
 	}
-	return b.removeOne(ctx, ds)
+	return l, o.removeOne(ctx, ds)
 }
 
 // retained tells what outlives its DataService.
@@ -134,25 +139,17 @@ func (b *bench) patchImage(ctx context.Context, ds *dsv1.DataService, tag string
 	return b.client.Patch(ctx, ds, client.MergeFrom(before))
 }
 
-// resyncOne counts what looking at one healthy DataService again costs.
-func resyncOne(ctx context.Context, b *bench) (tally, error) {
-	o, err := b.startOperator(ctx, func(options *manager.Options) { options.ResyncPeriod = resyncOften })
-	if err != nil {
-		return tally{}, err
-	}
-	ds, err := b.one(ctx)
-	if err == nil {
-		err = b.create(ctx, ds)
-	}
-	if err == nil {
-		err = b.awaitReady(ctx, ds)
-	}
-	var seen tally
-	if err == nil {
-		seen, err = o.count(ctx, func() error { return o.awaitResyncs(ctx) })
-	}
-	if err = errors.Join(err, o.stop()); err != nil {
-		return seen, err
-	}
-	return seen, b.removeOne(ctx, ds)
+// resync counts what an operator does that looks at all DataServices again in each period, once some of them are ready.
+func (b *bench) resync(ctx context.Context, n int, period time.Duration, services ...*dsv1.DataService) (seen tally, err error) {
+	err = b.counted(ctx, func(ctx context.Context, o *operator) (err error) {
+		if err := o.journal.awaitLooks(ctx, dsv1.Kind, n, 1); err != nil {
+			return err
+		}
+		if err := b.awaitReady(ctx, services...); err != nil {
+			return err
+		}
+		seen, err = o.count(ctx, func() error { return o.journal.awaitLooks(ctx, dsv1.Kind, n, resyncRounds) })
+		return err
+	}, "--resync-period="+period.String())
+	return seen, err
 }

@@ -5,93 +5,80 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"d3os.com/d3os-operator/internal/manager"
+	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// resyncMany is the period in which the operator looks at many DataServices again.
-const resyncMany = 5 * time.Second
-
-// scale counts what a resync and a restart cost while many DataServices are healthy.
+// scale counts what a resync and a restart cost while many DataServices are healthy, and what memory and CPU the
+// operator takes for them.
 type scale struct{}
 
 func (s scale) run(ctx context.Context, b *bench) error {
-	created, took, err := s.create(ctx, b)
+	events, used := b.report.tallies(), b.report.usages("DATASERVICES")
+	restarts := b.report.table("RUN", "CACHE SYNCED AFTER ms", "ALL LOOKED AT AFTER ms")
+	var took time.Duration
+	err := b.counted(ctx, func(ctx context.Context, o *operator) (err error) {
+		took, err = s.create(ctx, o, events, used)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	t := b.report.tallies()
-	restart := b.report.table("RUN", "CACHE SYNCED AFTER ms", "ALL LOOKED AT AFTER ms")
 	var all []tally
 	for i := range b.runs {
-		seen, synced, looked, err := s.restart(ctx, b)
+		err := b.counted(ctx, func(ctx context.Context, o *operator) error {
+			if err := o.journal.awaitLooks(ctx, dsv1.Kind, b.scale, 1); err != nil {
+				return err
+			}
+			restarts.row(fmt.Sprint(i+1), number(milliseconds(o.synced)), number(milliseconds(time.Since(o.began))))
+			seen, err := o.tally(ctx)
+			all = append(all, seen)
+			if err != nil || i > 0 {
+				return err
+			}
+			u, err := o.usage(ctx)
+			used.add(fmt.Sprintf("%d, restarted", b.scale), u, nil)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		all = append(all, seen)
-		restart.row(fmt.Sprint(i+1), number(milliseconds(synced)), number(milliseconds(looked)))
 	}
-	resync, err := s.resync(ctx, b)
+	events.add(fmt.Sprintf("operator restart, %d healthy", b.scale), worst(all), none)
+	resync, err := b.resync(ctx, b.scale, resyncMany)
 	if err != nil {
 		return err
 	}
-	t.add(fmt.Sprintf("create %d", len(b.fleet)), created, bounds{writes: exactly(b.scale * (b.objects + historyWrites))})
-	t.add(fmt.Sprintf("operator restart, %d healthy", len(b.fleet)), worst(all), none)
-	t.add(fmt.Sprintf("%d resyncs of %d at rest", resyncRounds, len(b.fleet)), resync, none)
-	t.flush()
-	b.report.note("\nAll were ready after %s s: %s objects a second.", number(took.Seconds()), number(float64(b.scale*b.objects)/took.Seconds()))
-	restart.flush()
+	events.add(fmt.Sprintf("%d resyncs of %d at rest", resyncRounds, b.scale), resync, none)
+	events.flush()
+	b.report.note("\nAll were ready after %s s: %s objects a second.\n", number(took.Seconds()), number(float64(b.scale*b.objects)/took.Seconds()))
+	restarts.flush()
+	b.report.note("")
+	used.flush()
+	b.report.note("\nRSS as it is when all are Ready; live heap after a collection; CPU and reconciles since the process started.")
 	return nil
 }
 
 // create declares all of them at once; they stay.
-func (scale) create(ctx context.Context, b *bench) (seen tally, took time.Duration, err error) {
-	if err := b.removeAll(ctx); err != nil {
-		return seen, 0, err
-	}
-	o, err := b.startOperator(ctx, nil)
+func (scale) create(ctx context.Context, o *operator, events *tallies, used *usages) (took time.Duration, err error) {
+	u, err := o.usage(ctx)
 	if err != nil {
-		return seen, 0, err
+		return 0, err
 	}
-	start := time.Now()
-	if err = b.grow(ctx, b.scale); err == nil {
+	used.add("0", u, nil)
+	seen, err := o.count(ctx, func() error {
+		start := time.Now()
+		err := o.grow(ctx)
 		took = time.Since(start)
-		seen, err = o.tally(ctx)
-	}
-	return seen, took, errors.Join(err, o.stop())
-}
-
-func (scale) restart(ctx context.Context, b *bench) (seen tally, synced, looked time.Duration, err error) {
-	start := time.Now()
-	o, err := b.startOperator(ctx, nil)
+		return err
+	})
 	if err != nil {
-		return seen, 0, 0, err
+		return 0, err
 	}
-	err = b.journal.awaitLooks(ctx, len(b.fleet))
-	looked = time.Since(start)
-	if err == nil {
-		seen, err = o.tally(ctx)
-	}
-	if err = errors.Join(err, o.stop()); err != nil {
-		return seen, 0, 0, err
-	}
-	return seen, o.synced, looked, nil
-}
-
-func (scale) resync(ctx context.Context, b *bench) (tally, error) {
-	o, err := b.startOperator(ctx, func(options *manager.Options) { options.ResyncPeriod = resyncMany })
-	if err != nil {
-		return tally{}, err
-	}
-	var seen tally
-	if err = b.journal.awaitLooks(ctx, len(b.fleet)); err == nil {
-		seen, err = o.count(ctx, func() error { return o.awaitResyncs(ctx) })
-	}
-	if err = errors.Join(err, o.stop()); err != nil {
-		return seen, err
-	}
-	return seen, nil
+	events.add(fmt.Sprintf("create %d", o.scale), seen, bounds{writes: exactly(o.scale * (o.objects + historyWrites))})
+	u, err = o.usage(ctx)
+	used.add(fmt.Sprint(o.scale), u, nil)
+	return took, err
 }

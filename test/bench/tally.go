@@ -9,7 +9,7 @@ import (
 
 // tally is what the operator did about one event.
 type tally struct {
-	counts
+	counts   [classes]int
 	looks    int // reconciliations
 	errors   []string
 	evidence []string
@@ -23,44 +23,34 @@ var none = bounds{writes: exactly(0), statuses: exactly(0), reads: exactly(0)}
 
 // tallies is a table of tallies, with the evidence for those that are not as they should be.
 type tallies struct {
-	report *report
-	table  *table
-	wrong  []string
+	*table
+
+	wrong []string // the evidence
 }
 
 func (r *report) tallies() *tallies {
-	return &tallies{report: r, table: r.table("EVENT", "OBJECT WRITES", "STATUS WRITES", "READS", "CACHE LISTS", "WATCHES",
+	return &tallies{table: r.table("EVENT", "OBJECT WRITES", "STATUS WRITES", "READS", "CACHE LISTS", "WATCHES",
 		"EVENTS", "LEASES", "DISCOVERY", "RECONCILES", "ERRORS")}
 }
 
 func (t *tallies) add(name string, seen tally, b bounds) {
-	ok := true
+	outside := len(t.report.outside)
 	cell := func(what string, n int, bound *bound) string {
-		text, within := t.report.check(name+": "+what, float64(n), bound)
-		ok = ok && within
-		return text
+		return t.report.check(name+": "+what, float64(n), bound)
 	}
-	t.table.row(name,
+	t.row(name,
 		cell("object writes", seen.counts[objectWrite], b.writes),
 		cell("status writes", seen.counts[statusWrite], b.statuses),
 		cell("reads", seen.counts[read], b.reads),
-		number(float64(seen.counts[cacheList])), number(float64(seen.counts[watch])), number(float64(seen.counts[event])),
-		number(float64(seen.counts[lease])), number(float64(seen.counts[discover])), number(float64(seen.looks)),
+		fmt.Sprint(seen.counts[cacheList]), fmt.Sprint(seen.counts[watch]), fmt.Sprint(seen.counts[event]),
+		fmt.Sprint(seen.counts[lease]), fmt.Sprint(seen.counts[discover]), fmt.Sprint(seen.looks),
 		cell("errors in the log", len(seen.errors), exactly(0)))
-	if ok {
+	if len(t.report.outside) == outside {
 		return
 	}
 	t.wrong = append(t.wrong, "", name+":")
-	for _, line := range seen.evidence {
-		t.wrong = append(t.wrong, "  "+line)
-	}
-	for i, line := range seen.errors {
-		if i == 5 {
-			t.wrong = append(t.wrong, fmt.Sprintf("  and %d errors more", len(seen.errors)-i))
-			break
-		}
-		t.wrong = append(t.wrong, "  log: "+line)
-	}
+	t.wrong = append(t.wrong, seen.evidence[:min(len(seen.evidence), 60)]...)
+	t.wrong = append(t.wrong, seen.errors[:min(len(seen.errors), 5)]...)
 }
 
 func (t *tallies) flush() {

@@ -1,0 +1,105 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// usage is what a process uses; sizes are in MiB.
+type usage struct {
+	rss, peak, heap, system float64
+	cpu, reconciles         float64
+	queued, waited          float64 // how often a DataService was in the queue, and seconds in all
+	writes, reads, events   float64 // requests: PATCH, PUT and DELETE; GET; POST
+}
+
+// since is what was used since another look; sizes are those of now.
+func (u usage) since(before usage) usage {
+	u.cpu, u.reconciles = u.cpu-before.cpu, u.reconciles-before.reconciles
+	u.queued, u.waited = u.queued-before.queued, u.waited-before.waited
+	u.writes, u.reads, u.events = u.writes-before.writes, u.reads-before.reads, u.events-before.events
+	return u
+}
+
+func (o *operator) usage(ctx context.Context) (usage, error) {
+	var u usage
+	status := fmt.Sprintf("/proc/%d/status", o.command.Process.Pid)
+	u.rss, u.peak = kilobytes(fact(status, "VmRSS")), kilobytes(fact(status, "VmHWM"))
+	if _, err := get(ctx, "http://"+o.profile+"/debug/pprof/heap?gc=1"); err != nil { // so that the heap is what is alive
+		return u, err
+	}
+	metrics, err := get(ctx, "http://"+o.metrics+"/metrics")
+	for line := range strings.Lines(metrics) {
+		at := strings.LastIndex(line, " ")
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[at+1:]), 64)
+		if err != nil {
+			continue // a comment
+		}
+		switch name := line[:max(0, at)]; {
+		case name == "process_cpu_seconds_total":
+			u.cpu = value
+		case name == "go_memstats_heap_alloc_bytes":
+			u.heap = value / (1 << 20)
+		case name == "go_memstats_sys_bytes":
+			u.system = value / (1 << 20)
+		case strings.HasPrefix(name, "controller_runtime_reconcile_total{"):
+			u.reconciles += value
+		case name == `workqueue_queue_duration_seconds_count{controller="dataservice",name="dataservice"}`:
+			u.queued = value
+		case name == `workqueue_queue_duration_seconds_sum{controller="dataservice",name="dataservice"}`:
+			u.waited = value
+		case !strings.HasPrefix(name, "rest_client_requests_total{"):
+		case strings.Contains(name, `method="GET"`):
+			u.reads += value
+		case strings.Contains(name, `method="POST"`):
+			u.events += value
+		default:
+			u.writes += value
+		}
+	}
+	return u, err
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return string(body), err
+}
+
+// kilobytes turns "1234 kB" into MiB.
+func kilobytes(text string) float64 {
+	number, _, _ := strings.Cut(text, " ")
+	value, _ := strconv.ParseFloat(number, 64) // 0 where there is no /proc
+	return value / 1024
+}
+
+// usages is a table of what an operator uses.
+type usages struct{ *table }
+
+func (r *report) usages(what string) *usages {
+	return &usages{r.table(what, "RSS MiB", "PEAK RSS MiB", "LIVE HEAP MiB", "FROM THE SYSTEM MiB", "CPU SECONDS", "RECONCILES")}
+}
+
+// add adds a line, with a bound of the peak or none.
+func (t *usages) add(name string, u usage, peak *bound) {
+	t.row(name, number(u.rss), t.report.check(name+": peak RSS MiB", u.peak, peak), number(u.heap), number(u.system), number(u.cpu),
+		number(u.reconciles))
+}
