@@ -6,6 +6,8 @@
 package ha_test
 
 import (
+	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -17,8 +19,9 @@ import (
 type takeOver struct {
 	name  string
 	limit time.Duration // until another one leads
-	away  func(*scene, *replica)
-	after func(*scene, *replica) // once another one works; the first must have ended then
+	away  func(*replica)
+	back  func(*replica) // once another one works; the first must end then
+	clean bool           // it ends without an error
 }
 
 // A standby takes over from a leader that is stopped, dies, is cut off or sleeps; the two never
@@ -28,41 +31,13 @@ func TestTakeOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	signal := func(which syscall.Signal) func(*replica) { return func(r *replica) { r.signal(which) } }
+	nothing := func(*replica) {}
 	for _, c := range []takeOver{
-		{
-			name: "stopped", limit: 2 * time.Second,
-			away: func(_ *scene, r *replica) { r.signal(syscall.SIGTERM) },
-			after: func(s *scene, r *replica) {
-				if err := r.end(); err != nil {
-					s.Errorf("%s was stopped and ended with %v", r.name, err)
-				}
-			},
-		},
-		{
-			name: "killed", limit: options.LeaseDuration,
-			away:  func(_ *scene, r *replica) { r.signal(syscall.SIGKILL) },
-			after: func(_ *scene, r *replica) { _ = r.end() },
-		},
-		{
-			name: "cut-off", limit: options.LeaseDuration,
-			away: func(_ *scene, r *replica) { r.network.drop() },
-			after: func(s *scene, r *replica) {
-				r.network.heal()
-				if r.end() == nil {
-					s.Errorf("%s lost the lease and ended without an error", r.name)
-				}
-			},
-		},
-		{
-			name: "paused", limit: options.LeaseDuration,
-			away: func(_ *scene, r *replica) { r.signal(syscall.SIGSTOP) },
-			after: func(s *scene, r *replica) {
-				r.signal(syscall.SIGCONT)
-				if r.end() == nil {
-					s.Errorf("%s lost the lease and ended without an error", r.name)
-				}
-			},
-		},
+		{"stopped", 2 * time.Second, signal(syscall.SIGTERM), nothing, true},
+		{"killed", options.LeaseDuration, signal(syscall.SIGKILL), nothing, false},
+		{"cut-off", options.LeaseDuration, func(r *replica) { r.network.cut() }, func(r *replica) { r.network.heal() }, false},
+		{"paused", options.LeaseDuration, signal(syscall.SIGSTOP), signal(syscall.SIGCONT), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, leader := newScene(t)
@@ -86,26 +61,18 @@ func (s *scene) lose(c takeOver, leader *replica) {
 		return works
 	})
 	at := time.Now()
-	c.away(s, leader)
-	s.until("another one works", func() bool {
-		_, works := s.tell().worked(leader.name, at)
-		return works
-	})
-	told := s.tell()
-	leads, _ := told.taken(leader.name, at)
-	works, _ := told.worked(leader.name, at)
-	results.add(c.name, leads.Sub(at), works.Sub(at))
-	if took := leads.Sub(at); took > c.limit {
+	c.away(leader)
+	if took := s.succeeded(leader, at); took > c.limit {
 		s.Errorf("another one led after %s, not within %s", took, c.limit)
 	}
-	c.after(s, leader)
+	c.back(leader)
+	leader.end(c.clean)
 	quiet()
 	s.settle()
 }
 
 // The operator is replaced again and again in the middle of rollouts.
 func TestRollingRestart(t *testing.T) {
-	const name = "rolling"
 	s, old := newScene(t)
 	quiet := s.disturb()
 	defer quiet()
@@ -113,30 +80,36 @@ func TestRollingRestart(t *testing.T) {
 		next := s.start()
 		at := time.Now()
 		old.signal(syscall.SIGTERM)
-		if err := old.end(); err != nil {
-			t.Errorf("%s was stopped and ended with %v", old.name, err)
-		}
-		s.until("the next one works", func() bool {
-			_, works := s.tell().worked(old.name, at)
-			return works
-		})
-		told := s.tell()
-		leads, _ := told.taken(old.name, at)
-		works, _ := told.worked(old.name, at)
-		results.add(name, leads.Sub(at), works.Sub(at))
+		old.end(true)
+		s.succeeded(old, at)
 		old = next
 	}
 	quiet()
 	s.settle()
-	s.judge(name)
+	s.judge("rolling")
 }
 
-// judge fails the test when two have written at once.
+// succeeded waits until another one works, and returns how long after a point in time it led.
+func (s *scene) succeeded(leader *replica, at time.Time) time.Duration {
+	s.Helper()
+	s.until("another one works", func() bool {
+		_, works := s.tell().worked(leader.name, at)
+		return works
+	})
+	told := s.tell()
+	leads, _ := told.taken(leader.name, at)
+	works, _ := told.worked(leader.name, at)
+	s.leads, s.works = append(s.leads, leads.Sub(at)), append(s.works, works.Sub(at))
+	return leads.Sub(at)
+}
+
+// judge logs what was measured, and fails the test when two have written at once.
 func (s *scene) judge(name string) {
 	s.Helper()
 	told := s.tell()
 	doubles := told.doubles()
-	results.judge(name, len(told.writes), len(doubles))
+	s.Logf("%s, %d times: another one led after %s, and had written after %s (min / median / max); %d writes, %d double",
+		name, len(s.leads), spread(s.leads), spread(s.works), len(told.writes), len(doubles))
 	for i, w := range doubles {
 		if i == 10 {
 			s.Errorf("and %d more", len(doubles)-i)
@@ -144,4 +117,11 @@ func (s *scene) judge(name string) {
 		}
 		s.Errorf("%s, when %q held the lease", w, told.holder(w.received))
 	}
+}
+
+func spread(values []time.Duration) string {
+	slices.Sort(values)
+	n := len(values)
+	middle := (values[(n-1)/2] + values[n/2]) / 2
+	return fmt.Sprintf("%.2f / %.2f / %.2f s", values[0].Seconds(), middle.Seconds(), values[n-1].Seconds())
 }

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -32,12 +31,9 @@ var (
 		Patience: func() time.Duration { return patience },
 		Lists:    []client.ObjectList{&dsv1.DataServiceList{}},
 	}
-	config  *rest.Config
-	api     client.WithWatch // as the cluster's administrator
 	auditor *audit
 	binary  string // the operator
 	runs    = 3    // of each case, or HA_RUNS
-	results = &table{}
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -50,16 +46,14 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	policy := filepath.Join(cluster.Root(), "test", "ha", "audit.yaml")
-	code := suite.Main(m, cluster.Options{Name: "ha", Nodes: 8, Audit: policy}, func(ctx context.Context) error {
+	return suite.Main(m, cluster.Options{Name: "ha", Nodes: 8, Audit: policy}, func(ctx context.Context) error {
 		return prepare(ctx, dir)
 	})
-	results.print(os.Stdout)
-	return code
 }
 
 // prepare builds the operator.
 func prepare(ctx context.Context, dir string) error {
-	config, api, auditor = suite.Config, suite.API, &audit{path: suite.AuditLog, stories: map[string]*story{}}
+	auditor = &audit{path: suite.AuditLog, stories: map[string]*story{}}
 	if given := os.Getenv("HA_RUNS"); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 1 {

@@ -6,6 +6,7 @@
 package ha_test
 
 import (
+	"cmp"
 	"io"
 	"net"
 	"sync"
@@ -17,9 +18,9 @@ type proxy struct {
 	to       string
 	listener net.Listener
 
+	open  sync.RWMutex // held while data goes through, and for writing while the network is cut
 	mu    sync.Mutex
-	cut   bool
-	conns map[net.Conn]bool
+	conns []net.Conn
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -28,8 +29,8 @@ func newProxy(t *testing.T, to string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{to: to, listener: listener, conns: map[net.Conn]bool{}}
-	t.Cleanup(func() { listener.Close(); p.heal() })
+	p := &proxy{to: to, listener: listener}
+	t.Cleanup(func() { listener.Close(); p.reset() })
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -44,28 +45,22 @@ func newProxy(t *testing.T, to string) *proxy {
 
 func (p *proxy) address() string { return p.listener.Addr().String() }
 
-// drop loses all traffic from now on, without a word to either side.
-func (p *proxy) drop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = true
+// cut lets nothing through from now on, without a word to either side.
+func (p *proxy) cut() { p.open.Lock() }
+
+// heal lets traffic through again. What was sent meanwhile is lost, because connections are reset before.
+func (p *proxy) heal() {
+	p.reset()
+	p.open.Unlock()
 }
 
-// heal lets traffic through again. What was sent meanwhile is lost, so old connections are reset.
-func (p *proxy) heal() {
+func (p *proxy) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut = false
-	for conn := range p.conns {
+	for _, conn := range p.conns {
 		conn.Close()
 	}
-	clear(p.conns)
-}
-
-func (p *proxy) dropping() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.cut
+	p.conns = nil
 }
 
 func (p *proxy) serve(client net.Conn) {
@@ -75,28 +70,27 @@ func (p *proxy) serve(client net.Conn) {
 		return
 	}
 	p.mu.Lock()
-	p.conns[client], p.conns[server] = true, true
+	p.conns = append(p.conns, client, server)
 	p.mu.Unlock()
 	go p.pass(client, server)
 	p.pass(server, client)
 }
 
-// pass hands on what it reads, unless traffic is dropped.
+// pass hands on what it reads, and in the end that there is no more.
 func (p *proxy) pass(from io.ReadCloser, to io.WriteCloser) {
-	defer func() {
-		if !p.dropping() { // the end of a connection does not get through either
-			from.Close()
-			to.Close()
-		}
-	}()
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 && !p.dropping() {
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
+		p.open.RLock()
+		if n > 0 {
+			_, writeErr := to.Write(buffer[:n])
+			err = cmp.Or(err, writeErr)
 		}
+		if err != nil {
+			from.Close()
+			to.Close()
+		}
+		p.open.RUnlock()
 		if err != nil {
 			return
 		}

@@ -16,7 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -37,10 +37,10 @@ const (
 type scene struct {
 	*stage.Stage
 
-	replicas int // started so far
-	service  *dsv1.DataService
-	spec     dsv1.DataServiceSpec // as it was first
-	plan     oracle.State         // what the spec stands for
+	replicas     int // started so far
+	service      *dsv1.DataService
+	plan         oracle.State    // what its first spec stands for
+	leads, works []time.Duration // of each take-over: until another one led, and had written
 }
 
 // newScene brings a DataService up with the first replica, which leads from then on.
@@ -50,9 +50,7 @@ func newScene(t *testing.T) (*scene, *replica) {
 	s := &scene{Stage: suite.New(t)}
 	first := s.start()
 	s.until("the first replica leads", func() bool { return s.tell().holder(time.Now()) == first.name })
-	name := s.CreateReady(harness.Sample())
-	s.service = s.DataService(name).DeepCopy()
-	s.spec = *s.service.Spec.DeepCopy()
+	s.service = s.DataService(s.CreateReady(harness.Sample()))
 	s.plan = s.objects()
 	return s, first
 }
@@ -81,20 +79,15 @@ func (s *scene) tell() story {
 func (s *scene) disturb() (stop func()) {
 	ctx, cancel := context.WithCancel(s.Ctx)
 	var group sync.WaitGroup
+	n := 0
 	group.Go(func() {
-		tick := time.NewTicker(unrest)
-		defer tick.Stop()
-		for n := 0; ; n++ {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if err := s.disturbOnce(ctx, n); err != nil && ctx.Err() == nil {
 				s.Errorf("disturb: %v", err)
-				return
+				cancel()
 			}
-		}
+			n++
+		}, unrest)
 	})
 	return func() { cancel(); group.Wait() }
 }
@@ -102,24 +95,17 @@ func (s *scene) disturb() (stop func()) {
 func (s *scene) disturbOnce(ctx context.Context, n int) error {
 	if n%2 == 0 {
 		gone := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web"}}
-		return client.IgnoreNotFound(api.Delete(ctx, gone))
+		return client.IgnoreNotFound(suite.API.Delete(ctx, gone))
 	}
 	patch := fmt.Sprintf(`{"spec":{"auth":{"env":{"TURN":%q}}}}`, strconv.Itoa(n))
-	return api.Patch(ctx, s.service.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)))
+	return suite.API.Patch(ctx, s.service.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
 // settle gives the DataService its first spec again and compares what comes of it with what
 // there was before.
 func (s *scene) settle() {
 	s.Helper()
-	s.Must(retry.RetryOnConflict(retry.DefaultRetry, func() error { // the status moves meanwhile
-		if err := api.Get(s.Ctx, client.ObjectKeyFromObject(s.service), s.service); err != nil {
-			return err
-		}
-		s.service.Spec = *s.spec.DeepCopy()
-		return api.Update(s.Ctx, s.service)
-	}))
-	s.Ready(s.service.Name)
+	s.ChangeReady(s.service.Name, harness.Fields{"auth": harness.Fields{"env": nil}}) // which the sample has not
 	s.Until("the objects are as they were", func() error {
 		if diff := oracle.Diff(s.plan, s.objects()); diff != "" {
 			return errors.New(diff)
@@ -131,7 +117,7 @@ func (s *scene) settle() {
 // objects returns the state of what is in the namespace.
 func (s *scene) objects() oracle.State {
 	s.Helper()
-	state, err := oracle.Read(s.Ctx, api, s.Namespace, object.Kinds...)
+	state, err := oracle.Read(s.Ctx, suite.API, s.Namespace, object.Kinds...)
 	s.Must(err)
 	if len(state) == 0 {
 		s.Fatal("the operator manages nothing")
