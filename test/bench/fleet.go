@@ -74,7 +74,9 @@ func (b *bench) awaitReady(ctx context.Context, services ...*dsv1.DataService) e
 }
 
 // awaitStatus waits until of all these DataServices nothing is missing in their generation.
-func (b *bench) awaitStatus(ctx context.Context, missing func(*dsv1.DataService, int64) error, services ...*dsv1.DataService) error {
+func (b *bench) awaitStatus(
+	ctx context.Context, missing func(*dsv1.DataService, int64) error, services ...*dsv1.DataService,
+) error {
 	waiting := slices.Clone(services)
 	return b.services.await(ctx, func(objects map[string]client.Object) (lacks error) {
 		waiting = slices.DeleteFunc(waiting, func(ds *dsv1.DataService) bool {

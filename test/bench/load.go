@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// loadStatus is how many status writes one change may cost, loadWrites how many writes beside
+	// loadStatus is how many status writes one change may cost, loadCreate how many writes beside
 	// the objects the creation of a DataService: its status, and what others wrote meanwhile.
 	loadStatus = 5
 	loadCreate = 20
@@ -122,7 +122,8 @@ func (l load) create(ctx context.Context, b *bench, r *loadReport, n int) error 
 	all := time.Since(begun)
 	share := r.check(fmt.Sprintf("one more beside %d that are created: ready before all, share of their time", len(services)),
 		ready.Seconds()/all.Seconds(), atMost(1))
-	r.latecomers.row(fmt.Sprint(n), fmt.Sprint(len(services)), number(first.Seconds()), number(ready.Seconds()), number(all.Seconds()), share)
+	r.latecomers.row(fmt.Sprint(n), fmt.Sprint(len(services)),
+		number(first.Seconds()), number(ready.Seconds()), number(all.Seconds()), share)
 	b.fleet = append(b.fleet, services...)
 	return b.removeOne(ctx, late[0])
 }

@@ -16,8 +16,8 @@ type loadReport struct {
 func newLoadReport(r *report) *loadReport {
 	return &loadReport{
 		report: r,
-		events: r.table("EVENT", "DATASERVICES", "SECONDS", "OBJECTS/s", "WRITES EACH", "GET", "GROWTH", "POST", "CPU SECONDS", "CPU ms EACH",
-			"RECONCILES EACH"),
+		events: r.table("EVENT", "DATASERVICES", "SECONDS", "OBJECTS/s", "WRITES EACH", "GET", "GROWTH", "POST",
+			"CPU SECONDS", "CPU ms EACH", "RECONCILES EACH"),
 		latecomers: r.table("DATASERVICES", "CREATED AT ONCE", "FIRST OBJECT s", "READY s", "ALL READY s", "SHARE"),
 		memories:   r.usages("DATASERVICES"),
 		heats:      r.spreads("WHILE THERE CHANGES", "MEAN IN THE QUEUE ms"),
@@ -43,7 +43,8 @@ func (r *loadReport) add(event, services string, s step, writes *bound) {
 		r.first[event] = cost
 	}
 	r.events.row(event, services, number(s.took.Seconds()), rate, r.check(what+": writes for each", s.each(s.used.writes), writes),
-		number(s.used.reads), growth, number(s.used.events), number(s.used.cpu), number(1000*s.each(s.used.cpu)), number(s.each(s.used.reconciles)))
+		number(s.used.reads), growth, number(s.used.events),
+		number(s.used.cpu), number(1000*s.each(s.used.cpu)), number(s.each(s.used.reconciles)))
 }
 
 func (r *loadReport) print() {
@@ -51,8 +52,8 @@ func (r *loadReport) print() {
 		table *table
 		note  string
 	}{
-		{r.events, "Requests by method: writes are PATCH, PUT and DELETE, status included; GET are lists and watches; POST are events.\n" +
-			"Growth is that of the writes for each, and of GET after a restart, from the first size."},
+		{r.events, "Requests by method: writes are PATCH, PUT and DELETE, status included; GET are lists and watches; " +
+			"POST are events.\nGrowth is that of the writes for each, and of GET after a restart, from the first size."},
 		{r.latecomers, "One more DataService, declared when all others were; time from its declaration."},
 		{r.heats.table, "From the change of one image to Ready."},
 		{r.memories.table, "The bound is the limit of config/manager. CPU and reconciles are those of the last event."},

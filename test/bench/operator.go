@@ -44,8 +44,11 @@ type operator struct {
 	traffic *traffic      // nothing when it is not counted
 }
 
+// work is what is done while an operator runs.
+type work func(context.Context, *operator) error
+
 // counted has an operator run while something is done, behind a proxy that records its requests.
-func (b *bench) counted(ctx context.Context, do func(context.Context, *operator) error, args ...string) error {
+func (b *bench) counted(ctx context.Context, do work, args ...string) error {
 	sent := &traffic{}
 	config := b.config()
 	config.Wrap(sent.Before)
@@ -74,15 +77,18 @@ func (b *bench) counted(ctx context.Context, do func(context.Context, *operator)
 }
 
 // measured has an operator run while something is done. Nothing stands between it and the API server.
-func (b *bench) measured(ctx context.Context, do func(context.Context, *operator) error) error {
+func (b *bench) measured(ctx context.Context, do work) error {
 	return b.operate(ctx, b.cluster.Kubeconfig, &traffic{}, do)
 }
 
-func (b *bench) operate(ctx context.Context, kubeconfig string, sent *traffic, do func(context.Context, *operator) error, args ...string) error {
+func (b *bench) operate(ctx context.Context, kubeconfig string, sent *traffic, do work, args ...string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	address := b.network.Next()
-	o := &operator{bench: b, traffic: sent, journal: newJournal(), ended: make(chan struct{}), metrics: address + ":8080", profile: address + ":6060"}
+	o := &operator{
+		bench: b, traffic: sent, journal: newJournal(), ended: make(chan struct{}),
+		metrics: address + ":8080", profile: address + ":6060",
+	}
 	// The log has a line for every reconciliation then.
 	o.command = exec.Command(filepath.Join(b.dir, "manager"), append(args, "--zap-log-level=5", "--metrics-secure=false",
 		"--health-probe-bind-address=0", "--metrics-bind-address="+o.metrics, "--pprof-bind-address="+o.profile)...)

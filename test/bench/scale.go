@@ -53,7 +53,8 @@ func (s scale) run(ctx context.Context, b *bench) error {
 	}
 	events.add(fmt.Sprintf("%d resyncs of %d at rest", resyncRounds, b.scale), resync, none)
 	events.flush()
-	b.report.note("\nAll were ready after %s s: %s objects a second.\n", number(took.Seconds()), number(float64(b.scale*b.objects)/took.Seconds()))
+	rate := float64(b.scale*b.objects) / took.Seconds()
+	b.report.note("\nAll were ready after %s s: %s objects a second.\n", number(took.Seconds()), number(rate))
 	restarts.flush()
 	b.report.note("")
 	used.flush()
