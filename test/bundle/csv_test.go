@@ -71,10 +71,8 @@ type csv struct {
 
 func read[T any](t *testing.T, file string) T {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), file))
-	assert.NilError(t, err)
 	var into T
-	assert.NilError(t, yaml.Unmarshal(data, &into), file)
+	assert.NilError(t, yaml.Unmarshal(mustRead(t, file), &into), file)
 	return into
 }
 
