@@ -107,9 +107,10 @@ func TestRelatedImages(t *testing.T) {
 // cluster's, and nothing that is of a namespace may be granted everywhere.
 func TestRights(t *testing.T) {
 	ofCluster := "authentication.k8s.io/tokenreviews authorization.k8s.io/subjectaccessreviews"
-	ofNamespaces := `/configmaps /persistentvolumeclaims /secrets /services /pods /events events.k8s.io/events coordination.k8s.io/leases
-		apps/controllerrevisions apps/daemonsets apps/deployments apps/statefulsets autoscaling/horizontalpodautoscalers batch/cronjobs batch/jobs
-		networking.k8s.io/ingresses networking.k8s.io/networkpolicies policy/poddisruptionbudgets
+	ofNamespaces := `/configmaps /persistentvolumeclaims /secrets /services /pods /events events.k8s.io/events
+		apps/controllerrevisions apps/daemonsets apps/deployments apps/statefulsets autoscaling/horizontalpodautoscalers
+		batch/cronjobs batch/jobs coordination.k8s.io/leases networking.k8s.io/ingresses networking.k8s.io/networkpolicies
+		policy/poddisruptionbudgets
 		d3os-product.com.d3os/databackups d3os-product.com.d3os/datarestores d3os-product.com.d3os/dataservices
 		etcd.database.coreos.com/etcdclusters redis.middleware.hc.cn/redisclusters`
 	spec := read[csv](t, csvFile).Spec.Install.Spec
