@@ -19,29 +19,31 @@ func (w *walker) mistakes(ctx context.Context, c chain) error {
 	for _, value := range c.values {
 		spec := clone(w.spec)
 		c.set(spec, value, c.entry.With)
-		err := w.calm(0, 4, func() error { return w.mistake(ctx, spec, c.property) })
+		err := w.mistake(ctx, spec, c.named)
 		w.report.add(result{kind: "wrong value", what: fmt.Sprintf("%s: %s", c, text(value)), verdict: reported, err: err})
 	}
 	return w.recovered(ctx)
 }
 
-// mistake expects a spec to be named as wrong and not carried out.
-func (w *walker) mistake(ctx context.Context, spec map[string]any, p *property) error {
-	generation, err := w.change(ctx, spec)
-	if err != nil {
-		return fmt.Errorf("refused already: %w", err)
-	}
-	return w.until(func() error {
-		if err := w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec); err != nil {
-			if w.isReady(w.name, generation) == nil {
-				return &harness.FinalError{Err: errors.New("it is carried out")}
+// mistake expects a spec to be named as wrong and not carried out: no object is written.
+func (w *walker) mistake(ctx context.Context, spec map[string]any, named func(message string) error) error {
+	return w.calm(0, 4, func() error {
+		generation, err := w.change(ctx, spec)
+		if err != nil {
+			return fmt.Errorf("refused already: %w", err)
+		}
+		return w.until(func() error {
+			if err := w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec); err != nil {
+				if w.isReady(w.name, generation) == nil {
+					return &harness.FinalError{Err: errors.New("it is carried out")}
+				}
+				return err
 			}
-			return err
-		}
-		if err := p.named(w.last(w.name).Status.Message); err != nil {
-			return &harness.FinalError{Err: err}
-		}
-		return w.says(w.name, generation, dsv1.ConditionStalled, dsv1.ReasonInvalidSpec)
+			if err := named(w.last(w.name).Status.Message); err != nil {
+				return &harness.FinalError{Err: err}
+			}
+			return w.says(w.name, generation, dsv1.ConditionStalled, dsv1.ReasonInvalidSpec)
+		})
 	})
 }
 
