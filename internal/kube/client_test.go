@@ -62,7 +62,8 @@ func (s *server) Get(_ context.Context, key client.ObjectKey, obj client.Object,
 // cut down to what the cache would have shown.
 func TestReadsAreBounded(t *testing.T) {
 	live := &server{labels: map[string]string{object.LabelManagedBy: object.ManagedBy}}
-	c := &boundedClient{Client: &stuck{}, live: live, cached: managed(), patience: time.Millisecond}
+	cache := &stuck{}
+	c := &boundedClient{Client: cache, live: live, cached: managed(), patience: time.Millisecond}
 	service := func() *unstructured.Unstructured { return object.Empty(corev1.SchemeGroupVersion.WithKind("Service")) }
 
 	found := service()
@@ -75,6 +76,9 @@ func TestReadsAreBounded(t *testing.T) {
 	live.labels = nil
 	assert.Assert(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: "there"}, service())))
 	assert.NilError(t, c.Get(t.Context(), client.ObjectKey{Name: "there"}, &corev1.Service{})) // such as DataServices
+
+	assert.NilError(t, c.List(t.Context(), &corev1.PersistentVolumeClaimList{}))
+	assert.Equal(t, cache.lists, 1)
 }
 
 // late is a cache that shows what was patched some reads later.
@@ -124,13 +128,6 @@ func TestReadsShowWhatWasPatched(t *testing.T) {
 	c = &boundedClient{Client: never, live: &late{shows: "11", last: "11"}, cached: labels.Everything(), patience: time.Millisecond, written: newWritten()}
 	assert.NilError(t, c.Patch(t.Context(), configMap(), nil))
 	assert.Equal(t, read(c), "11", "the API server says what the cache does not show")
-}
-
-func TestListsAreBounded(t *testing.T) {
-	cache := &stuck{}
-	c := &boundedClient{Client: cache, patience: time.Millisecond}
-	assert.NilError(t, c.List(t.Context(), &corev1.PersistentVolumeClaimList{}))
-	assert.Equal(t, cache.lists, 1)
 }
 
 // The end of the reconciliation itself is no reason to read anew.

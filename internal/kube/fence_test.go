@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -29,25 +30,27 @@ func (*fakeLock) Identity() string { return "me" }
 func (l *fakeLock) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
 func (l *fakeLock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
 
+// candidate is a replica with a lock on that Lease.
+type candidate struct {
+	*fencedLock
+
+	lease *fakeLock
+}
+
 func TestCandidatesTakeOverWithinTheLease(t *testing.T) {
-	for _, c := range []struct {
-		name       string
+	for name, c := range map[string]struct {
 		retry      time.Duration
 		says, want int // seconds
 	}{
-		{"the defaults", 750 * time.Millisecond, 15, 11},
-		{"often", 10 * time.Millisecond, 15, 14},
-		{"of a replica with other settings", 750 * time.Millisecond, 60, 56},
-		{"given back", 750 * time.Millisecond, 1, 1},
+		"the defaults":                     {750 * time.Millisecond, 15, 11},
+		"often":                            {10 * time.Millisecond, 15, 14},
+		"of a replica with other settings": {750 * time.Millisecond, 60, 56},
+		"given back":                       {750 * time.Millisecond, 1, 1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			lock := &fencedLock{Interface: &fakeLock{lease: resourcelock.LeaderElectionRecord{LeaseDurationSeconds: c.says}}, lead: leadOf(c.retry)}
-			lease, _, err := lock.Get(t.Context())
-			succeed(t, err)
-			if lease.LeaseDurationSeconds != c.want {
-				t.Errorf("a lease of %d s counts as one of %d s, want %d", c.says, lease.LeaseDurationSeconds, c.want)
-			}
-		})
+		lock := &fencedLock{Interface: &fakeLock{lease: resourcelock.LeaderElectionRecord{LeaseDurationSeconds: c.says}}, lead: leadOf(c.retry)}
+		lease, _, err := lock.Get(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, lease.LeaseDurationSeconds, c.want, name)
 	}
 }
 
@@ -55,111 +58,79 @@ func TestFence(t *testing.T) {
 	mine, free := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}, resourcelock.LeaderElectionRecord{}
 	const deadline = 10 * time.Second
 	start := time.Now()
-	for _, c := range []struct {
-		name string
-		do   func(t *testing.T, f *fence, l *fencedLock)
-		open bool
-	}{
-		{"never led", func(*testing.T, *fence, *fencedLock) {}, false},
-		{"acquired", func(t *testing.T, _ *fence, l *fencedLock) { succeed(t, l.Create(t.Context(), mine)) }, true},
-		{"not acquired", func(t *testing.T, _ *fence, l *fencedLock) {
-			l.Interface.(*fakeLock).err = errors.New("conflict")
-			if l.Create(t.Context(), mine) == nil {
-				t.Error("no error")
-			}
-		}, false},
-		{"just in time", func(t *testing.T, f *fence, l *fencedLock) {
-			succeed(t, l.Update(t.Context(), mine))
-			f.now = func() time.Time { return start.Add(deadline - 1) }
-		}, true},
-		{"slept", func(t *testing.T, f *fence, l *fencedLock) {
-			succeed(t, l.Update(t.Context(), mine))
-			f.now = func() time.Time { return start.Add(deadline) }
-		}, false},
-		{"slept with its machine", func(t *testing.T, f *fence, l *fencedLock) {
-			succeed(t, l.Update(t.Context(), mine))
-			f.now = func() time.Time { return start.Round(0).Add(deadline) }
-		}, false},
-		{"slept, renewed", func(t *testing.T, f *fence, l *fencedLock) {
-			succeed(t, l.Update(t.Context(), mine))
-			f.now = func() time.Time { return start.Add(time.Hour) }
-			succeed(t, l.Update(t.Context(), mine))
-		}, true},
-		{"failed to renew", func(t *testing.T, f *fence, l *fencedLock) {
-			succeed(t, l.Update(t.Context(), mine))
-			f.now = func() time.Time { return start.Add(deadline) }
-			l.Interface.(*fakeLock).err = errors.New("conflict")
-			if l.Update(t.Context(), mine) == nil {
-				t.Error("no error")
-			}
-		}, false},
-		{"given back", func(t *testing.T, _ *fence, l *fencedLock) {
-			succeed(t, l.Update(t.Context(), mine))
-			succeed(t, l.Update(t.Context(), free))
-		}, false},
-		{"taken over, and not given back", func(t *testing.T, _ *fence, l *fencedLock) {
-			succeed(t, l.Update(t.Context(), mine))
-			l.Interface.(*fakeLock).lease.HolderIdentity = "another"
-			_, _, err := l.Get(t.Context())
-			succeed(t, err)
-			if l.Update(t.Context(), free) == nil {
-				t.Error("it gave back another's")
-			}
-		}, false},
-		{"given back, perhaps", func(t *testing.T, _ *fence, l *fencedLock) {
-			succeed(t, l.Update(t.Context(), mine))
-			l.Interface.(*fakeLock).err = errors.New("no answer")
-			if l.Update(t.Context(), free) == nil {
-				t.Error("no error")
-			}
-		}, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFence(deadline)
-			f.now = func() time.Time { return start }
-			c.do(t, f, &fencedLock{Interface: &fakeLock{}, fence: f})
-			sent := 0
-			guarded := f.guard(roundTripper{do: func(*http.Request) (*http.Response, error) { sent++; return &http.Response{}, nil }})
-			for _, harmless := range []struct{ method, path string }{
-				{http.MethodGet, "/api/v1/namespaces/a/secrets/b"},
-				{http.MethodPost, "/api/v1/namespaces/a/events"},
-				{http.MethodPatch, "/apis/events.k8s.io/v1/namespaces/a/events/b"},
-				{http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews"},
-			} {
-				succeed(t, send(t, guarded, harmless.method, harmless.path))
-			}
-			if sent != 4 {
-				t.Errorf("%d of 4 harmless requests were sent", sent)
-			}
-			sent = 0
-			for _, write := range []struct{ method, path string }{
-				{http.MethodPatch, "/apis/apps/v1/namespaces/a/deployments/b"},
-				{http.MethodPost, "/api/v1/namespaces/a/secrets"},
-				{http.MethodPut, "/api/v1/namespaces/a/services/events"},
-				{http.MethodDelete, "/api/v1/namespaces/events/services/b"},
-			} {
-				if err := send(t, guarded, write.method, write.path); (err == nil) != c.open {
-					t.Errorf("%s %s: %v", write.method, write.path, err)
-				}
-			}
-			if (sent == 4) != c.open || !c.open && sent > 0 {
-				t.Errorf("%d of 4 writes were sent", sent)
-			}
-		})
+	// renew is a renewal after which some time passes.
+	renew := func(c *candidate, passes time.Duration) error {
+		err := c.Update(t.Context(), mine)
+		c.fence.now = func() time.Time { return start.Add(passes) }
+		return err
 	}
-}
-
-func send(t *testing.T, through http.RoundTripper, method, path string) error {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, "https://example"+path, http.NoBody)
-	succeed(t, err)
-	_, err = through.RoundTrip(request) //nolint:bodyclose // there is none
-	return err
-}
-
-func succeed(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	for name, test := range map[string]struct {
+		do          func(c *candidate) error // of its last request
+		fails, open bool
+	}{
+		"never led":    {do: func(*candidate) error { return nil }},
+		"acquired":     {do: func(c *candidate) error { return c.Create(t.Context(), mine) }, open: true},
+		"just in time": {do: func(c *candidate) error { return renew(c, deadline-1) }, open: true},
+		"slept":        {do: func(c *candidate) error { return renew(c, deadline) }},
+		"slept with its machine": {do: func(c *candidate) error {
+			err := renew(c, 0)
+			c.fence.now = func() time.Time { return start.Round(0).Add(deadline) }
+			return err
+		}},
+		"slept, renewed": {do: func(c *candidate) error {
+			assert.NilError(t, renew(c, time.Hour))
+			return renew(c, time.Hour)
+		}, open: true},
+		"given back": {do: func(c *candidate) error {
+			assert.NilError(t, renew(c, 0))
+			return c.Update(t.Context(), free)
+		}},
+		"not acquired": {do: func(c *candidate) error {
+			c.lease.err = errors.New("conflict")
+			return c.Create(t.Context(), mine)
+		}, fails: true},
+		"failed to renew": {do: func(c *candidate) error {
+			assert.NilError(t, renew(c, deadline))
+			c.lease.err = errors.New("conflict")
+			return renew(c, deadline)
+		}, fails: true},
+		"taken over, and not given back": {do: func(c *candidate) error {
+			assert.NilError(t, renew(c, 0))
+			c.lease.lease.HolderIdentity = "another"
+			_, _, err := c.Get(t.Context())
+			assert.NilError(t, err)
+			return c.Update(t.Context(), free)
+		}, fails: true},
+		"given back, perhaps": {do: func(c *candidate) error {
+			assert.NilError(t, renew(c, 0))
+			c.lease.err = errors.New("no answer")
+			return c.Update(t.Context(), free)
+		}, fails: true},
+	} {
+		f, lease := newFence(deadline), &fakeLock{}
+		f.now = func() time.Time { return start }
+		err := test.do(&candidate{&fencedLock{Interface: lease, fence: f}, lease})
+		assert.Equal(t, err != nil, test.fails, "%s: %v", name, err)
+		for _, request := range []struct {
+			method, path string
+			harmless     bool
+		}{
+			{http.MethodGet, "/api/v1/namespaces/a/secrets/b", true},
+			{http.MethodPost, "/api/v1/namespaces/a/events", true},
+			{http.MethodPatch, "/apis/events.k8s.io/v1/namespaces/a/events/b", true},
+			{http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", true},
+			{http.MethodPatch, "/apis/apps/v1/namespaces/a/deployments/b", false},
+			{http.MethodPost, "/api/v1/namespaces/a/secrets", false},
+			{http.MethodPut, "/api/v1/namespaces/a/services/events", false},
+			{http.MethodDelete, "/api/v1/namespaces/events/services/b", false},
+		} {
+			sent := false
+			guarded := f.guard(roundTripper{do: func(*http.Request) (*http.Response, error) { sent = true; return &http.Response{}, nil }})
+			r, err := http.NewRequestWithContext(t.Context(), request.method, "https://example"+request.path, http.NoBody)
+			assert.NilError(t, err)
+			_, err = guarded.RoundTrip(r) //nolint:bodyclose // there is none
+			assert.Equal(t, sent, request.harmless || test.open, "%s: %s %s", name, request.method, request.path)
+			assert.Equal(t, err == nil, sent, "%s: %v", name, err)
+		}
 	}
 }
