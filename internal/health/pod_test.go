@@ -21,10 +21,28 @@ func podOf(t *testing.T, status string) *corev1.Pod {
 	return pod
 }
 
+// problems are what pods of some status are told to have.
+type problems map[string]struct{ status, want string }
+
+func (rows problems) check(t *testing.T) {
+	t.Helper()
+	for name, test := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := podOf(t, test.status)
+			assert.Equal(t, PodProblem(pod), test.want)
+			pod.DeletionTimestamp = ptr.To(metav1.Now())
+			assert.Equal(t, PodProblem(pod), "", "a pod that is going is no problem")
+			_, hint := podHint(pod)
+			assert.Equal(t, hint, "")
+		})
+	}
+}
+
 func TestPodProblem(t *testing.T) {
 	t.Parallel()
 	const pull = `ImagePullBackOff: failed to pull and unpack image "registry/auth:v9": not found`
-	for name, test := range map[string]struct{ status, want string }{
+	problems{
 		"nothing known":                        {"{}", ""},
 		"pending":                              {"{phase: Pending}", ""},
 		"running and ready":                    {`{phase: Running, containerStatuses: [{name: auth, ready: true, restartCount: 3, state: {running: {}}, lastState: {terminated: {exitCode: 1}}}]}`, ""},
@@ -59,17 +77,56 @@ func TestPodProblem(t *testing.T) {
 		"evicted":                              {`{phase: Failed, reason: Evicted, message: "The node was low on resource: memory."}`, "Evicted: The node was low on resource: memory."},
 		"failed":                               {`{phase: Failed}`, "Failed"},
 		"failed with a message":                {`{phase: Failed, message: m}`, "Failed: m"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pod := podOf(t, test.status)
-			assert.Equal(t, PodProblem(pod), test.want)
-			pod.DeletionTimestamp = ptr.To(metav1.Now())
-			assert.Equal(t, PodProblem(pod), "", "a pod that is going is no problem")
-			_, hint := podHint(pod)
-			assert.Equal(t, hint, "")
-		})
+	}.check(t)
+}
+
+func TestAnOldCrashIsNotToBlame(t *testing.T) {
+	t.Parallel()
+	const (
+		crashed    = `lastState: {terminated: {exitCode: 137, reason: OOMKilled, finishedAt: "2026-01-01T00:00:00Z"}}`
+		started    = `restartCount: 1, state: {running: {startedAt: "2026-01-01T00:00:10Z"}}`
+		now        = "2026-01-01T00:00:00Z"
+		weeksLater = "2026-01-20T00:00:00Z"
+	)
+	at := func(time, containers string) string {
+		return `{phase: Running, conditions: [{type: Ready, status: "False", reason: ContainersNotReady, message: m, lastTransitionTime: "` + time + `"}], ` + containers + "}"
 	}
+	auth := func(state string) string {
+		return "containerStatuses: [{name: auth, ready: false, " + state + ", " + crashed + "}]"
+	}
+	problems{
+		"weeks ago, was ready since":           {at(weeksLater, auth(started)), ""},
+		"just now, not ready since the crash":  {at(now, auth(started)), crash},
+		"just now, never ready":                {at("2025-12-31T00:00:00Z", auth(started)), crash},
+		"in the second of the start":           {at("2026-01-01T00:00:10Z", auth(started)), crash},
+		"was ready, crashes again":             {at(weeksLater, auth("restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}")), crash},
+		"was ready, ended just now":            {at(weeksLater, auth("restartCount: 1, state: {terminated: {exitCode: 137, reason: OOMKilled}}")), crash},
+		"weeks ago, the node restarted since":  {at(weeksLater, auth("restartCount: 1, state: {waiting: {reason: ContainerCreating}}")), ""},
+		"weeks ago, another one is not ready":  {at(weeksLater, "containerStatuses: [{name: auth, ready: true, "+started+", "+crashed+"}, {name: mesh, ready: false, state: {running: {}}}]"), ""},
+		"an init container's, long since done": {at(weeksLater, "initContainerStatuses: [{name: init, ready: true, restartCount: 1, state: {terminated: {exitCode: 0}}, "+crashed+"}], containerStatuses: [{name: auth, ready: false, state: {running: {}}}]"), ""},
+		// The text of a crash loop stays the same in all of its states, or each turn would be written.
+		"a crash loop, ended":   {at(now, auth("restartCount: 3, state: {terminated: {exitCode: 137, reason: OOMKilled}}")), crash},
+		"a crash loop, waiting": {at(now, auth(`restartCount: 3, state: {waiting: {reason: CrashLoopBackOff, message: "back-off 40s"}}`)), crash},
+		"a crash loop, started": {at(now, auth(`restartCount: 4, state: {running: {startedAt: "2026-01-01T00:00:40Z"}}`)), crash},
+	}.check(t)
+}
+
+// The kubelet tells by turns of a program that cannot be started; it is one problem, and it names the program.
+func TestAProgramThatCannotStartIsNamed(t *testing.T) {
+	t.Parallel()
+	const (
+		message = `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: "/nope": stat /nope: no such file or directory: unknown`
+		want    = `StartError: container auth cannot start: exec: "/nope": stat /nope: no such file or directory`
+		ended   = `terminated: {exitCode: 128, reason: StartError, message: '` + message + `'}`
+	)
+	auth := func(state string) string { return "{containerStatuses: [{name: auth, " + state + "}]}" }
+	problems{
+		"waiting":        {auth(`state: {waiting: {reason: RunContainerError, message: '` + message + `'}}`), want},
+		"ended":          {auth(`state: {` + ended + `}`), want},
+		"backing off":    {auth(`state: {waiting: {reason: CrashLoopBackOff, message: m}}, lastState: {` + ended + `}`), want},
+		"docker":         {auth(`state: {waiting: {reason: ContainerCannotRun, message: 'no such file'}}`), "StartError: container auth cannot start: no such file"},
+		"without a word": {auth(`state: {waiting: {reason: RunContainerError}}`), "StartError: container auth cannot start"},
+	}.check(t)
 }
 
 // A pod whose node is away keeps being told of while it is being deleted: it stays for as long as nobody says that it has ended.

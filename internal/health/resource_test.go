@@ -8,7 +8,6 @@ import (
 
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
 // A resource of another operator's kind is judged by what its conditions say of its latest generation.
@@ -68,10 +67,7 @@ metadata: {name: cache, generation: 2, deletionTimestamp: "2026-01-01T00:00:00Z"
 spec: {replicas: 6}
 status: {observedGeneration: 2, conditions: [{type: Ready, status: "True"}]}`, hint: "RedisCluster cache: Terminating: it is being deleted"},
 	} {
-		o := &unstructured.Unstructured{}
-		data, err := yaml.YAMLToJSON([]byte(head + test.object))
-		assert.NilError(t, err)
-		assert.NilError(t, o.UnmarshalJSON(data))
+		o := objectOf(t, head+test.object)
 		state := Assess([]*unstructured.Unstructured{o}, nil)
 		assert.Equal(t, state.Settled, test.settled, name)
 		assert.Equal(t, state.Problem, test.problem, name)
