@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -71,16 +72,6 @@ func TestNewRevision(t *testing.T) {
 	}
 }
 
-func TestIsUnchangedPart(t *testing.T) {
-	t.Parallel()
-	one, two := digested(t, "1"), digested(t, "2")
-	part := &Part{}
-	assert.Assert(t, part.mayHeal(one, one, false))
-	assert.Assert(t, !part.mayHeal(two, one, true))
-	assert.Assert(t, part.mayHeal(one, nil, true))
-	assert.Assert(t, !part.mayHeal(one, nil, false))
-}
-
 func TestHasVolume(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -133,12 +124,30 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+var errSent = errors.New("the object was sent")
+
+// answering is what the API server answers to every apply.
+func answering(err error) interceptor.Funcs {
+	return interceptor.Funcs{Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+		return err
+	}}
+}
+
+// carry has an engine carry out a plan beside an API server that holds some objects.
+func carry(t *testing.T, owner object.Owner, plan *Plan, answers interceptor.Funcs, live ...client.Object) error {
+	t.Helper()
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(live...).Build(), answers)
+	types, err := apply.NewTypes(crd.Files)
+	assert.NilError(t, err)
+	_, err = New(c, apply.New(c, c, types, "1.2.3")).Carry(t.Context(), Order{Owner: owner, Plan: plan}, nil)
+	return err
+}
+
+var book = object.Owner{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ReplicationController"), Namespace: "ns", Name: "book", UID: "uid"}
+
 // What the garbage collector takes of an owner that is gone is not made again, though the cache still shows the owner.
 func TestOwnerThatIsGone(t *testing.T) {
 	t.Parallel()
-	owner := object.Owner{
-		GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ReplicationController"), Namespace: "ns", Name: "book", UID: "uid",
-	}
 	for name, test := range map[string]struct {
 		known string
 		live  types.UID // of the owner; none if it is gone
@@ -150,36 +159,19 @@ func TestOwnerThatIsGone(t *testing.T) {
 		"it is new":                    {"", "", errSent},
 		"it has not been applied, yet": {"q", "", errSent},
 	} {
-		scheme := runtime.NewScheme()
-		assert.NilError(t, corev1.AddToScheme(scheme))
-		b := fake.NewClientBuilder().WithScheme(scheme)
+		var live []client.Object
 		if test.live != "" {
-			b = b.WithObjects(&corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "book", UID: test.live, Generation: 1}})
+			live = []client.Object{&corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "book", UID: test.live, Generation: 1}}}
 		}
-		c := interceptor.NewClient(b.Build(), interceptor.Funcs{
-			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-				return errSent
-			},
-		})
-		types, err := apply.NewTypes(crd.Files)
-		assert.NilError(t, err)
 		config := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}")
 		plan := &Plan{Parts: []Part{{Name: "pages", Revision: "r", Known: test.known, Objects: []*unstructured.Unstructured{config}}}}
-		_, err = New(c, apply.New(c, c, types, "1.2.3")).Carry(t.Context(), Order{Owner: owner, Plan: plan}, nil)
-		assert.ErrorIs(t, err, test.want, name)
+		assert.ErrorIs(t, carry(t, book, plan, answering(errSent), live...), test.want, name)
 	}
 }
-
-var errSent = errors.New("the object was sent")
 
 // So it is when the owner goes while a pass is under way, which saw all objects when it began.
 func TestOwnerThatGoesMeanwhile(t *testing.T) {
 	t.Parallel()
-	owner := object.Owner{
-		GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ReplicationController"), Namespace: "ns", Name: "book", UID: "uid",
-	}
-	scheme := runtime.NewScheme()
-	assert.NilError(t, corev1.AddToScheme(scheme))
 	config := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}")
 	secret := parse(t, "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: ns}}")
 	for name, test := range map[string]struct {
@@ -190,24 +182,17 @@ func TestOwnerThatGoesMeanwhile(t *testing.T) {
 		"a Secret":            {secret, []*unstructured.Unstructured{secret}},
 	} {
 		looks := 0
-		c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(config.DeepCopy(), secret.DeepCopy()).Build(), interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-				if key.Name == test.goes.GetName() {
-					if looks++; looks > 1 {
-						return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
-					}
+		answers := answering(errSent)
+		answers.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			if key.Name == test.goes.GetName() {
+				if looks++; looks > 1 {
+					return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 				}
-				return c.Get(ctx, key, into, options...)
-			},
-			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-				return errSent
-			},
-		})
-		types, err := apply.NewTypes(crd.Files)
-		assert.NilError(t, err)
+			}
+			return c.Get(ctx, key, into, options...)
+		}
 		plan := &Plan{Secrets: test.secrets, Parts: []Part{{Name: "pages", Revision: "r", Known: "r", Objects: []*unstructured.Unstructured{config}}}}
-		_, err = New(c, apply.New(c, c, types, "1.2.3")).Carry(t.Context(), Order{Owner: owner, Plan: plan}, nil)
-		assert.ErrorIs(t, err, ErrOwnerGone, name)
+		assert.ErrorIs(t, carry(t, book, plan, answers, config.DeepCopy(), secret.DeepCopy()), ErrOwnerGone, name)
 		assert.Assert(t, looks > 1, name)
 	}
 }
@@ -216,7 +201,6 @@ func TestOwnerThatGoesMeanwhile(t *testing.T) {
 // not bring back what was there.
 func TestRecordThatSomebodyChanges(t *testing.T) {
 	t.Parallel()
-	owner := object.Owner{Namespace: "ns", Name: "book", UID: "uid"}
 	for name, test := range map[string]struct {
 		madeFrom, live string // resourceVersion
 		want           error
@@ -227,57 +211,46 @@ func TestRecordThatSomebodyChanges(t *testing.T) {
 		"it has changed, by now": {"7", "8", ErrPlanAgain},
 	} {
 		record := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}, data: {id: a}}")
-		_, err := object.Finish(record, owner)
+		_, err := object.Finish(record, book)
 		assert.NilError(t, err)
-		b := fake.NewClientBuilder()
+		var live []client.Object
 		if test.live != "" {
-			live := record.DeepCopy()
-			live.SetUID("a")
-			live.SetResourceVersion(test.live)
-			live.SetAnnotations(map[string]string{object.AnnotationDigest: "of another content"})
-			b = b.WithObjects(live)
+			other := record.DeepCopy()
+			other.SetUID("a")
+			other.SetResourceVersion(test.live)
+			other.SetAnnotations(map[string]string{object.AnnotationDigest: "of another content"})
+			live = append(live, other)
 		}
-		c := interceptor.NewClient(b.Build(), interceptor.Funcs{
-			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-				return errSent
-			},
-		})
-		types, err := apply.NewTypes(crd.Files)
-		assert.NilError(t, err)
 		plan := &Plan{Records: []Record{{Object: record, MadeFrom: test.madeFrom}}}
-		_, err = New(c, apply.New(c, c, types, "1.2.3")).Carry(t.Context(), Order{Owner: owner, Plan: plan}, nil)
-		assert.ErrorIs(t, err, test.want, name)
+		assert.ErrorIs(t, carry(t, book, plan, answering(errSent), live...), test.want, name)
 	}
 }
 
 // A refusal speaks of fields that the author of the part has.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
 	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "It"}, "a", field.ErrorList{field.Required(field.NewPath("spec"), "")})
-	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
-		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-			return refused
-		},
-	})
-	types, err := apply.NewTypes(crd.Files)
-	assert.NilError(t, err)
 	for planned, want := range map[string]string{
 		"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: ns}}":                          "spec.a: its podTemplate or another field of its pods is refused: ",
 		"{apiVersion: redis.middleware.hc.cn/v1alpha1, kind: RedisCluster, metadata: {name: a, namespace: ns}}": "spec.a: it is refused as the spec of a RedisCluster: ",
 	} {
 		part := Part{Name: "a", Path: "spec.a", NeedsDryRun: true, Objects: []*unstructured.Unstructured{parse(t, planned)}}
-		order := Order{Owner: object.Owner{Namespace: "ns", Name: "a", UID: "1"}, Plan: &Plan{Parts: []Part{part}}}
-		_, err := New(c, apply.New(c, c, types, "1.2.3")).Carry(t.Context(), order, nil)
+		err := carry(t, book, &Plan{Parts: []Part{part}}, answering(refused))
 		var refusal *RefusedError
 		assert.Assert(t, errors.As(err, &refusal) && apierrors.IsInvalid(err), "%v", err)
 		assert.ErrorContains(t, err, want)
 	}
 }
 
-// While the data of a part is in doubt, what runs is healed, but no volume is made and nothing that writes to one.
-func TestMayHealInDoubt(t *testing.T) {
+// Of a part whose new revision is held back, what was edited is healed and what is missing beside others is made; while its
+// data is in doubt, no volume is, and nothing that writes to one.
+func TestMayHeal(t *testing.T) {
 	t.Parallel()
+	one, two := digested(t, "1"), digested(t, "2")
+	part := &Part{}
+	assert.Assert(t, part.mayHeal(one, one, false))
+	assert.Assert(t, !part.mayHeal(two, one, true))
+	assert.Assert(t, !part.mayHeal(one, nil, false))
 	for kind, made := range map[string]bool{"Service": true, "ConfigMap": true, "StatefulSet": false, "Deployment": false, "PersistentVolumeClaim": false} {
 		planned := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind}}
 		if kind == "StatefulSet" || kind == "Deployment" {
