@@ -6,14 +6,18 @@ package credentials
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -29,9 +33,21 @@ const (
 
 // fixture is a DataService in a pretended namespace of live objects.
 type fixture struct {
-	t    *testing.T
-	ds   *dsv1.DataService
-	live map[string]*unstructured.Unstructured // kind/name
+	t     *testing.T
+	ds    *dsv1.DataService
+	live  map[string]*unstructured.Unstructured // kind/name
+	fails string                                // a kind that cannot be read
+	asked []string                              // kind/name of what was read
+}
+
+var errBoom = errors.New("boom")
+
+func (f *fixture) look(kind, name string) (*unstructured.Unstructured, error) {
+	if kind == f.fails {
+		return nil, errBoom
+	}
+	f.asked = append(f.asked, kind+"/"+name)
+	return f.live[kind+"/"+name], nil
 }
 
 func newFixture(t *testing.T, spec string) *fixture {
@@ -46,7 +62,7 @@ func (f *fixture) try(k *Keeper) (*Plan, error) {
 	f.t.Helper()
 	graph, err := component.NewGraph(&f.ds.Spec)
 	assert.NilError(f.t, err)
-	return k.Plan(f.ds, graph, func(kind, name string) (*unstructured.Unstructured, error) { return f.live[kind+"/"+name], nil })
+	return k.Plan(f.ds, graph, f.look)
 }
 
 func (f *fixture) plan(k *Keeper) *Plan {
@@ -66,22 +82,15 @@ func (f *fixture) create(p *Plan) {
 // valuesOf decodes a planned Secret.
 func valuesOf(t *testing.T, p *Plan, name string) map[string]string {
 	t.Helper()
-	for _, secret := range p.Secrets {
-		if secret.GetName() != name {
-			continue
-		}
-		found := map[string]string{}
-		encoded, _, err := unstructured.NestedStringMap(secret.Object, "data")
-		assert.NilError(t, err)
-		for key, value := range encoded {
-			decoded, err := base64.StdEncoding.DecodeString(value)
-			assert.NilError(t, err)
-			found[key] = string(decoded)
-		}
-		return found
+	i := slices.Index(namesOf(p), name)
+	assert.Assert(t, i >= 0, "Secret %s is not planned", name)
+	var secret corev1.Secret
+	assert.NilError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(p.Secrets[i].Object, &secret))
+	found := map[string]string{}
+	for key, value := range secret.Data {
+		found[key] = string(value)
 	}
-	t.Fatalf("Secret %s is not planned", name)
-	return nil
+	return found
 }
 
 func namesOf(p *Plan) []string {
@@ -143,11 +152,7 @@ func TestSecretsAreComplete(t *testing.T) {
 		platformSecret: {"platform", []string{"gateway-username", "gateway-password", "jwt-secret"}, false},
 		mysqlSecret:    {"mysql", []string{"username", "password", "root-password"}, true},
 	} {
-		i := 0
-		for namesOf(p)[i] != name {
-			i++
-		}
-		secret := p.Secrets[i]
+		secret := p.Secrets[slices.Index(namesOf(p), name)]
 		assert.Equal(t, secret.GroupVersionKind().String(), "/v1, Kind=Secret")
 		assert.Equal(t, secret.GetNamespace(), "data")
 		assert.DeepEqual(t, secret.GetLabels(), map[string]string{
@@ -228,15 +233,8 @@ func TestThirdPartyInline(t *testing.T) {
 func TestSecretRefIsNotRead(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: theirs}}}, web: {}}")
-	graph, err := component.NewGraph(&f.ds.Spec)
-	assert.NilError(t, err)
-	var asked []string
-	_, err = NewKeeper().Plan(f.ds, graph, func(kind, name string) (*unstructured.Unstructured, error) {
-		asked = append(asked, kind+"/"+name)
-		return nil, nil
-	})
-	assert.NilError(t, err)
-	assert.DeepEqual(t, asked, []string{"Secret/" + platformSecret})
+	f.plan(NewKeeper())
+	assert.DeepEqual(t, f.asked, []string{"Secret/" + platformSecret})
 }
 
 // Each further account has a password of its own, under its name, that stays when others come.

@@ -14,51 +14,39 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
-
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 )
 
+// Values are generated once. A Secret that somebody deletes or empties comes back as it was, also by an operator that has
+// started since and learnt the values from the live Secrets.
 func TestValuesAreGeneratedOnce(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, inCluster)
-	k, generated := counting()
-	first := f.plan(k)
-	assert.Equal(t, *generated, 4)
-	f.create(first)
-	assert.DeepEqual(t, f.plan(k), first)
-
-	// Another process knows the live Secrets alone.
-	other, afterRestart := counting()
-	assert.DeepEqual(t, f.plan(other), first)
-	assert.Equal(t, *afterRestart, 0)
-	assert.Equal(t, *generated, 4)
-}
-
-// A Secret that somebody deletes or empties comes back as it was.
-func TestValuesAreRemembered(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, inCluster)
-	k, generated := counting()
-	first := f.plan(k)
-	f.create(first)
-	delete(f.live, "Secret/"+mysqlSecret)
-	unstructured.RemoveNestedField(f.live["Secret/"+platformSecret].Object, "data", "jwt-secret")
-	assert.NilError(t, unstructured.SetNestedField(f.live["Secret/"+platformSecret].Object, "", "data", "gateway-password"))
-	assert.DeepEqual(t, f.plan(k), first)
-	assert.Equal(t, *generated, 4)
-}
-
-// What another process learnt from the live Secrets, it remembers too.
-func TestWhatIsReadIsRemembered(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, inCluster)
-	first := f.plan(NewKeeper())
-	f.create(first)
-	k, generated := counting()
-	f.plan(k)
-	f.live = map[string]*unstructured.Unstructured{"PersistentVolumeClaim/" + claim: {}}
-	assert.DeepEqual(t, f.plan(k), first)
-	assert.Equal(t, *generated, 0)
+	for name, lose := range map[string]func(f *fixture){
+		"nothing is lost": func(*fixture) {},
+		"a Secret is deleted, another emptied": func(f *fixture) {
+			delete(f.live, "Secret/"+mysqlSecret)
+			data := f.live["Secret/"+platformSecret].Object["data"].(map[string]any)
+			delete(data, "jwt-secret")
+			data["gateway-password"] = ""
+		},
+		"all are deleted": func(f *fixture) {
+			f.live = map[string]*unstructured.Unstructured{"PersistentVolumeClaim/" + claim: {}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, inCluster)
+			k, generated := counting()
+			first := f.plan(k)
+			f.create(first)
+			later, afterRestart := counting()
+			assert.DeepEqual(t, f.plan(later), first)
+			lose(f)
+			assert.DeepEqual(t, f.plan(k), first)
+			assert.DeepEqual(t, f.plan(later), first)
+			assert.Equal(t, *generated, 4)
+			assert.Equal(t, *afterRestart, 0)
+		})
+	}
 }
 
 func TestForget(t *testing.T) {
@@ -119,23 +107,15 @@ func TestLostCredentials(t *testing.T) {
 
 func TestErrorsAreReported(t *testing.T) {
 	t.Parallel()
-	boom := errors.New("boom")
 	f := newFixture(t, "{mysql: {}}")
-	_, err := f.try(newKeeper(func() (string, error) { return "", boom }))
-	assert.ErrorIs(t, err, boom)
+	_, err := f.try(newKeeper(func() (string, error) { return "", errBoom }))
+	assert.ErrorIs(t, err, errBoom)
 	assert.ErrorContains(t, err, "generate root-password of Secret data/"+mysqlSecret)
 
-	for _, failing := range []string{"Secret", "PersistentVolumeClaim"} {
-		graph, err := component.NewGraph(&f.ds.Spec)
-		assert.NilError(t, err)
+	for _, f.fails = range []string{"Secret", "PersistentVolumeClaim"} {
 		k, generated := counting()
-		_, err = k.Plan(f.ds, graph, func(kind, _ string) (*unstructured.Unstructured, error) {
-			if kind == failing {
-				return nil, boom
-			}
-			return nil, nil
-		})
-		assert.ErrorIs(t, err, boom, failing)
+		_, err = f.try(k)
+		assert.ErrorIs(t, err, errBoom, f.fails)
 		assert.Equal(t, *generated, 0, "nothing is generated while nobody knows whether there is something")
 	}
 }

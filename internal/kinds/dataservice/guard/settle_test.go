@@ -111,6 +111,7 @@ func TestSettle(t *testing.T) {
 		"agent unknown, new":                  {"StatefulSet", "db:1", guard.UnknownImage, "c", nil, false, old, ""},
 		"agent unknown, without":              {"StatefulSet", "db:1", guard.UnknownImage, "c", bare("StatefulSet"), false, old, ""},
 		"agent unknown, another kind":         {"Deployment", "db:1", guard.UnknownImage, "c", first("StatefulSet"), false, guarded, ""},
+		"without the agent's image":           {"StatefulSet", "db:1", "", "c", nil, false, old, ""}, // there is no guard, and nothing to decide
 		"another kind":                        {"StatefulSet", "db:1", "agent:2", "c", first("Deployment"), false, newer, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,6 +119,7 @@ func TestSettle(t *testing.T) {
 			got := settle(t, objects(t, test.kind, test.image, test.agent, test.command), test.live, !test.unknown)
 			assert.Equal(t, got.images(), test.images)
 			assert.Equal(t, got.strategy(), test.strategy)
+			assert.Equal(t, got.revision == "", test.agent == "")
 		})
 	}
 }
@@ -171,14 +173,4 @@ func TestSettleABirth(t *testing.T) {
 	assert.Equal(t, later.images()+later.strategy(), "agent:1 db:1 i OnDelete")
 	again := settle(t, planned(true), settle(t, planned(false), nil, true).workload, true)
 	assert.Equal(t, again.images()+again.strategy(), "agent:1 db:1 i db:1 OnDelete")
-}
-
-// Without the agent's image there is no guard, and nothing to decide.
-func TestSettleWithoutAGuard(t *testing.T) {
-	t.Parallel()
-	planned := objects(t, "StatefulSet", "db:1", "", "")
-	got, revision, err := guard.Settle(planned, nil, true, owner)
-	assert.NilError(t, err)
-	assert.Equal(t, revision, "")
-	assert.Equal(t, got[1], planned[1])
 }

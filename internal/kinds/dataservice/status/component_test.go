@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -131,20 +132,14 @@ func TestAMissingObjectIsTold(t *testing.T) {
 			return Observation{Generation: 1, Paused: true, Components: []Component{seenOf("auth", state)}}
 		}
 		got := Compute(Compute(dsv1.DataServiceStatus{}, see(up), noon), see(state), noon)
-		found := false
-		for _, c := range got.Conditions {
-			if c.Type == dsv1.ConditionDegraded {
-				found = true
-				assert.Equal(t, c.Status, metav1.ConditionTrue)
-				assert.Equal(t, c.Message, want)
-			}
-		}
-		assert.Assert(t, found)
+		c := meta.FindStatusCondition(got.Conditions, dsv1.ConditionDegraded)
+		assert.Assert(t, c != nil && c.Status == metav1.ConditionTrue)
+		assert.Equal(t, c.Message, want)
 	}
 }
 
-// The time changes with the phase alone, so that a status at rest is not written. A status of an
-// operator that kept no times is not written for their sake.
+// The time of a component changes with its phase alone, and that of a condition with its status, so that a status at rest
+// is not written. A status of an operator that kept no times is not written for their sake.
 func TestTheTimeOfAPhase(t *testing.T) {
 	t.Parallel()
 	see := func(state health.State) Observation {
@@ -161,6 +156,11 @@ func TestTheTimeOfAPhase(t *testing.T) {
 
 	ill := Compute(well, see(broken), later)
 	assert.DeepEqual(t, at(ill), &later)
+	for kind, want := range map[string]metav1.Time{
+		dsv1.ConditionReady: later, dsv1.ConditionDegraded: later, dsv1.ConditionProgressing: noon, dsv1.ConditionPaused: noon,
+	} {
+		assert.Equal(t, meta.FindStatusCondition(ill.Conditions, kind).LastTransitionTime, want, kind)
+	}
 	assert.DeepEqual(t, at(well), &noon) // what Compute is given stays as it is
 
 	old := well.DeepCopy()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -140,10 +139,11 @@ func scenarios() map[string]scenario {
 	}
 	paused := func(o Observation) Observation { o.Paused = true; return o }
 	return map[string]scenario{
-		"nothing declared":            {[]Observation{{Generation: 1, Components: []Component{}}}, dsv1.PhaseRunning, "0/0", "no component is declared", allWell},
-		"nothing started":             {[]Observation{see(held("mysql", "eureka"), held("auth", "mysql"))}, dsv1.PhasePending, "0/2", "mysql->auth", working},
-		"creating":                    {[]Observation{see(seenOf("mysql", starting), held("auth", "mysql"))}, dsv1.PhaseCreating, "0/2", "[mysql]->auth", working},
-		"half created":                {[]Observation{see(seenOf("mysql", starting), held("auth", "mysql")), see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseCreating, "1/2", "mysql->[auth]", working},
+		"nothing declared": {[]Observation{{Generation: 1, Components: []Component{}}}, dsv1.PhaseRunning, "0/0", "no component is declared", allWell},
+		"nothing started":  {[]Observation{see(held("mysql", "eureka"), held("auth", "mysql"))}, dsv1.PhasePending, "0/2", "mysql->auth", working},
+		"creating":         {[]Observation{see(seenOf("mysql", starting), held("auth", "mysql"))}, dsv1.PhaseCreating, "0/2", "[mysql]->auth", working},
+		"half created":     {[]Observation{see(seenOf("mysql", starting), held("auth", "mysql")), see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseCreating, "1/2", "mysql->[auth]", working},
+		// A platform that runs is not being created, if its status was lost.
 		"running":                     {[]Observation{well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
 		"updating":                    {[]Observation{well, see(seenOf("mysql", up), revised(seenOf("auth", starting)))}, dsv1.PhaseUpdating, "1/2", "mysql->[auth]", working},
 		"updating, held back":         {[]Observation{well, see(revised(seenOf("mysql", starting)), Component{Name: "auth", Revision: "r2", Exists: true, Health: up, WaitsFor: []string{"mysql"}})}, dsv1.PhaseUpdating, "0/2", "[mysql]->auth", working},
@@ -180,6 +180,7 @@ func scenarios() map[string]scenario {
 	}
 }
 
+// At rest nothing changes: the same observation gives the same status, times included, so that it is not written.
 func TestCompute(t *testing.T) {
 	t.Parallel()
 	for name, s := range scenarios() {
@@ -206,47 +207,12 @@ func TestCompute(t *testing.T) {
 					assert.Equal(t, c.Message, want, c.Type)
 				}
 			}
-		})
-	}
-}
 
-// At rest nothing changes: the same observation gives the same status, times included, so
-// that it is not written.
-func TestComputeIsIdempotent(t *testing.T) {
-	t.Parallel()
-	for name, s := range scenarios() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := dsv1.DataServiceStatus{}
-			for _, seen := range s.history {
-				got = Compute(got, seen, noon)
-			}
 			before := got.DeepCopy()
-			again := Compute(got, s.history[len(s.history)-1], later)
-			assert.DeepEqual(t, again, *before)
+			assert.DeepEqual(t, Compute(got, last, later), *before)
 			assert.DeepEqual(t, got, *before) // what it is given stays as it is
 		})
 	}
-}
-
-func TestTransitionTimes(t *testing.T) {
-	t.Parallel()
-	well := Observation{Generation: 1, Components: []Component{seenOf("auth", up)}}
-	ill := Observation{Generation: 1, Components: []Component{seenOf("auth", broken)}}
-	got := Compute(Compute(dsv1.DataServiceStatus{}, well, noon), ill, later)
-	for kind, want := range map[string]metav1.Time{
-		dsv1.ConditionReady: later, dsv1.ConditionDegraded: later, dsv1.ConditionProgressing: noon, dsv1.ConditionPaused: noon,
-	} {
-		assert.Equal(t, meta.FindStatusCondition(got.Conditions, kind).LastTransitionTime, want, kind)
-	}
-}
-
-// A status that was lost is found again: a platform that runs is not being created.
-func TestALostStatusIsFoundAgain(t *testing.T) {
-	t.Parallel()
-	got := Compute(dsv1.DataServiceStatus{}, Observation{Generation: 5, Components: []Component{seenOf("mysql", up), seenOf("auth", up)}}, noon)
-	assert.Equal(t, got.Phase, dsv1.PhaseRunning)
-	assert.Equal(t, got.Components[1].Revision, "r1")
 }
 
 func TestArrows(t *testing.T) {
