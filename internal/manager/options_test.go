@@ -12,23 +12,38 @@ import (
 	"d3os.com/d3os-operator/internal/manager"
 )
 
-// OLM's variable says which namespaces to watch; a flag wins over it.
-func TestWatchNamespaces(t *testing.T) {
-	for _, c := range []struct {
-		variable string
-		args     []string
-		want     []string
+// OLM says by variables which namespaces to watch, and OLM v0 how many may be rolled out at once; a flag wins over each.
+func TestFlagsWinOverVariables(t *testing.T) {
+	for name, test := range map[string]struct {
+		namespaces, rollouts string // variables
+		args                 []string
+		watch                []string
+		most                 int
+		err                  string
 	}{
-		{"", nil, nil},
-		{"a", nil, []string{"a"}},
-		{"a,b", nil, []string{"a", "b"}},
-		{"a,b", []string{"--watch-namespaces= c ,,d"}, []string{"c", "d"}},
-		{"a,b", []string{"--watch-namespaces="}, nil},
+		"nothing said":        {},
+		"a namespace":         {namespaces: "a", watch: []string{"a"}},
+		"several namespaces":  {namespaces: "a,b", watch: []string{"a", "b"}},
+		"other namespaces":    {namespaces: "a,b", args: []string{"--watch-namespaces= c ,,d"}, watch: []string{"c", "d"}},
+		"all namespaces":      {namespaces: "a,b", args: []string{"--watch-namespaces="}},
+		"rollouts, by a flag": {args: []string{"--max-rollouts=2"}, most: 2},
+		"rollouts":            {rollouts: "3", most: 3},
+		"any rollouts":        {rollouts: "3", args: []string{"--max-rollouts=0"}},
+		"wrong flag":          {args: []string{"--max-rollouts=-1"}, err: "-1 is less than 0"},
+		"wrong variable":      {rollouts: "many", err: "MAX_ROLLOUTS"},
 	} {
-		t.Setenv("WATCH_NAMESPACE", c.variable)
-		o, err := manager.ParseOptions(c.args)
-		assert.NilError(t, err)
-		assert.DeepEqual(t, o.WatchNamespaces, c.want)
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("WATCH_NAMESPACE", test.namespaces)
+			t.Setenv("MAX_ROLLOUTS", test.rollouts)
+			o, err := manager.ParseOptions(test.args)
+			if test.err != "" {
+				assert.ErrorContains(t, err, test.err)
+				return
+			}
+			assert.NilError(t, err)
+			assert.DeepEqual(t, o.WatchNamespaces, test.watch)
+			assert.Equal(t, o.MaxRollouts, test.most)
+		})
 	}
 }
 
@@ -43,32 +58,4 @@ func TestRelatedImages(t *testing.T) {
 	assert.NilError(t, err)
 	assert.DeepEqual(t, o.Images, want)
 	assert.Equal(t, values.RelatedImage("gateway-master"), "RELATED_IMAGE_GATEWAY_MASTER")
-}
-
-// OLM v0 gives the operator variables; a flag wins over them.
-func TestMaxRollouts(t *testing.T) {
-	for name, test := range map[string]struct {
-		env  string
-		args []string
-		want int
-		err  string
-	}{
-		"none":           {"", nil, 0, ""},
-		"flag":           {"", []string{"--max-rollouts=2"}, 2, ""},
-		"variable":       {"3", nil, 3, ""},
-		"both":           {"3", []string{"--max-rollouts=0"}, 0, ""},
-		"wrong flag":     {"", []string{"--max-rollouts=-1"}, 0, "-1 is less than 0"},
-		"wrong variable": {"many", nil, 0, "MAX_ROLLOUTS"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("MAX_ROLLOUTS", test.env)
-			o, err := manager.ParseOptions(test.args)
-			if test.err != "" {
-				assert.ErrorContains(t, err, test.err)
-				return
-			}
-			assert.NilError(t, err)
-			assert.Equal(t, o.MaxRollouts, test.want)
-		})
-	}
 }

@@ -4,35 +4,29 @@
 package object_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"d3os.com/d3os-operator/config/crd"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/apiserver"
 )
 
 // Each kind that can be a part of a resource has the field that pauses it.
 func TestResourcesCanBePaused(t *testing.T) {
 	t.Parallel()
-	entries, err := crd.Files.ReadDir("bases")
+	files, err := filepath.Glob("../../config/crd/bases/*.yaml")
 	assert.NilError(t, err)
-	fields := map[string]apiextensionsv1.JSONSchemaProps{}
-	for _, entry := range entries {
-		file, err := crd.Files.ReadFile("bases/" + entry.Name())
-		assert.NilError(t, err)
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		assert.NilError(t, yaml.Unmarshal(file, definition))
-		for _, version := range definition.Spec.Versions {
-			fields[definition.Spec.Group+"/"+version.Name+"/"+definition.Spec.Names.Kind] = version.Schema.OpenAPIV3Schema.Properties["spec"]
-		}
+	fields := map[schema.GroupVersionKind]apiextensionsv1.JSONSchemaProps{}
+	for _, file := range files {
+		crd := apiserver.ReadCRD(t, file)
+		version := crd.Spec.Versions[0]
+		fields[schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}] = version.Schema.OpenAPIV3Schema.Properties["spec"]
 	}
 	for _, kind := range object.Resources {
-		o := object.Empty(kind)
-		spec, ok := fields[kind.Group+"/"+kind.Version+"/"+kind.Kind]
-		assert.Assert(t, ok, kind)
-		assert.Equal(t, spec.Properties[object.PauseField(o)].Type, "boolean", "%s", kind)
+		assert.Equal(t, fields[kind].Properties[object.PauseField(object.Empty(kind))].Type, "boolean", "%s", kind)
 	}
 }
