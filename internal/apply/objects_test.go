@@ -4,6 +4,8 @@
 package apply
 
 import (
+	"net/http"
+	"path"
 	"testing"
 	"time"
 
@@ -27,72 +29,115 @@ func newNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// platform is a DataService of the given spec; nothing of it is in the cluster yet.
-func platform(t *testing.T, namespace, spec string) *dsv1.DataService {
-	t.Helper()
-	text := "apiVersion: d3os-product.com.d3os/v1\nkind: DataService\nmetadata: {name: platform}\nspec: " + spec
-	ds, err := preview.Parse([]byte(text))
-	assert.NilError(t, err)
-	ds.Namespace, ds.UID = namespace, uuid.NewUUID()
-	return ds
+// platform is a DataService, and the operator that applies its objects.
+type platform struct {
+	*testing.T
+	*Applier
+	ds *dsv1.DataService
 }
+
+// start returns a platform of the given spec in a namespace of its own; nothing of it is in the cluster yet.
+func start(t *testing.T, spec string) *platform {
+	t.Helper()
+	p := &platform{T: t, ds: &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t), UID: uuid.NewUUID()}}}
+	p.declare(spec)
+	p.restart()
+	return p
+}
+
+// declare gives the DataService another spec.
+func (p *platform) declare(spec string) {
+	p.Helper()
+	p.declareAll([]byte("apiVersion: d3os-product.com.d3os/v1\nkind: DataService\nmetadata: {name: platform}\nspec: " + spec))
+}
+
+// declareAll gives it another name and another spec.
+func (p *platform) declareAll(resource []byte) {
+	p.Helper()
+	ds, err := preview.Parse(resource)
+	assert.NilError(p, err)
+	ds.Namespace, ds.UID = p.ds.Namespace, p.ds.UID
+	p.ds = ds
+}
+
+// restart is an operator that remembers nothing.
+func (p *platform) restart() { p.Applier = newApplier(operator) }
+
+func newApplier(c client.Client) *Applier { return New(c, apiReader, ownTypes, ownVersion) }
+
+// by is the same platform beside another operator.
+func (p *platform) by(a *Applier) *platform { return &platform{p.T, a, p.ds} }
+
+func (p *platform) owner() object.Owner { return ownerOf(p.ds) }
 
 func ownerOf(ds *dsv1.DataService) object.Owner {
 	return object.Owner{GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: ds.Namespace, Name: ds.Name, UID: ds.UID}
 }
 
-func objectsOf(t *testing.T, ds *dsv1.DataService) []*unstructured.Unstructured {
-	t.Helper()
-	objects, err := preview.Objects(ds, kubeVersion)
-	assert.NilError(t, err)
+func (p *platform) objects() []*unstructured.Unstructured {
+	p.Helper()
+	objects, err := preview.Objects(p.ds, kubeVersion)
+	assert.NilError(p, err)
 	return objects
 }
 
-// pick returns the object of that kind and name, such as Deployment/proxy.
-func pick(t *testing.T, objects []*unstructured.Unstructured, id string) *unstructured.Unstructured {
-	t.Helper()
-	for _, obj := range objects {
+// planned returns the object of that kind and name, such as Deployment/proxy.
+func (p *platform) planned(id string) *unstructured.Unstructured {
+	p.Helper()
+	for _, obj := range p.objects() {
 		if obj.GetKind()+"/"+obj.GetName() == id {
 			return obj
 		}
 	}
-	t.Fatalf("there is no %s", id)
+	p.Fatalf("there is no %s", id)
 	return nil
 }
 
-// running applies one object of a platform in a namespace of its own.
-func running(t *testing.T, spec, id string) (*Applier, *dsv1.DataService, *unstructured.Unstructured) {
+// running is a platform one object of which was applied.
+func running(t *testing.T, spec, id string) (*platform, *unstructured.Unstructured) {
 	t.Helper()
-	ds := platform(t, newNamespace(t), spec)
-	planned := pick(t, objectsOf(t, ds), id)
-	a := New(operator, apiReader, ownTypes, ownVersion)
-	mustApply(t, a, ownerOf(ds), planned)
-	return a, ds, planned
+	p := start(t, spec)
+	planned := p.planned(id)
+	assert.Equal(t, p.apply(planned).Action, Created)
+	traffic.take(p.ds.Namespace)
+	return p, planned
 }
 
-func mustApply(t *testing.T, a *Applier, owner object.Owner, planned *unstructured.Unstructured) Result {
-	t.Helper()
-	foreseen := foresee(t, a, owner, planned)
-	result, err := applied(t, a, owner, planned)
-	assert.NilError(t, err)
-	foreseen(result)
+func (p *platform) apply(planned *unstructured.Unstructured) Result {
+	p.Helper()
+	result, err := p.try(planned)
+	assert.NilError(p, err)
 	return result
 }
 
-// atRest: applying an object once more changes nothing and asks the API server nothing.
-func atRest(t *testing.T, a *Applier, ds *dsv1.DataService, planned *unstructured.Unstructured) {
-	t.Helper()
-	traffic.take(ds.Namespace)
-	assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Unchanged)
-	assert.Equal(t, len(traffic.take(ds.Namespace)), 0)
+// try is Apply in the place of what the cache shows.
+func (p *platform) try(planned *unstructured.Unstructured) (Result, error) {
+	p.Helper()
+	foreseen := p.foresee(planned)
+	live, err := p.Get(p.Context(), planned)
+	assert.NilError(p, err)
+	result, err := p.Apply(p.Context(), p.owner(), planned, live)
+	foreseen(result, err)
+	return result, err
 }
 
-// applied is Apply in the place of what the cache shows.
-func applied(t *testing.T, a *Applier, owner object.Owner, planned *unstructured.Unstructured) (Result, error) {
-	t.Helper()
-	live, err := a.Get(t.Context(), planned)
-	assert.NilError(t, err)
-	return a.Apply(t.Context(), owner, planned, live)
+// atRest: applying an object once more changes nothing and asks the API server nothing.
+func (p *platform) atRest(planned *unstructured.Unstructured) {
+	p.Helper()
+	traffic.take(p.ds.Namespace)
+	assert.Equal(p, p.apply(planned).Action, Unchanged)
+	assert.Equal(p, len(traffic.take(p.ds.Namespace)), 0)
+}
+
+// writes are the requests of the operator's since the last call that are no reads.
+func (p *platform) writes() []string {
+	found := []string{}
+	for _, r := range traffic.take(p.ds.Namespace) {
+		if r.method != http.MethodGet {
+			found = append(found, r.method+" "+path.Base(path.Dir(r.path))+"/"+path.Base(r.path))
+		}
+	}
+	return found
 }
 
 // fetch reads an object as it is in the API server.
@@ -104,10 +149,10 @@ func fetch(t *testing.T, like *unstructured.Unstructured) *unstructured.Unstruct
 }
 
 // edit lets somebody else change a live object and waits until the operator's cache shows it.
-func edit(t *testing.T, like *unstructured.Unstructured, change func(obj map[string]any)) *unstructured.Unstructured {
+func edit(t *testing.T, like *unstructured.Unstructured, change change) *unstructured.Unstructured {
 	t.Helper()
 	obj := fetch(t, like)
-	change(obj.Object)
+	change(t, obj.Object)
 	assert.NilError(t, user.Update(t.Context(), obj))
 	await(t, obj)
 	return obj
@@ -154,6 +199,38 @@ func awaitGone(t *testing.T, obj *unstructured.Unstructured) {
 		}
 		return poll.Success()
 	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(20*time.Second))
+}
+
+// change is what somebody does to an object.
+type change func(t *testing.T, obj map[string]any)
+
+func setting(value any, fields ...string) change {
+	return func(t *testing.T, obj map[string]any) {
+		t.Helper()
+		set(t, obj, value, fields...)
+	}
+}
+
+func removing(fields ...string) change {
+	return func(_ *testing.T, obj map[string]any) { unstructured.RemoveNestedField(obj, fields...) }
+}
+
+// adding puts one more item into a list.
+func adding(item map[string]any, fields ...string) change {
+	return func(t *testing.T, obj map[string]any) {
+		t.Helper()
+		list, _, err := unstructured.NestedSlice(obj, fields...)
+		assert.NilError(t, err)
+		set(t, obj, append(list, item), fields...)
+	}
+}
+
+// inContainer does to the first container of a workload what it would do to an object.
+func inContainer(do change) change {
+	return func(t *testing.T, obj map[string]any) {
+		t.Helper()
+		do(t, container(obj))
+	}
 }
 
 func set(t *testing.T, obj map[string]any, value any, fields ...string) {

@@ -10,7 +10,6 @@ import (
 
 	"gotest.tools/v3/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,36 +22,55 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// A StatefulSet whose claim templates change is deleted without its pods and made anew.
-func TestAStatefulSetIsReplacedAroundItsPods(t *testing.T) {
+// What Kubernetes cannot change is deleted and made anew: a StatefulSet whose volumes change without its pods, but those of
+// another selector go with their workload. A Service keeps its address, or that it has none, for as long as it is there.
+func TestWhatCannotChangeIsMadeAnew(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	ds := platform(t, namespace, "{mysql: {}}")
-	const id = "StatefulSet/mysql-dataservice"
-	a := New(operator, apiReader, ownTypes, ownVersion)
-	first := mustApply(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), id)).Object
-	traffic.take(namespace)
+	selector := func(t *testing.T, o map[string]any) {
+		set(t, o, "earlier", "spec", "selector", "matchLabels", "app")
+		set(t, o, "earlier", "spec", "template", "metadata", "labels", "app")
+	}
+	for name, test := range map[string]struct {
+		spec, id string
+		earlier  change // what differs in the form before
+		how      metav1.DeletionPropagation
+	}{
+		"volume of a StatefulSet": {"{mysql: {}}", "StatefulSet/mysql-dataservice", func(t *testing.T, o map[string]any) {
+			set(t, items(o, "spec", "volumeClaimTemplates")[0], "1Gi", storageRequest...)
+		}, metav1.DeletePropagationOrphan},
+		"selector of a StatefulSet": {"{uuc: {kind: StatefulSet, image: x, port: 80}}", "StatefulSet/uuc", selector, metav1.DeletePropagationBackground},
+		"selector of a Deployment":  {"{uuc: {kind: Deployment, image: x, port: 80}}", "Deployment/uuc", selector, metav1.DeletePropagationBackground},
+		"selector of a DaemonSet":   {"{uuc: {kind: DaemonSet, image: x, port: 80}}", "DaemonSet/uuc", selector, metav1.DeletePropagationBackground},
+		"address of a Service":      {"{web: {serviceType: Headless}}", "Service/web", removing("spec", "clusterIP"), metav1.DeletePropagationBackground},
+		"no address of a Service":   {"{web: {serviceType: ClusterIP}}", "Service/web", setting("None", "spec", "clusterIP"), metav1.DeletePropagationBackground},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, test.spec)
+			planned := p.planned(test.id)
+			earlier := planned.DeepCopy()
+			test.earlier(t, earlier.Object)
+			earlier.SetAnnotations(map[string]string{object.AnnotationDigest: "earlier"})
+			first := p.apply(earlier).Object
+			traffic.take(p.ds.Namespace)
 
-	ds.Spec.MySQL.Storage.Size = resource.MustParse("20Gi")
-	planned := pick(t, objectsOf(t, ds), id)
-	result := mustApply(t, a, ownerOf(ds), planned)
-	assert.Equal(t, result.Action, Replaced)
-	assert.Assert(t, result.Object == nil)
-	policy, uid := deletion(t, namespace)
-	assert.Equal(t, policy, metav1.DeletePropagationOrphan)
-	assert.Equal(t, uid, first.GetUID())
-
-	// No garbage collector runs here: until it is gone, nothing is done.
-	await(t, fetch(t, planned))
-	assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Waiting)
-	assert.Equal(t, len(traffic.take(namespace)), 0)
-	ending := fetch(t, planned)
-	ending.SetFinalizers(nil)
-	assert.NilError(t, user.Update(t.Context(), ending))
-	awaitGone(t, planned)
-	result = mustApply(t, a, ownerOf(ds), planned)
-	assert.Equal(t, result.Action, Created)
-	assert.Assert(t, result.Object.GetUID() != first.GetUID())
+			assert.DeepEqual(t, p.apply(planned), Result{Action: Replaced})
+			how, uid := deletion(t, p.ds.Namespace)
+			assert.Equal(t, how, test.how)
+			assert.Equal(t, uid, first.GetUID())
+			if how == metav1.DeletePropagationOrphan { // no garbage collector runs here: until it is gone, nothing is done
+				ending := fetch(t, planned)
+				await(t, ending)
+				assert.Equal(t, p.apply(planned).Action, Waiting)
+				assert.Equal(t, len(traffic.take(p.ds.Namespace)), 0)
+				ending.SetFinalizers(nil)
+				assert.NilError(t, user.Update(t.Context(), ending))
+			}
+			awaitGone(t, planned)
+			assert.Equal(t, p.apply(planned).Action, Created)
+			p.atRest(planned)
+		})
+	}
 }
 
 // deletion returns how the one object that was deleted was deleted.
@@ -70,60 +88,26 @@ func deletion(t *testing.T, namespace string) (metav1.DeletionPropagation, types
 	return *found[0].PropagationPolicy, *found[0].Preconditions.UID
 }
 
-// A changed selector means other pods: the old ones go with their workload.
-func TestAChangedSelectorReplacesTheWorkload(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			namespace := newNamespace(t)
-			ds := platform(t, namespace, "{uuc: {kind: "+kind+", image: x, port: 80}}")
-			planned := pick(t, objectsOf(t, ds), kind+"/uuc")
-			earlier := planned.DeepCopy()
-			set(t, earlier.Object, "earlier", "spec", "selector", "matchLabels", "app")
-			set(t, earlier.Object, "earlier", "spec", "template", "metadata", "labels", "app")
-			earlier.SetAnnotations(map[string]string{object.AnnotationDigest: "earlier"})
-			a := New(operator, apiReader, ownTypes, ownVersion)
-			mustApply(t, a, ownerOf(ds), earlier)
-			uid := fetch(t, planned).GetUID()
-			traffic.take(namespace)
-
-			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Replaced)
-			policy, deleted := deletion(t, namespace)
-			assert.Equal(t, policy, metav1.DeletePropagationBackground)
-			assert.Equal(t, deleted, uid)
-			awaitGone(t, planned)
-			assert.Equal(t, mustApply(t, a, ownerOf(ds), planned).Action, Created)
-		})
-	}
-}
-
 // A value that the API server refuses for what it is must not cost the running workload.
 func TestAnInvalidObjectReplacesNothing(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(t *testing.T, obj *unstructured.Unstructured){
-		"StatefulSet/mysql-dataservice": func(t *testing.T, o *unstructured.Unstructured) {
-			set(t, o.Object, "Never", "spec", "template", "spec", "restartPolicy") // old API servers check little more of it
-		},
-		"Deployment/proxy": func(t *testing.T, o *unstructured.Unstructured) {
-			set(t, o.Object, int64(-1), "spec", "replicas")
-		},
-		"Service/proxy": func(t *testing.T, o *unstructured.Unstructured) { set(t, o.Object, "Nonsense", "spec", "type") },
+	for name, change := range map[string]change{
+		"StatefulSet/mysql-dataservice": setting("Never", "spec", "template", "spec", "restartPolicy"), // old API servers check little more of it
+		"Deployment/proxy":              setting(int64(-1), "spec", "replicas"),
+		"Service/proxy":                 setting("Nonsense", "spec", "type"),
 		// Invalid and immutable at once: a new one could not be created.
-		"Deployment/eureka": func(t *testing.T, o *unstructured.Unstructured) {
-			set(t, o.Object, "b", "spec", "selector", "matchLabels", "app")
-		},
+		"Deployment/eureka": setting("b", "spec", "selector", "matchLabels", "app"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, ds, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", name)
+			p, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", name)
 			before := fetch(t, planned)
 			invalid := planned.DeepCopy()
-			change(t, invalid)
+			change(t, invalid.Object)
 			set(t, invalid.Object, "new", "metadata", "annotations", object.AnnotationDigest)
-			_, err := applied(t, a, ownerOf(ds), invalid)
+			_, err := p.try(invalid)
 			assert.Assert(t, apierrors.IsInvalid(err), "%v", err)
-			assert.ErrorContains(t, err, "update "+planned.GetKind()+" "+ds.Namespace+"/"+planned.GetName())
+			assert.ErrorContains(t, err, "update "+describe(planned))
 			assert.DeepEqual(t, fetch(t, planned), before)
 		})
 	}
@@ -149,27 +133,30 @@ func (r *rigid) Delete(context.Context, client.Object, ...client.DeleteOption) e
 // What cannot be made anew is never deleted to be created again, whatever the API server says.
 func TestDataAndPasswordsAreNeverReplaced(t *testing.T) {
 	t.Parallel()
-	const head = "apiVersion: v1\nmetadata: {name: a, namespace: b, labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: d3os-operator}"
+	const head = "\nmetadata: {name: a, namespace: b, labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: d3os-operator}"
 	owner := object.Owner{GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: "b", Name: "platform", UID: "uid"}
 	for name, test := range map[string]struct {
-		kind    string
-		keep    string // in the plan
-		deleted int
+		version, kind string
+		keep          string // in the plan
+		deleted       int
 	}{
-		"a claim":                         {"PersistentVolumeClaim", "", 0},
-		"a claim to be kept":              {"PersistentVolumeClaim", ", helm.sh/resource-policy: keep", 0},
-		"a Secret":                        {"Secret", "", 0},
-		"a Secret to be kept":             {"Secret", ", helm.sh/resource-policy: keep", 0},
-		"what the plan keeps, of no data": {"ConfigMap", ", helm.sh/resource-policy: keep", 0},
-		"configuration":                   {"ConfigMap", "", 1},
+		"a claim":                         {"v1", "PersistentVolumeClaim", "", 0},
+		"a claim to be kept":              {"v1", "PersistentVolumeClaim", ", helm.sh/resource-policy: keep", 0},
+		"a Secret":                        {"v1", "Secret", "", 0},
+		"a Secret to be kept":             {"v1", "Secret", ", helm.sh/resource-policy: keep", 0},
+		"a resource of the operator's":    {"redis.middleware.hc.cn/v1alpha1", "RedisCluster", "", 0},
+		"what the plan keeps, of no data": {"v1", "ConfigMap", ", helm.sh/resource-policy: keep", 0},
+		"configuration":                   {"v1", "ConfigMap", "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			planned := parse(t, head+", annotations: {d3os-product.com.d3os/digest: new"+test.keep+"}}\nkind: "+test.kind)
-			live := parse(t, head+", annotations: {d3os-product.com.d3os/digest: old}}\nkind: "+test.kind)
+			of := func(digest, keep string) *unstructured.Unstructured {
+				return parse(t, "apiVersion: "+test.version+"\nkind: "+test.kind+head+", annotations: {d3os-product.com.d3os/digest: "+digest+keep+"}}")
+			}
+			planned, live := of("new", test.keep), of("old", "")
 			live.SetOwnerReferences([]metav1.OwnerReference{{Kind: "DataService", Name: "platform", UID: owner.UID, Controller: ptr.To(true)}})
 			c := &rigid{}
-			_, err := New(c, nil, ownTypes, ownVersion).Apply(t.Context(), owner, planned, live)
+			_, err := newApplier(c).Apply(t.Context(), owner, planned, live)
 			assert.Equal(t, c.deleted, test.deleted)
 			if test.deleted > 0 {
 				assert.NilError(t, err)
@@ -186,12 +173,11 @@ func TestDataAndPasswordsAreNeverReplaced(t *testing.T) {
 func TestAnImmutableSecretStays(t *testing.T) {
 	t.Parallel()
 	const id = "Secret/mysql-dataservice-users"
-	a, ds, planned := running(t, "{mysql: {users: [{name: a}]}}", id)
-	edit(t, planned, func(o map[string]any) { o["immutable"] = true })
-	atRest(t, a, ds, planned)
-	before := fetch(t, planned)
-	ds.Spec.MySQL.Users = append(ds.Spec.MySQL.Users, dsv1.DatabaseUser{Name: "b"})
-	_, err := applied(t, a, ownerOf(ds), pick(t, objectsOf(t, ds), id))
+	p, planned := running(t, "{mysql: {users: [{name: a}]}}", id)
+	before := edit(t, planned, setting(true, "immutable"))
+	p.atRest(planned)
+	p.ds.Spec.MySQL.Users = append(p.ds.Spec.MySQL.Users, dsv1.DatabaseUser{Name: "b"})
+	_, err := p.try(p.planned(id))
 	assert.ErrorContains(t, err, "is not deleted")
 	assert.DeepEqual(t, fetch(t, planned), before)
 }

@@ -4,26 +4,24 @@
 package apply
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"d3os.com/d3os-operator/config/crd"
+	"d3os.com/d3os-operator/internal/kube"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/apiserver"
 )
@@ -62,29 +60,19 @@ func TestMain(m *testing.M) {
 // startOperatorClient sets up the operator's client and cache as its manager does.
 func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 	recorded := rest.CopyConfig(cfg)
-	recorded.Wrap(func(next http.RoundTripper) http.RoundTripper { return roundTripper{traffic, next} })
-	managed := labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
-	byObject := map[client.Object]cache.ByObject{}
+	recorded.Wrap(func(next http.RoundTripper) http.RoundTripper { return recording{traffic, next} })
 	kinds := slices.Concat(object.Kinds, object.Resources)
-	for _, gvk := range kinds {
-		byObject[object.Empty(gvk)] = cache.ByObject{Label: managed, UnsafeDisableDeepCopy: ptr.To(true)}
-	}
 	c, err := cluster.New(recorded, func(o *cluster.Options) {
-		o.Cache = cache.Options{ByObject: byObject, DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true}
+		o.Cache = kube.CacheOptions(kinds, nil, time.Hour)
 		o.Client.Cache = &client.CacheOptions{Unstructured: true, EnableReadYourWritesConsistency: ptr.To(true)}
 	})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	for _, gvk := range kinds {
-		err := c.GetFieldIndexer().IndexField(ctx, object.Empty(gvk), object.IndexOwner, func(obj client.Object) []string {
-			return []string{object.OwnerKey(obj)}
-		})
-		if err != nil {
-			cancel()
-			return nil, err
-		}
+	if err := kube.AddIndexes(ctx, c.GetFieldIndexer(), kinds); err != nil {
+		cancel()
+		return nil, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
@@ -103,7 +91,7 @@ func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 
 // call is one request of the operator's.
 type call struct {
-	method, path, query, body string
+	method, path, body string
 }
 
 // recorder remembers every request to a namespace.
@@ -121,39 +109,31 @@ func (r *recorder) take(namespace string) []call {
 	return taken
 }
 
-type roundTripper struct {
-	recorder *recorder
-	next     http.RoundTripper
+// recording is the way to the API server past a recorder.
+type recording struct {
+	*recorder
+
+	next http.RoundTripper
 }
 
-func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t recording) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, rest, ok := strings.Cut(r.URL.Path, "/namespaces/")
 	if !ok { // the informers watch all namespaces
 		return t.next.RoundTrip(r)
 	}
 	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
+	if r.GetBody != nil {
+		again, err := r.GetBody()
+		if err != nil {
 			return nil, err
 		}
-		r = r.Clone(r.Context())
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	namespace, rest, _ := strings.Cut(rest, "/")
-	t.recorder.mu.Lock()
-	t.recorder.byNamespace[namespace] = append(t.recorder.byNamespace[namespace], call{r.Method, rest, r.URL.RawQuery, string(body)})
-	t.recorder.mu.Unlock()
-	return t.next.RoundTrip(r)
-}
-
-// writes are the requests of the operator's that are no reads.
-func writes(namespace string) []string {
-	found := []string{}
-	for _, r := range traffic.take(namespace) {
-		if r.method != http.MethodGet {
-			found = append(found, r.method+" "+path.Base(path.Dir(r.path))+"/"+path.Base(r.path))
+		if body, err = io.ReadAll(again); err != nil {
+			return nil, err
 		}
 	}
-	return found
+	namespace, rest, _ := strings.Cut(rest, "/")
+	t.mu.Lock()
+	t.byNamespace[namespace] = append(t.byNamespace[namespace], call{r.Method, rest, string(body)})
+	t.mu.Unlock()
+	return t.next.RoundTrip(r)
 }

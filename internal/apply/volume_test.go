@@ -19,151 +19,134 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestVolumesGrowAndNeverShrink(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	class := &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: namespace}, // classes have no namespace
-		Provisioner: "example.com/none", AllowVolumeExpansion: ptr.To(true),
+// onClass is a platform with a database on a storage class of its own, whose volumes may grow or not, with this in its spec.
+func onClass(t *testing.T, expands bool, mysql string) (*platform, *storagev1.StorageClass) {
+	t.Helper()
+	p := start(t, "{mysql: {"+mysql+"}}")
+	class := &storagev1.StorageClass{ // classes have no namespace
+		ObjectMeta: metav1.ObjectMeta{Name: p.ds.Namespace}, Provisioner: "example.com/none", AllowVolumeExpansion: &expands,
 	}
 	assert.NilError(t, user.Create(t.Context(), class))
-	ds := platform(t, namespace, "{mysql: {storage: {size: 10Gi, storageClassName: "+class.Name+"}}}")
-	small := pick(t, objectsOf(t, ds), "StatefulSet/mysql-dataservice")
-	claim := claimOf(t, small, "data-mysql-dataservice-0")
-	foreign := claimOf(t, small, "data-mysql-other-0") // of another set
+	p.ds.Spec.MySQL.Storage.StorageClassName = class.Name
+	return p, class
+}
 
-	a := New(operator, apiReader, ownTypes, ownVersion)
-	fit := func(planned *unstructured.Unstructured) []Refusal {
-		t.Helper()
-		live, err := a.Get(t.Context(), planned)
-		assert.NilError(t, err)
-		_, refused, err := a.FitVolumes(t.Context(), ownerOf(ds), planned, live)
-		assert.NilError(t, err)
-		return refused
+// sized returns a planned object with a size of the database's volume.
+func (p *platform) sized(size, id string) *unstructured.Unstructured {
+	p.Helper()
+	p.ds.Spec.MySQL.Storage.Size = resource.MustParse(size)
+	return p.planned(id)
+}
+
+// fit is FitVolumes in the place of what the cache shows.
+func (p *platform) fit(planned *unstructured.Unstructured) (fitted, live *unstructured.Unstructured, refused []Refusal) {
+	p.Helper()
+	live, err := p.Get(p.Context(), planned)
+	assert.NilError(p, err)
+	fitted, refused, err = p.FitVolumes(p.Context(), p.owner(), planned, live)
+	assert.NilError(p, err)
+	return fitted, live, refused
+}
+
+const (
+	databaseSet   = "StatefulSet/mysql-dataservice"
+	databaseClaim = "PersistentVolumeClaim/data-mysql-dataservice-0"
+)
+
+func TestVolumesGrowAndNeverShrink(t *testing.T) {
+	t.Parallel()
+	p, class := onClass(t, true, "")
+	claim := claimOf(t, p.sized("10Gi", databaseSet), "data-mysql-dataservice-0")
+	foreign := claimOf(t, p.sized("10Gi", databaseSet), "data-mysql-other-0") // of another set
+	has := func(claim *unstructured.Unstructured) any { return field(t, fetch(t, claim), storageRequest...) }
+	for _, step := range []struct {
+		size, has string
+		refused   int
+		writes    []string
+	}{
+		{"10Gi", "10Gi", 0, []string{}},
+		{"20Gi", "20Gi", 0, []string{"PATCH persistentvolumeclaims/data-mysql-dataservice-0"}},
+		{"20Gi", "20Gi", 0, []string{}},
+		{"10Gi", "20Gi", 1, []string{}}, // a volume cannot shrink, and that is said
+	} {
+		_, _, refused := p.fit(p.sized(step.size, databaseSet))
+		assert.Equal(t, len(refused), step.refused, step.size)
+		assert.DeepEqual(t, p.writes(), step.writes)
+		assert.Equal(t, has(claim), step.has)
+		assert.Equal(t, has(foreign), "10Gi")
 	}
-	assert.Equal(t, len(fit(small)), 0)
-	assert.DeepEqual(t, writes(namespace), []string{})
-
-	ds.Spec.MySQL.Storage.Size = resource.MustParse("20Gi")
-	larger := pick(t, objectsOf(t, ds), "StatefulSet/mysql-dataservice")
-	assert.Equal(t, len(fit(larger)), 0)
-	assert.DeepEqual(t, writes(namespace), []string{"PATCH persistentvolumeclaims/data-mysql-dataservice-0"})
-	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "20Gi")
-	assert.Equal(t, field(t, fetch(t, foreign), storageRequest...), "10Gi")
-
-	assert.Equal(t, len(fit(larger)), 0)
-	assert.Equal(t, len(fit(small)), 1, "a volume cannot shrink, and that is said")
-	assert.DeepEqual(t, writes(namespace), []string{})
-	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "20Gi")
 
 	// A Deployment's claim is an object of the plan, and behaves alike.
-	deployed := platform(t, namespace, "{mysql: {kind: Deployment, storage: {size: 30Gi, storageClassName: "+class.Name+"}}}")
-	grown := pick(t, objectsOf(t, deployed), "PersistentVolumeClaim/data-mysql-dataservice-0")
-	assert.Equal(t, len(fit(grown)), 0)
-	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "30Gi")
-	deployed.Spec.MySQL.Storage.Size = resource.MustParse("5Gi")
-	smaller := pick(t, objectsOf(t, deployed), "PersistentVolumeClaim/data-mysql-dataservice-0")
-	live, err := a.Get(t.Context(), smaller)
-	assert.NilError(t, err)
-	fitted, refused, err := a.FitVolumes(t.Context(), ownerOf(ds), smaller, live)
-	assert.NilError(t, err)
+	p.declare("{mysql: {kind: Deployment, storage: {storageClassName: " + class.Name + "}}}")
+	_, _, refused := p.fit(p.sized("30Gi", databaseClaim))
+	assert.Equal(t, len(refused), 0)
+	assert.Equal(t, has(claim), "30Gi")
+	fitted, _, refused := p.fit(p.sized("5Gi", databaseClaim))
 	assert.Equal(t, len(refused), 1)
-	mustApply(t, a, ownerOf(deployed), fitted)
-	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "30Gi")
+	p.apply(fitted)
+	assert.Equal(t, has(claim), "30Gi")
 }
 
 // A volume that is there keeps its class and its access mode, which can never change: one that was retained, or restored
 // into another class, is used as it is by a Deployment, too.
 func TestAVolumeIsUsedAsItIs(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/none", AllowVolumeExpansion: ptr.To(true)}
-	assert.NilError(t, user.Create(t.Context(), class))
-	claimFor := func(storage string) *unstructured.Unstructured {
-		ds := platform(t, namespace, "{mysql: {kind: Deployment, storage: "+storage+"}}")
-		return pick(t, objectsOf(t, ds), "PersistentVolumeClaim/data-mysql-dataservice-0")
-	}
-	ds := platform(t, namespace, "{mysql: {kind: Deployment}}")
-	a := New(operator, apiReader, ownTypes, ownVersion)
-	mustApply(t, a, ownerOf(ds), claimFor("{storageClassName: "+class.Name+", accessMode: ReadWriteOncePod}"))
+	p, class := onClass(t, true, "kind: Deployment, storage: {accessMode: ReadWriteOncePod}")
+	p.apply(p.planned(databaseClaim))
 	for _, storage := range []string{"{storageClassName: b}", "{storageClassName: b, size: 5Gi}"} {
-		planned := claimFor(storage)
-		live := fetch(t, planned)
-		fitted, _, err := a.FitVolumes(t.Context(), ownerOf(ds), planned, live)
-		assert.NilError(t, err)
-		mustApply(t, a, ownerOf(ds), fitted)
-		assert.Equal(t, field(t, fetch(t, planned), "spec", "storageClassName"), class.Name)
+		p.declare("{mysql: {kind: Deployment, storage: " + storage + "}}")
+		planned := p.planned(databaseClaim)
+		fitted, live, _ := p.fit(planned)
+		p.apply(fitted)
 		judged, _ := NewJudge(ownTypes, ownVersion).FitVolumes(planned, live, nil)
 		assert.DeepEqual(t, judged.Object["spec"], fitted.Object["spec"])
-		modes, _, err := unstructured.NestedStringSlice(fetch(t, planned).Object, "spec", "accessModes")
-		assert.NilError(t, err)
-		assert.DeepEqual(t, modes, []string{"ReadWriteOncePod"})
+		after := fetch(t, planned)
+		assert.Equal(t, field(t, after, "spec", "storageClassName"), class.Name)
+		assert.DeepEqual(t, field(t, after, "spec", "accessModes"), []any{"ReadWriteOncePod"})
 	}
 }
 
-// H2: a volume whose class cannot grow keeps its size, and the rest of its StatefulSet goes on: it
-// is created again, updated, and its size may be set back.
+// H2: a volume whose class cannot grow keeps its size, and the rest of its StatefulSet goes on: it is updated, and its size
+// may be set back. TestVolumeThatCannotGrow (test/behaviour) creates it again as well.
 func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/none"}
-	assert.NilError(t, user.Create(t.Context(), class))
-	ds := platform(t, namespace, "{mysql: {storage: {size: 5Gi, storageClassName: "+class.Name+"}}}")
-	const id = "StatefulSet/mysql-dataservice"
-	a := New(operator, apiReader, ownTypes, ownVersion)
-	apply := func() (Result, []Refusal) {
+	p, class := onClass(t, false, "")
+	apply := func(size string) (Action, []Refusal) {
 		t.Helper()
-		planned := pick(t, objectsOf(t, ds), id)
-		live, err := a.Get(t.Context(), planned)
-		assert.NilError(t, err)
-		planned, refused, err := a.FitVolumes(t.Context(), ownerOf(ds), planned, live)
-		assert.NilError(t, err)
-		result, err := a.Apply(t.Context(), ownerOf(ds), planned, live)
+		planned, live, refused := p.fit(p.sized(size, databaseSet))
+		result, err := p.Apply(t.Context(), p.owner(), planned, live)
 		assert.NilError(t, err)
 		if result.Object != nil {
 			await(t, result.Object)
 		}
-		return result, refused
+		return result.Action, refused
 	}
-	first, _ := apply()
-	claim := claimOf(t, pick(t, objectsOf(t, ds), id), "data-mysql-dataservice-0")
-	writes(namespace)
+	apply("5Gi")
+	claim := claimOf(t, p.planned(databaseSet), "data-mysql-dataservice-0")
 
-	ds.Spec.MySQL.Storage.Size = resource.MustParse("20Gi")
-	result, refused := apply()
-	assert.Equal(t, result.Action, Updated, "the digest of the new plan")
-	assert.Equal(t, result.Object.GetUID(), first.Object.GetUID())
+	action, refused := apply("20Gi")
+	assert.Equal(t, action, Updated, "the digest of the new plan")
 	assert.Equal(t, len(refused), 1)
 	assert.Assert(t, refused[0].New)
-	writes(namespace)
-
-	result, refused = apply()
-	assert.Equal(t, result.Action, Unchanged)
+	p.writes()
+	action, refused = apply("20Gi")
+	assert.Equal(t, action, Unchanged)
 	assert.Equal(t, len(refused), 1)
-	assert.DeepEqual(t, writes(namespace), []string{}) // it was refused a moment ago
-
-	assert.NilError(t, user.Delete(t.Context(), result.Object))
-	awaitGone(t, result.Object)
-	result, _ = apply()
-	assert.Equal(t, result.Action, Created)
-	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "5Gi")
-
-	ds.Spec.MySQL.Storage.Size = resource.MustParse("5Gi")
-	_, refused = apply()
+	assert.DeepEqual(t, p.writes(), []string{}) // it was refused a moment ago
+	_, refused = apply("5Gi")
 	assert.Equal(t, len(refused), 0)
 
 	// The template stayed at the size of the claim, under the digest of a plan with another size. It follows when the
 	// claim gets that size after all.
-	ds.Spec.MySQL.Storage.Size = resource.MustParse("20Gi")
-	_, refused = apply()
+	_, refused = apply("20Gi")
 	assert.Equal(t, len(refused), 1)
-	_, _ = apply()
+	apply("20Gi")
 	allowExpansion(t, class, claim)
 	assert.NilError(t, user.Patch(t.Context(), withSize(claim, resource.MustParse("20Gi"), storageRequest...), client.MergeFrom(claim)))
 	await(t, fetch(t, claim))
-	result, refused = apply()
+	action, refused = apply("20Gi")
 	assert.Equal(t, len(refused), 0)
-	assert.Equal(t, result.Action, Replaced)
+	assert.Equal(t, action, Replaced)
 }
 
 // allowExpansion lets a storage class grow volumes, and returns when the API server knows.
@@ -177,29 +160,27 @@ func allowExpansion(t *testing.T, class *storagev1.StorageClass, claim *unstruct
 	}))
 }
 
-// A size that was refused is asked for again after five minutes, because no event tells that the class has changed.
+// A size that was refused is asked for again after five minutes, because no event tells that the class has changed. A
+// StatefulSet that is created meanwhile gets the size that its volume has.
 func TestARefusedSizeIsAskedForAgain(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/none"}
-	assert.NilError(t, user.Create(t.Context(), class))
-	ds := platform(t, namespace, "{mysql: {storage: {size: 5Gi, storageClassName: "+class.Name+"}}}")
-	claim := claimOf(t, pick(t, objectsOf(t, ds), "StatefulSet/mysql-dataservice"), "data-mysql-dataservice-0")
-	ds.Spec.MySQL.Storage.Size = resource.MustParse("20Gi")
-	larger := pick(t, objectsOf(t, ds), "StatefulSet/mysql-dataservice")
-	a := New(operator, apiReader, ownTypes, ownVersion)
+	p, class := onClass(t, false, "")
+	claim := claimOf(t, p.sized("5Gi", databaseSet), "data-mysql-dataservice-0")
+	larger := p.sized("20Gi", databaseSet)
 	start := time.Now()
 	ask := func(after time.Duration, asks bool, again time.Duration) {
 		t.Helper()
-		a.resizes.now = func() time.Time { return start.Add(after) }
-		writes(namespace)
-		_, refused, err := a.FitVolumes(t.Context(), ownerOf(ds), larger, nil)
-		assert.NilError(t, err)
-		assert.Equal(t, len(writes(namespace)) > 0, asks, "after %s", after)
-		assert.Equal(t, len(refused) > 0, again > 0, "after %s", after)
-		if again > 0 {
-			assert.Equal(t, refused[0].Again, again, "after %s", after)
+		p.resizes.now = func() time.Time { return start.Add(after) }
+		p.writes()
+		fitted, _, refused := p.fit(larger)
+		assert.Equal(t, len(p.writes()) > 0, asks, "after %s", after)
+		if again == 0 {
+			assert.Equal(t, len(refused), 0, "after %s", after)
+			return
 		}
+		assert.Equal(t, refused[0].Again, again, "after %s", after)
+		template := items(fitted.Object, "spec", "volumeClaimTemplates")[0]
+		assert.Equal(t, field(t, &unstructured.Unstructured{Object: template}, storageRequest...), "5Gi")
 	}
 	ask(0, true, 5*time.Minute)
 	ask(5*time.Minute-time.Second, false, time.Second)
