@@ -70,7 +70,7 @@ func renderChart(p *platform, chart string, values []byte) []*unstructured.Unstr
 
 // Whatever the charts render is created with one write each, and then left alone: nothing that
 // the API server fills in or rewrites counts as a difference, also for an operator that has
-// just started. The plan stays as it is.
+// just started.
 func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 	t.Parallel()
 	all := renderings(t)
@@ -80,18 +80,14 @@ func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 			objects := all[name](p)
 			t.Cleanup(func() { freeNodePorts(t, objects) })
 			for _, obj := range objects {
-				before := obj.DeepCopy()
 				assert.Equal(t, p.apply(obj).Action, Created, describe(obj))
-				assert.DeepEqual(t, obj, before)
 			}
 			assert.Equal(t, len(traffic.take(p.ds.Namespace)), len(objects))
 			for range 2 {
 				for _, obj := range objects {
-					before := obj.DeepCopy()
 					result := p.apply(obj)
 					assert.Equal(t, result.Action, Unchanged, describe(obj))
 					assert.Equal(t, result.Object.GetName(), obj.GetName())
-					assert.DeepEqual(t, obj, before)
 				}
 				p.restart()
 			}

@@ -110,14 +110,15 @@ func (p *platform) apply(planned *unstructured.Unstructured) Result {
 	return result
 }
 
-// try is Apply in the place of what the cache shows.
+// try is Apply in the place of what the cache shows. The planned object stays as it is.
 func (p *platform) try(planned *unstructured.Unstructured) (Result, error) {
 	p.Helper()
-	foreseen := p.foresee(planned)
+	before, foreseen := planned.DeepCopy(), p.foresee(planned)
 	live, err := p.Get(p.Context(), planned)
 	assert.NilError(p, err)
 	result, err := p.Apply(p.Context(), p.owner(), planned, live)
 	foreseen(result, err)
+	assert.DeepEqual(p, planned, before)
 	return result, err
 }
 
