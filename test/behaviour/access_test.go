@@ -22,6 +22,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // account creates a ServiceAccount with cluster-wide rules and returns a token of it.
@@ -100,7 +101,7 @@ func TestEndpoints(t *testing.T) {
 		err := e.Within(10*time.Second, func() error { // the authorizer learns of a new role by a watch
 			code, text := fetch(t, "https://"+metrics+"/metrics", c.token)
 			body = text
-			return unless(slices.Contains(c.codes, code), http.StatusText(code))
+			return stage.Unless(slices.Contains(c.codes, code), http.StatusText(code))
 		})
 		if err != nil {
 			t.Errorf("metrics for %s: %v", who, err)

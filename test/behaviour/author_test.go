@@ -26,6 +26,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // T8. With the policy of config/admission, who may write DataServices and no pods may write none, and
@@ -55,7 +56,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	}
 	e.Until("the policy is in force", func() error {
 		err := nobody.Create(e.Ctx, escape(), client.DryRunAll)
-		return unless(apierrors.IsForbidden(err) && strings.Contains(err.Error(), "create pods"), fmt.Sprint(err))
+		return stage.Unless(apierrors.IsForbidden(err) && strings.Contains(err.Error(), "create pods"), fmt.Sprint(err))
 	})
 	// Each of the rights is needed.
 	for i, rule := range makes {
@@ -92,14 +93,14 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 		e.Until("the operator makes it for "+component, func() error { return api.Get(e.Ctx, client.ObjectKeyFromObject(made), made) })
 		e.Must(change(someone, `{"spec":{"`+component+`":null}}`))
 		e.Until("the operator removes it", func() error {
-			return unless(apierrors.IsNotFound(api.Get(e.Ctx, client.ObjectKeyFromObject(made), made)), "it is there")
+			return stage.Unless(apierrors.IsNotFound(api.Get(e.Ctx, client.ObjectKeyFromObject(made), made)), "it is there")
 		})
 	}
 	e.Must(change(nobody, `{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/mine"]}}`))
 	e.Must(change(someone, `{"spec":{"auth":{"podTemplate":null}}}`))
 	e.Must(nobody.Delete(e.Ctx, ds.DeepCopy()))
 	e.Must(change(nobody, `{"metadata":{"finalizers":null}}`))
-	e.Until("it goes", func() error { return unless(e.DataService(ds.GetName()) == nil, "it does not") })
+	e.Until("it goes", func() error { return stage.Unless(e.DataService(ds.GetName()) == nil, "it does not") })
 }
 
 // client is the API as an account with these rights sees it, once it has them.

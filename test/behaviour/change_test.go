@@ -66,7 +66,7 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 		before, mark := versions(e.made()...), op.Mark()
 		e.ChangeReady(name, c.change)
 		if c.holds != nil {
-			e.Until(c.what, func() error { return unless(c.holds(), "it is not what runs") })
+			e.Until(c.what, func() error { return stage.Unless(c.holds(), "it is not what runs") })
 		}
 		e.equal(c.what+": objects that have changed", e.touchedOrNew(before), c.reaches)
 		e.cost(c.what, op, mark, c.reaches)

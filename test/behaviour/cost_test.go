@@ -13,6 +13,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // costs reports whether a request is one that an idle operator must not send.
@@ -80,5 +81,5 @@ func (e *env) reconciled() float64 {
 
 func (e *env) reconciledSince(before float64, n int) error {
 	done := e.reconciled() - before
-	return unless(done >= float64(n), fmt.Sprintf("%v of %d reconciliations", done, n))
+	return stage.Unless(done >= float64(n), fmt.Sprintf("%v of %d reconciliations", done, n))
 }

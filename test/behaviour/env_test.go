@@ -145,16 +145,8 @@ func (e *env) equal(what string, got, want []string) {
 	}
 }
 
-// unless returns an error unless something holds.
-func unless(holds bool, otherwise string) error {
-	if holds {
-		return nil
-	}
-	return errors.New(otherwise)
-}
-
 // saying returns a text as an error; none for none.
-func saying(text string) error { return unless(text == "", text) }
+func saying(text string) error { return stage.Unless(text == "", text) }
 
 // get reads an object of the test's namespace, past the journal.
 func get[T client.Object](e *env, object T, name string) T {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // prompt is how soon a deleted or edited object is back.
@@ -89,7 +90,7 @@ func (e *env) heals(h harm, mark int) time.Duration {
 			return errors.New("nothing has changed")
 		}
 		back = e.First(mark, h.id, func(c harness.Change) bool { return c.At.After(harmed.At) && !differs(c) })
-		return unless(back != nil, "it is not:\n"+was+"\n"+declared(e.Object(h.id)))
+		return stage.Unless(back != nil, "it is not:\n"+was+"\n"+declared(e.Object(h.id)))
 	})
 	return back.At.Sub(harmed.At)
 }

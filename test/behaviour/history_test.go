@@ -16,6 +16,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/history"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // revisions are the numbers of the revisions of a DataService, sorted.
@@ -93,7 +94,7 @@ func TestHistory(t *testing.T) {
 	e.Until("the history goes", func() error {
 		list := &appsv1.ControllerRevisionList{}
 		e.Must(api.List(e.Ctx, list, client.InNamespace(e.Namespace), client.MatchingLabels{history.Label: string(ds.UID)}))
-		return unless(len(list.Items) == 0, fmt.Sprintf("%d revisions", len(list.Items)))
+		return stage.Unless(len(list.Items) == 0, fmt.Sprintf("%d revisions", len(list.Items)))
 	})
 }
 

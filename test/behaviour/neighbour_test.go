@@ -19,6 +19,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // What others add and the DataService does not declare stays, also when the object is written again. What may be added is the
@@ -42,14 +43,14 @@ func TestAdditionsOfOthersStay(t *testing.T) {
 		p := pods[0]
 		tolerates := slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "example.org/x" })
 		annotated := p.Annotations["kubectl.kubernetes.io/restartedAt"] == "now"
-		return unless(annotated && len(p.Spec.InitContainers) == 1 && tolerates, "additions are missing")
+		return stage.Unless(annotated && len(p.Spec.InitContainers) == 1 && tolerates, "additions are missing")
 	}
 	e.Until("the additions are rolled out", rolledOut)
 	e.Ready(name)
 	e.never("something is written", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > 0 })
 
 	e.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
-	e.Until("the change is rolled out", func() error { return unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
+	e.Until("the change is rolled out", func() error { return stage.Unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
 	e.Until("the additions outlive it", rolledOut)
 	e.equal("objects written", harness.Objects(op.Since(mark, harness.Sent.WritesObject)), []string{"Deployment/auth"})
 }
@@ -88,7 +89,7 @@ func TestContestedField(t *testing.T) {
 	giveUp()
 	flipper.Wait()
 	e.Until("the declared value is back", func() error {
-		return unless(ptr.Deref(harness.Lookup[*appsv1.Deployment](e.Journal, "auth").Spec.Replicas, 0) == 1, "it is not")
+		return stage.Unless(ptr.Deref(harness.Lookup[*appsv1.Deployment](e.Journal, "auth").Spec.Replicas, 0) == 1, "it is not")
 	})
 	e.Ready(name)
 	if n := len(op.Since(contested, harness.Sent.WritesObject)); n > 4 {

@@ -19,6 +19,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // soon makes an operator try again after a second what was refused by something whose change it does not see.
@@ -58,7 +59,7 @@ func (e *env) forbid(image string) (policy string, allow func()) {
 			d := harness.Lookup[*appsv1.Deployment](e.Journal, "auth").DeepCopy()
 			d.Spec.Template.Spec.Containers[0].Image, d.ResourceVersion = image, ""
 			err := api.Update(e.Ctx, d, client.DryRunAll)
-			return unless((err != nil) == want, fmt.Sprint("its answer is ", err))
+			return stage.Unless((err != nil) == want, fmt.Sprint("its answer is ", err))
 		})
 	}
 	inForce(true)

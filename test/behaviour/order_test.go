@@ -18,6 +18,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // While the database is down a service's new revision waits; what runs is healed and scaled.
@@ -42,17 +43,17 @@ func TestNewRevisionWaitsForMiddleware(t *testing.T) {
 	e.Must(api.Delete(e.Ctx, web.DeepCopy()))
 	e.Until("web is healed", func() error {
 		now := harness.Lookup[*appsv1.Deployment](e.Journal, "web")
-		return unless(now != nil && now.UID != web.UID && now.Status.ReadyReplicas == 1, "it is not back")
+		return stage.Unless(now != nil && now.UID != web.UID && now.Status.ReadyReplicas == 1, "it is not back")
 	})
 	service := harness.Lookup[*corev1.Service](e.Journal, "auth")
 	e.Must(api.Delete(e.Ctx, service.DeepCopy()))
 	e.Until("a Service of the component that waits is healed", func() error {
 		now := harness.Lookup[*corev1.Service](e.Journal, "auth")
-		return unless(now != nil && now.UID != service.UID, "it is not back")
+		return stage.Unless(now != nil && now.UID != service.UID, "it is not back")
 	})
 	e.Change(name, fields{"proxy": fields{"replica": 3}})
 	e.Until("proxy is scaled", func() error {
-		return unless(harness.Lookup[*appsv1.Deployment](e.Journal, "proxy").Status.ReadyReplicas == 3, "it is not")
+		return stage.Unless(harness.Lookup[*appsv1.Deployment](e.Journal, "proxy").Status.ReadyReplicas == 3, "it is not")
 	})
 	if e.runs("auth", "registry.example/auth:v2") {
 		t.Error("auth runs its new revision though mysql is down")
@@ -60,7 +61,7 @@ func TestNewRevisionWaitsForMiddleware(t *testing.T) {
 
 	e.setPodReady(e.pods("mysql")[0], true)
 	e.Ready(name)
-	e.Until("auth is updated", func() error { return unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
+	e.Until("auth is updated", func() error { return stage.Unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
 }
 
 // setPodReady makes a pod ready or not, as the kubelet would.
@@ -86,7 +87,7 @@ func (e *env) componentStatus(name, component string) dsv1.ComponentStatus {
 // component returns an error unless a component is in a phase.
 func (e *env) component(name, component string, phase dsv1.Phase) error {
 	c := e.componentStatus(name, component)
-	return unless(c.Phase == phase, component+" is "+string(c.Phase)+": "+c.Message)
+	return stage.Unless(c.Phase == phase, component+" is "+string(c.Phase)+": "+c.Message)
 }
 
 // Sequential creates one component after the other.
@@ -137,7 +138,7 @@ func TestDependsOn(t *testing.T) {
 	}))
 	e.Until("auth waits for proxy", func() error {
 		if e.DataService(name) == nil || e.componentStatus(name, "proxy").Phase != dsv1.PhaseCreating {
-			return unless(false, "proxy is not being created")
+			return stage.Unless(false, "proxy is not being created")
 		}
 		return harness.Mentions(e.componentStatus(name, "auth").Message, "waits for proxy")
 	})
@@ -184,7 +185,7 @@ func TestMistakeChangesNothing(t *testing.T) {
 		}
 		e.equal("objects that have changed", e.touched(before), nil)
 		e.ChangeReady(name, c.undo)
-		e.Until("the rest of the change is carried out", func() error { return unless(e.runs("web", image), "it is not") })
+		e.Until("the rest of the change is carried out", func() error { return stage.Unless(e.runs("web", image), "it is not") })
 	}
 }
 
@@ -201,18 +202,18 @@ func TestPaused(t *testing.T) {
 	e.Change(name, fields{"auth": fields{"image": "registry.example/auth:v2"}, "web": nil})
 	e.Until("the change is seen", func() error {
 		ds := e.DataService(name)
-		return unless(ds.Status.ObservedGeneration == ds.Generation && ds.Status.Phase == dsv1.PhasePaused, "phase "+string(ds.Status.Phase))
+		return stage.Unless(ds.Status.ObservedGeneration == ds.Generation && ds.Status.Phase == dsv1.PhasePaused, "phase "+string(ds.Status.Phase))
 	})
 	e.never("something was written while paused", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > 0 })
 	if err := e.IsReady(name, 0); err == nil {
 		t.Error("ready, though a Deployment is missing")
 	}
 	e.ChangeReady(name, fields{"paused": false})
-	e.Until("auth is updated", func() error { return unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
+	e.Until("auth is updated", func() error { return stage.Unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
 	if harness.Lookup[*corev1.Service](e.Journal, "auth") == nil || harness.Lookup[*appsv1.Deployment](e.Journal, "proxy") == nil {
 		t.Error("what was deleted is not back")
 	}
 	e.Until("web goes", func() error {
-		return unless(harness.Lookup[*appsv1.Deployment](e.Journal, "web") == nil, "it is still there")
+		return stage.Unless(harness.Lookup[*appsv1.Deployment](e.Journal, "web") == nil, "it is still there")
 	})
 }

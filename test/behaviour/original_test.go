@@ -16,6 +16,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // originalComponent is what the original operator made of one component: a workload, a Service and
@@ -118,7 +119,7 @@ func (e *env) contents() map[string]string {
 func TestTheOriginalsObjectsAreLeftAlone(t *testing.T) {
 	e := parallel(t)
 	name := e.Create(sample())
-	e.Until("the DataService is seen", func() error { return unless(e.DataService(name) != nil, "it is not") })
+	e.Until("the DataService is seen", func() error { return stage.Unless(e.DataService(name) != nil, "it is not") })
 	made := e.original(e.DataService(name))
 	before := e.contents()
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // A component that changes its name or its kind answers under what its callers use until they, too,
@@ -36,7 +37,7 @@ func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
 			mark := e.Mark()
 			e.ChangeReady(name, test.change)
 			for _, goes := range test.goes {
-				e.Until("the old object goes", func() error { return unless(e.Object(goes) == nil, goes+" is still there") })
+				e.Until("the old object goes", func() error { return stage.Unless(e.Object(goes) == nil, goes+" is still there") })
 				last := e.settledBefore(goes, mark, generations)
 				for _, workload := range test.settled {
 					if !last[workload] {
@@ -75,7 +76,7 @@ func TestRenamedComponentKeepsItsNodePort(t *testing.T) {
 	name := e.CreateReady(small(fields{"web": fields{"nodePort": 31947}}))
 	e.ChangeReady(name, fields{"web": fields{"name": "front"}})
 	e.Until("the old one goes", func() error {
-		return unless(e.Object("Service/web") == nil && e.Object("Deployment/web") == nil, "it is still there")
+		return stage.Unless(e.Object("Service/web") == nil && e.Object("Deployment/web") == nil, "it is still there")
 	})
 	if port := harness.Lookup[*corev1.Service](e.Journal, "front").Spec.Ports[0].NodePort; port != 31947 {
 		t.Errorf("node port %d", port)

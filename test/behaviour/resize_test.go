@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // rigidClass makes a storage class that cannot expand volumes, with a volume of 5Gi for the database.
@@ -71,18 +72,18 @@ func TestVolumeThatCannotGrow(t *testing.T) {
 			claim, password := e.claim(), e.password()
 			e.ChangeReady(name, sized("20Gi"))
 			e.staysSmall(name)
-			e.Until("it is told", func() error { return unless(e.told("VolumeNotResized") == 1, "not once") })
+			e.Until("it is told", func() error { return stage.Unless(e.told("VolumeNotResized") == 1, "not once") })
 
 			mark := op.Mark()
 			workload := e.Object(kind + "/mysql-dataservice").DeepCopyObject().(client.Object)
 			e.Must(api.Delete(e.Ctx, workload))
 			e.Until("it comes back", func() error {
 				now := e.Object(harness.IDOf(workload))
-				return unless(now != nil && now.GetUID() != workload.GetUID(), "it is not there")
+				return stage.Unless(now != nil && now.GetUID() != workload.GetUID(), "it is not there")
 			})
 			e.ChangeReady(name, fields{"mysql": fields{"image": "registry.example/mysql:v2"}})
-			e.Until("the new image runs", func() error { return unless(e.runs("mysql", "registry.example/mysql:v2"), "the old one does") })
-			e.rests(op)
+			e.Until("the new image runs", func() error { return stage.Unless(e.runs("mysql", "registry.example/mysql:v2"), "the old one does") })
+			e.Rests(op, glance)
 			for _, sent := range op.Since(mark, harness.Sent.WritesObject) {
 				if sent.Resource == "persistentvolumeclaims" {
 					t.Errorf("the refused size is asked for again: %s", sent)
@@ -119,7 +120,7 @@ func (e *env) staysSmall(name string) {
 // asksFor returns an error unless the database's claim asks for a size.
 func (e *env) asksFor(size string) error {
 	asks := e.claim().Spec.Resources.Requests.Storage().String()
-	return unless(asks == size, "it asks for "+asks)
+	return stage.Unless(asks == size, "it asks for "+asks)
 }
 
 // A volume grows in place: the claim asks for more and the database's pod never stops.
@@ -135,7 +136,7 @@ func TestVolumeGrows(t *testing.T) {
 	e.Until("the claim asks for more", func() error { return e.asksFor("20Gi") })
 	e.Until("the volume grows", func() error {
 		capacity := e.claim().Status.Capacity.Storage().String()
-		return unless(capacity == "20Gi", "it has "+capacity)
+		return stage.Unless(capacity == "20Gi", "it has "+capacity)
 	})
 	grown := harness.Lookup[*appsv1.StatefulSet](e.Journal, "mysql-dataservice")
 	if grown == nil || grown.UID == set.UID || grown.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() != "20Gi" {
@@ -153,7 +154,7 @@ func TestVolumeGrows(t *testing.T) {
 		if len(pods) != 1 || pods[0].UID != before.UID {
 			return errors.New("it is another pod")
 		}
-		return unless(metav1.IsControlledBy(pods[0], grown), "the pod has another controller")
+		return stage.Unless(metav1.IsControlledBy(pods[0], grown), "the pod has another controller")
 	})
 	if after := harness.Lookup[*appsv1.StatefulSet](e.Journal, "mysql-dataservice"); after.Status.CurrentRevision != set.Status.CurrentRevision {
 		t.Errorf("the revision of the pod has changed from %s to %s", set.Status.CurrentRevision, after.Status.CurrentRevision)

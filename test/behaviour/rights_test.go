@@ -32,6 +32,7 @@ import (
 	"d3os.com/d3os-operator/internal/history"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // The operator has the rights that it uses and no others. Its roles are held against what the
@@ -55,7 +56,7 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	reader := e.account("reader", e.role("metrics_reader_role.yaml")...)
 	e.Until("metrics are served", func() error { // the authorizer learns of a new role by a watch
 		code, body := fetch(t, "https://"+metrics+"/metrics", reader)
-		return unless(code == http.StatusOK, body)
+		return stage.Unless(code == http.StatusOK, body)
 	})
 	op.Stop()
 
@@ -99,7 +100,7 @@ func (e *env) reportOfOtherKinds() {
 		for _, object := range []client.Object{redis, etcd, backup, restore} {
 			e.Read(object)
 		}
-		return unless(redis.Status.ObservedGeneration == redis.Generation && etcd.Status.ObservedGeneration == etcd.Generation &&
+		return stage.Unless(redis.Status.ObservedGeneration == redis.Generation && etcd.Status.ObservedGeneration == etcd.Generation &&
 			backup.Status.Reason == backupv1.ReasonSourceNotFound && restore.Status.Reason == backupv1.ReasonSourceNotFound, "not all are")
 	})
 }
@@ -239,7 +240,7 @@ func TestOwnersNeedARight(t *testing.T) {
 	if len(without) != len(rules)-1 {
 		t.Fatal("the operator's role says nothing of dataservices/finalizers")
 	}
-	e.Until("the DataService is seen", func() error { return unless(e.DataService(ds) != nil, "it is not") })
+	e.Until("the DataService is seen", func() error { return stage.Unless(e.DataService(ds) != nil, "it is not") })
 	try := func(account string, rules []rbacv1.PolicyRule) error {
 		owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.Namespace, Name: account,

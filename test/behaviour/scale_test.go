@@ -27,7 +27,7 @@ func TestAutoscaling(t *testing.T) {
 
 	mark := e.Mark()
 	e.ChangeReady(name, fields{"web": fields{"autoscaling": fields{"min": 2, "max": 6}}})
-	e.rests(op)
+	e.Rests(op, glance)
 	e.alwaysHad("web", mark, 4)
 
 	// An autoscaler's way to write.
@@ -35,7 +35,7 @@ func TestAutoscaling(t *testing.T) {
 	e.scale("web", 3)
 	e.Until("3 pods", func() error { return e.hasPods("web", 3) })
 	e.Ready(name)
-	e.rests(op)
+	e.Rests(op, glance)
 	e.equal("written after an autoscaler's write", harness.Objects(op.Since(requests, harness.Sent.WritesObject)), nil)
 	e.alwaysHad("web", mark, 4, 3)
 
@@ -44,7 +44,7 @@ func TestAutoscaling(t *testing.T) {
 	e.ChangeReady(name, fields{"web": fields{"autoscaling": fields{"min": 5}}})
 	e.Until("as many pods as min", func() error { return e.hasPods("web", 5) })
 	e.Ready(name)
-	e.rests(op)
+	e.Rests(op, glance)
 	e.alwaysHad("web", mark, 3, 5)
 	e.equal("written as only the autoscaler changed", harness.Objects(op.Since(requests, harness.Sent.WritesObject)),
 		[]string{"HorizontalPodAutoscaler/web"})
@@ -52,11 +52,11 @@ func TestAutoscaling(t *testing.T) {
 	e.ChangeReady(name, fields{"web": fields{"autoscaling": nil}})
 	e.Until("the pods of replica", func() error { return e.hasPods("web", 4) })
 	e.Until("the autoscaler goes", func() error {
-		return unless(e.Object("HorizontalPodAutoscaler/web") == nil, "it is still there")
+		return stage.Unless(e.Object("HorizontalPodAutoscaler/web") == nil, "it is still there")
 	})
 	e.scale("web", 2)
 	e.Until("the pods of replica again", func() error { return e.hasPods("web", 4) })
-	e.rests(op)
+	e.Rests(op, glance)
 }
 
 // scale writes a Deployment's number of pods as kubectl scale and autoscalers do.
@@ -94,14 +94,4 @@ func (e *env) alwaysHad(deployment string, mark int, replicas ...int32) {
 	if got, want := *harness.Lookup[*appsv1.Deployment](e.Journal, deployment).Spec.Replicas, replicas[len(replicas)-1]; got != want {
 		e.Errorf("%d replicas, not %d", got, want)
 	}
-}
-
-// rests waits until the operator has written no object for a while.
-func (e *env) rests(op *stage.Operator) {
-	e.Helper()
-	e.Until("the operator rests", func() error {
-		mark := op.Mark()
-		wrote := func() error { return unless(len(op.Since(mark, harness.Sent.WritesObject)) > 0, "not yet") }
-		return unless(e.Within(glance, wrote) != nil, "it goes on writing")
-	})
 }

@@ -107,7 +107,7 @@ func TestThreatOtherNamespaces(t *testing.T) {
 	victim.Must(api.Create(e.Ctx, forged))
 	op := e.Start(func(_ *rest.Config, o *manager.Options) { o.WatchNamespaces = []string{e.Namespace, victim.Namespace} })
 	victim.Until("the objects are seen", func() error {
-		return unless(victim.Object("ConfigMap/auth") != nil && victim.Object("Secret/account") != nil, "not yet")
+		return stage.Unless(victim.Object("ConfigMap/auth") != nil && victim.Object("Secret/account") != nil, "not yet")
 	})
 	before := versions(victim.All()...)
 

@@ -19,6 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // ofVersion makes an operator one of that version.
@@ -63,7 +64,7 @@ func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	e.Must(api.Delete(e.Ctx, harness.Lookup[*corev1.ConfigMap](e.Journal, "proxy").DeepCopy()))
 	e.ChangeReady(neighbour, fields{"auth": fields{"replica": 2}}) // which it may
 	e.Until("the change is seen", func() error {
-		return unless(e.DataService(name).Status.ObservedGeneration == generation, "it is not")
+		return stage.Unless(e.DataService(name).Status.ObservedGeneration == generation, "it is not")
 	})
 	e.never("it changed something", func() bool {
 		return slices.ContainsFunc(op.Since(0, harness.Sent.WritesObject), func(r harness.Sent) bool { return r.Name != "b-auth" })
@@ -80,7 +81,7 @@ func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	e.Until("ready after the change", func() error { return e.IsReady(name, generation) })
 	e.Until("what was left is made up for", func() error {
 		proxy := harness.Lookup[*appsv1.Deployment](e.Journal, "proxy")
-		return unless(e.Object("ConfigMap/proxy") != nil && e.Object("Deployment/web") == nil && proxy.Status.ReadyReplicas == 3, "it is not")
+		return stage.Unless(e.Object("ConfigMap/proxy") != nil && e.Object("Deployment/web") == nil && proxy.Status.ReadyReplicas == 3, "it is not")
 	})
 	op.Stop()
 	e.takenBack(name, older)
@@ -119,7 +120,7 @@ func TestObjectOfAKindOfANewerOperator(t *testing.T) {
 	e.ChangeReady(name, fields{"proxy": fields{"image": "registry.example/proxy:v2"}})
 	e.ChangeReady(name, fields{"proxy": nil})
 	e.Until("proxy goes", func() error {
-		return unless(harness.Lookup[*appsv1.Deployment](e.Journal, "proxy") == nil, "it is still there")
+		return stage.Unless(harness.Lookup[*appsv1.Deployment](e.Journal, "proxy") == nil, "it is still there")
 	})
 	e.never("the object is touched", func() bool {
 		return get(e, &corev1.ServiceAccount{}, "proxy").ResourceVersion != account.ResourceVersion
@@ -127,6 +128,6 @@ func TestObjectOfAKindOfANewerOperator(t *testing.T) {
 	e.remove(name)
 	e.Until("the object goes with the DataService", func() error {
 		err := api.Get(e.Ctx, client.ObjectKeyFromObject(account), account)
-		return unless(apierrors.IsNotFound(err), "it is still there")
+		return stage.Unless(apierrors.IsNotFound(err), "it is still there")
 	})
 }

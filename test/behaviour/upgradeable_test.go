@@ -70,7 +70,7 @@ func (o *olm) install() {
 		o.Must(o.client.Delete(o.Ctx, crd))
 		o.Until("OperatorConditions are gone", func() error { // until then there can be no new ones
 			err := o.client.Get(o.Ctx, client.ObjectKeyFromObject(crd), crd)
-			return unless(apierrors.IsNotFound(err), "they are not")
+			return stage.Unless(apierrors.IsNotFound(err), "they are not")
 		})
 	})
 	o.Until("OperatorConditions are served", func() error {
@@ -115,7 +115,7 @@ func TestUpgradesWaitForRollouts(t *testing.T) {
 	name := o.CreateReady(small())
 	o.install()
 	o.Until("it has asked for the OperatorCondition", func() error {
-		return unless(len(op.Since(0, func(r harness.Sent) bool { return aboutUpgrades(r) && r.Code == http.StatusNotFound })) > 0, "it has not")
+		return stage.Unless(len(op.Since(0, func(r harness.Sent) bool { return aboutUpgrades(r) && r.Code == http.StatusNotFound })) > 0, "it has not")
 	})
 	o.ChangeReady(name, fields{"auth": fields{"replica": 2}})
 	o.createCondition()

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 const (
@@ -99,11 +100,11 @@ func TestDataGoesOnlyWhenToldSo(t *testing.T) {
 				e.workloadOf(step.kind)
 				if step.kind == "" && step.retention == "Delete" {
 					e.Until("it goes with the database", func() error {
-						return unless(e.Object("PersistentVolumeClaim/"+dataClaim) == nil && e.Object("Secret/"+credentials) == nil, "it is there")
+						return stage.Unless(e.Object("PersistentVolumeClaim/"+dataClaim) == nil && e.Object("Secret/"+credentials) == nil, "it is there")
 					})
 					break
 				}
-				e.rests(op)
+				e.Rests(op, glance)
 				e.neverDeleted(mark, claim)
 				e.sameData(claim, password)
 			}

@@ -262,13 +262,3 @@ func guardedBy(t *testing.T, ds *unstructured.Unstructured) (*env, *stage.Operat
 	e.comesUp(ds)
 	return e, op
 }
-
-// rests waits until the operator has written nothing for a while.
-func (e *env) rests(op *stage.Operator) {
-	e.Helper()
-	e.Until("the operator rests", func() error {
-		mark := op.Mark()
-		wrote := func() error { return stage.Unless(len(op.Since(mark, harness.Sent.WritesObject)) > 0, "not yet") }
-		return stage.Unless(e.Within(time.Second, wrote) != nil, "it goes on writing")
-	})
-}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -170,7 +171,7 @@ func TestTheGuardComesWithoutARestart(t *testing.T) {
 					return stage.Unless(set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType, "it has not")
 				})
 			}
-			e.rests(op)
+			e.Rests(op, time.Second)
 			e.isReady()
 			equal(t, "pod", e.pod().UID, pod.UID)
 			equal(t, "it has the guard", hasGuard(e.pod()), false)
@@ -191,7 +192,7 @@ func TestTheGuardComesWithoutARestart(t *testing.T) {
 			pod = e.pod()
 			op.Stop()
 			op = e.Start(guarded("v2"))
-			e.rests(op)
+			e.Rests(op, time.Second)
 			equal(t, "object writes for a newer agent", len(op.Since(0, harness.Sent.WritesObject)), 0)
 			equal(t, "pod", e.pod().UID, pod.UID)
 			e.ChangeReady(platform, fields{"mysql": fields{"config": fields{"max_connections": "502"}}})
@@ -246,7 +247,7 @@ func TestTheOperatorEndsWhileItBringsTheGuard(t *testing.T) {
 				return stage.Unless(set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType && len(set.Spec.Template.Spec.InitContainers) == 2 &&
 					set.Annotations["d3os-product.com.d3os/restoring"] == "" && e.recorded()["claim"] == string(e.claim().UID), "it has not")
 			})
-			e.rests(op)
+			e.Rests(op, time.Second)
 			equal(t, "pod", e.pod().UID, pod.UID)
 			e.restartDatabase()
 			e.isRecorded()

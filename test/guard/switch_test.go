@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -166,7 +167,7 @@ func switchesAndBack(t *testing.T, kind string) {
 	if words := since(e.tells(dsv1.ReasonLossNotAccepted)); words != loss {
 		t.Errorf("to accept: %q", words)
 	}
-	e.rests(op)
+	e.Rests(op, time.Second)
 	equal(t, "the database's pod", e.pod().UID, pod.UID)
 	for _, c := range e.Since(mark) {
 		if c.Event != watch.Modified || strings.HasPrefix(c.ID, kind+"/"+restored) {
@@ -181,7 +182,7 @@ func switchesAndBack(t *testing.T, kind string) {
 	e.Until("the autoscaler's pods are back", twoPods)
 	equal(t, "starts", fmt.Sprint(len(e.starts(database)), len(e.starts(restored))), "1 1")
 	equal(t, "replaced", e.isOrderly(mark, true), 1)
-	e.rests(op)
+	e.Rests(op, time.Second)
 
 	e.Change(platform, fields{"mysql": fields{"name": database}})
 	back := since(e.tells(dsv1.ReasonLossNotAccepted))
@@ -195,7 +196,7 @@ func switchesAndBack(t *testing.T, kind string) {
 	e.Until("the autoscaler's pods are back", twoPods)
 	equal(t, "starts", fmt.Sprint(len(e.starts(database)), len(e.starts(restored))), "2 1")
 	equal(t, "replaced", e.isOrderly(mark, true), 2)
-	e.rests(op)
+	e.Rests(op, time.Second)
 	if c := meta.FindStatusCondition(e.DataService(platform).Status.Conditions, dsv1.ConditionDatabaseSwitch); c != nil {
 		t.Errorf("%+v", c)
 	}

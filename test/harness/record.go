@@ -31,7 +31,6 @@ type Record struct {
 
 	mu   sync.Mutex
 	sent []Sent
-	last time.Time // when something was sent or answered
 }
 
 // Before returns a transport that records what it hands on.
@@ -51,22 +50,14 @@ func (r *Record) Add(request Request) (answered func(code int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := len(r.sent)
-	r.last = time.Now()
-	r.sent = append(r.sent, Sent{Request: request, At: r.last})
+	r.sent = append(r.sent, Sent{Request: request, At: time.Now()})
 	r.Raise()
 	return func(code int) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.last, r.sent[i].Code = time.Now(), code
+		r.sent[i].Code = code
 		r.Raise()
 	}
-}
-
-// Last is when something was sent or answered last.
-func (r *Record) Last() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last
 }
 
 // Mark is a place in the record: now.

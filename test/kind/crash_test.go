@@ -12,6 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/chaos/oracle"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // The operator crashes at every write of the life of a Notebook: before it is sent, after it took effect, and with its
@@ -55,27 +56,18 @@ func (s *scene) live(op *operator) {
 	} {
 		act()
 		s.Until("ready, or a crash", func() error {
-			if crashed(op) {
+			if stage.IsDead(op.Process) {
 				return nil
 			}
 			return s.isReady(book)
 		})
-		if crashed(op) {
+		if stage.IsDead(op.Process) {
 			s.stop(op)
 			op = s.start()
 		}
 		s.ready(book)
 	}
 	s.quiet(op)
-}
-
-func crashed(op *operator) bool {
-	select {
-	case <-op.Crashed():
-		return true
-	default:
-		return false
-	}
 }
 
 // state is what the API server has in the namespace.

@@ -123,7 +123,7 @@ func (s *scene) hasReason(name, reason string) {
 func (s *scene) quiet(op *operator) {
 	s.Helper()
 	mark := op.Mark()
-	_ = s.Within(glance, func() error { return errors.New("quiet so far") })
+	s.Pass(glance)
 	changes := func(sent harness.Sent) bool { return writes(sent) && sent.Code != http.StatusNotFound }
 	if wrote := op.Since(mark, changes); len(wrote) > 0 {
 		s.Errorf("it goes on writing: %v", wrote)

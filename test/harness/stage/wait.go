@@ -34,6 +34,16 @@ func (s *Stage) Pass(while time.Duration) {
 	_ = s.Within(while, func() error { return errors.New("it is not over") })
 }
 
+// Rests waits until an operator has written no object for a while.
+func (s *Stage) Rests(op *Operator, while time.Duration) {
+	s.Helper()
+	s.Until("the operator rests", func() error {
+		mark := op.Mark()
+		wrote := func() error { return Unless(len(op.Since(mark, harness.Sent.WritesObject)) > 0, "not yet") }
+		return Unless(s.Within(while, wrote) != nil, "it goes on writing")
+	})
+}
+
 // AsksNothing fails the test if an operator asks the API server for something, or tells it something, for a while.
 func (s *Stage) AsksNothing(op *Operator, while time.Duration) {
 	s.Helper()
