@@ -98,7 +98,7 @@ func TestEndpoints(t *testing.T) {
 		"a reader":   {reader, []int{http.StatusOK}},
 	} {
 		var body string
-		err := e.Within(10*time.Second, func() error { // the authorizer learns of a new role by a watch
+		err := e.Within(patience, func() error { // the authorizer learns of a new role by a watch
 			code, text := fetch(t, "https://"+metrics+"/metrics", c.token)
 			body = text
 			return stage.Unless(slices.Contains(c.codes, code), http.StatusText(code))

@@ -47,7 +47,7 @@ func TestHealthyDataServicesCostNothing(t *testing.T) {
 	started := op.Mark()
 	for range 2 {
 		seen = e.reconciled()
-		if err := e.Within(10*time.Second, func() error { return e.reconciledSince(seen, others+1) }); err != nil {
+		if err := e.Within(patience, func() error { return e.reconciledSince(seen, others+1) }); err != nil {
 			t.Errorf("all are looked at again: %v", err)
 		}
 	}

@@ -28,7 +28,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-const patience = 40 * time.Second
+// patience is how long anything may take that has no promise of its own; the machine may be busy.
+const patience = 2 * time.Minute
 
 var (
 	suite = &stage.Suite{

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,7 +61,7 @@ func (s *scene) tellsAsItHappens() {
 func (s *scene) tells(text, reason string) {
 	s.Helper()
 	wanted := regexp.MustCompile(text)
-	err := s.Within(20*time.Second, func() error {
+	err := s.Within(patience, func() error {
 		var said []string
 		for _, e := range s.Events() {
 			if e.Reason == reason && wanted.MatchString(e.Note) {

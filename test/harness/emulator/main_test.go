@@ -29,7 +29,7 @@ import (
 
 // What all tests share.
 var (
-	suite = &stage.Suite{Patience: func() time.Duration { return 40 * time.Second }}
+	suite = &stage.Suite{Patience: func() time.Duration { return 2 * time.Minute }}
 	api   kubernetes.Interface
 )
 

@@ -186,7 +186,7 @@ func (r *processes) quorate(within time.Duration, w *world) bool {
 func (r *processes) until(what string, holds func() error) {
 	r.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(r.t.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(r.t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		last = holds()
 		return last == nil, nil
 	})
