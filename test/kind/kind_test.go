@@ -169,7 +169,7 @@ func titleOf(n *Notebook) *unstructured.Unstructured {
 // Decide formats the volume of a running pod, once, and then opens it. Until the pod is ready there
 // is nothing to do; its StatefulSet brings the next pass.
 func (k *notebooks) Decide(n *Notebook, seen engine.Seen, w world) kinds.Decision {
-	if !settled(seen) || w.Claim.UID == "" || w.Title.UID == "" {
+	if waits(seen, w) != "" {
 		return kinds.Decision{}
 	}
 	var steps []day2.Step
@@ -182,8 +182,15 @@ func (k *notebooks) Decide(n *Notebook, seen engine.Seen, w world) kinds.Decisio
 	return kinds.Decision{Steps: steps}
 }
 
-func settled(seen engine.Seen) bool {
-	return len(seen.Parts) > 0 && seen.Parts[0].Applied && seen.Parts[0].Health.Settled
+// waits returns what the steps wait for, or "". Each kind has a watch of its own: the pod may be seen before its claim is.
+func waits(seen engine.Seen, w world) string {
+	switch {
+	case len(seen.Parts) == 0 || !seen.Parts[0].Applied || !seen.Parts[0].Health.Settled:
+		return "the pod is not ready"
+	case w.Claim.UID == "" || w.Title.UID == "":
+		return "the volume claim or the title has not been seen yet"
+	}
+	return ""
 }
 
 // write is a step that leaves a mark on an object. The API server refuses it unless the object is
@@ -204,6 +211,10 @@ func (k *notebooks) write(name, message string, o *unstructured.Unstructured, se
 func (*notebooks) Status(n *Notebook, seen kinds.Seen[world], now metav1.Time) {
 	s := &n.Status
 	s.ObservedGeneration, s.Step, s.Ready = seen.Generation, "", "0/1"
+	var observed world
+	if seen.Observed != nil {
+		observed = *seen.Observed
+	}
 	var reason, message string
 	switch {
 	case seen.Deleting:
@@ -215,8 +226,8 @@ func (*notebooks) Status(n *Notebook, seen kinds.Seen[world], now metav1.Time) {
 	case len(seen.Decision.Steps) > 0:
 		next := seen.Decision.Steps[0]
 		s.Phase, s.Step, message = phaseWorking, next.Name, next.Message
-	case !settled(seen.Seen):
-		s.Phase, message = phaseCreating, "the pod is not ready"
+	case waits(seen.Seen, observed) != "":
+		s.Phase, message = phaseCreating, waits(seen.Seen, observed)
 	default:
 		s.Phase, s.Ready, message = phaseReady, "1/1", "the notebook is open"
 	}
