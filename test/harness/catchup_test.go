@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
@@ -67,6 +68,50 @@ func TestJournalCatchesUp(t *testing.T) {
 				}
 				if err := j.Close(); err != nil {
 					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A watch that the API server ends because its cache lags is begun again where it was; one that it ends for another reason is an error.
+func TestJournalWatchesAgain(t *testing.T) {
+	tooLarge := apierrors.NewTimeoutError("Too large resource version: 30, current: 20", 1)
+	tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+	for name, c := range map[string]struct {
+		ends  *apierrors.StatusError
+		again bool
+	}{
+		"the API server's cache lags":              {tooLarge, true},
+		"its history does not reach back that far": {apierrors.NewResourceExpired("too old"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first, second := watch.NewFake(), watch.NewFakeWithChanSize(1, false)
+				watches := []watch.Interface{first, second}
+				api := interceptor.NewClient(lagging(nil), interceptor.Funcs{
+					Watch: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+						if len(watches) == 0 {
+							return nil, ctx.Err()
+						}
+						next := watches[0]
+						watches = watches[1:]
+						return next, nil
+					},
+				})
+				j, err := NewJournal(t.Context(), api, "", &corev1.ServiceList{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				first.Error(&c.ends.ErrStatus)
+				first.Stop()
+				second.Add(service("a", "20"))
+				synctest.Wait()
+				if told := j.Object("Service/a") != nil; told != c.again {
+					t.Errorf("what the second watch told is known: %v", told)
+				}
+				if err := j.Close(); (err == nil) != c.again {
+					t.Errorf("the journal ended with: %v", err)
 				}
 			})
 		})

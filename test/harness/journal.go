@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
@@ -75,8 +76,9 @@ func (j *Journal) Close() error {
 	return j.err
 }
 
-// follow records the events of a watch until the context ends. The API server ends a watch
-// that lags behind; it then goes on where it was.
+// follow records the events of a watch until the context ends. The API server ends a watch that lags behind, and one that
+// begins while its own cache lags behind its storage (client-go's reflector watches again then, too); it then goes on where
+// it was.
 func (j *Journal) follow(ctx context.Context, api client.WithWatch, w watch.Interface, list client.ObjectList, namespace string) error {
 	version := ""
 	for ctx.Err() == nil {
@@ -85,8 +87,8 @@ func (j *Journal) follow(ctx context.Context, api client.WithWatch, w watch.Inte
 			if object, ok := event.Object.(client.Object); ok {
 				version = object.GetResourceVersion()
 				j.record(event.Type, object)
-			} else {
-				return fmt.Errorf("%v", event.Object)
+			} else if ended := apierrors.FromObject(event.Object); !apierrors.HasStatusCause(ended, metav1.CauseTypeResourceVersionTooLarge) {
+				return ended
 			}
 		}
 		stop()
