@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +62,7 @@ func TestContestedField(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
 	name := e.CreateReady(small())
-	mark := op.Mark()
+	mark, began := op.Mark(), time.Now()
 	ctx, giveUp := context.WithCancel(e.Ctx)
 	var flipper sync.WaitGroup
 	defer flipper.Wait()
@@ -81,8 +82,9 @@ func TestContestedField(t *testing.T) {
 	})
 	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonContested, "Deployment auth", "another writer")
 	fought := len(op.Since(mark, harness.Sent.WritesObject))
-	if fought > 12 {
-		t.Errorf("%d corrections before it was noticed", fought)
+	// Eight within twenty seconds are free (internal/apply/contest.go). A busy machine may take longer for eight.
+	if most := 12 + 8*int(time.Since(began)/(20*time.Second)); fought > most {
+		t.Errorf("%d corrections before it was noticed, at most %d", fought, most)
 	}
 	contested := op.Mark()
 	e.never("it is fought at full speed", func() bool { return len(op.Since(contested, harness.Sent.WritesObject)) > 1 })

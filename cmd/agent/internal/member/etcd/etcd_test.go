@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -121,8 +122,9 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 	program, err := filepath.Abs(filepath.Join(tools, "etcd"))
 	assert.NilError(t, err)
+	address := fmt.Sprintf("127.83.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff) // each run of the tests has its own
 	s := serverOf(t, func(s *Server) {
-		s.Pod, s.IP, s.Program = "etcd-0", "127.83.61.2", program
+		s.Pod, s.IP, s.Program = "etcd-0", address, program
 		s.Flags = []string{"--log-level=error"}
 	})
 	folder := filepath.Join(t.TempDir(), "etcd")
@@ -142,7 +144,7 @@ func TestDataOfARealServer(t *testing.T) {
 	assert.NilError(t, err)
 	var answer *member.Answer
 	for ctx.Err() == nil && (answer == nil || len(answer.Members) == 0 || answer.Members[0].Name == "") {
-		answer, err = ask(ctx, client, "http://127.83.61.2:2380")
+		answer, err = ask(ctx, client, "http://"+address+":2380")
 	}
 	assert.NilError(t, err)
 	data := s.Data(folder)
@@ -151,7 +153,7 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 	for range 20 { // so that the log has something
 		body := strings.NewReader(`{"key": "YQ==", "value": "` + strings.Repeat("YWJj", 20) + `"}`)
-		response, err := client.Post("http://127.83.61.2:2379/v3/kv/put", "application/json", body)
+		response, err := client.Post("http://"+address+":2379/v3/kv/put", "application/json", body)
 		if err != nil || response.StatusCode != http.StatusOK {
 			t.Fatal(response, err)
 		}
