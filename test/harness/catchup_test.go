@@ -88,18 +88,7 @@ func TestJournalWatchesAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				first, second := watch.NewFake(), watch.NewFakeWithChanSize(1, false)
-				watches := []watch.Interface{first, second}
-				api := interceptor.NewClient(lagging(nil), interceptor.Funcs{
-					Watch: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
-						if len(watches) == 0 {
-							return nil, ctx.Err()
-						}
-						next := watches[0]
-						watches = watches[1:]
-						return next, nil
-					},
-				})
-				j, err := NewJournal(t.Context(), api, "", &corev1.ServiceList{})
+				j, err := NewJournal(t.Context(), lagging(first, second), "", &corev1.ServiceList{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -118,8 +107,9 @@ func TestJournalWatchesAgain(t *testing.T) {
 	}
 }
 
-// lagging is an API server at version 30 with one Service, a, of version 20, whose watch tells what the test tells.
-func lagging(events *watch.FakeWatcher) client.WithWatch {
+// lagging is an API server at version 30 with one Service, a, of version 20, whose watches, one after the other, tell what the
+// test tells.
+func lagging(watches ...watch.Interface) client.WithWatch {
 	return interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
 			live := list.(*metav1.PartialObjectMetadataList)
@@ -127,8 +117,13 @@ func lagging(events *watch.FakeWatcher) client.WithWatch {
 			live.Items = []metav1.PartialObjectMetadata{{ObjectMeta: service("a", "20").ObjectMeta}}
 			return nil
 		},
-		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
-			return events, nil
+		Watch: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+			if len(watches) == 0 {
+				return nil, ctx.Err()
+			}
+			next := watches[0]
+			watches = watches[1:]
+			return next, nil
 		},
 	})
 }

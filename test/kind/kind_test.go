@@ -215,6 +215,7 @@ func (*notebooks) Status(n *Notebook, seen kinds.Seen[world], now metav1.Time) {
 	if seen.Observed != nil {
 		observed = *seen.Observed
 	}
+	waiting := waits(seen.Seen, observed)
 	var reason, message string
 	switch {
 	case seen.Deleting:
@@ -226,8 +227,8 @@ func (*notebooks) Status(n *Notebook, seen kinds.Seen[world], now metav1.Time) {
 	case len(seen.Decision.Steps) > 0:
 		next := seen.Decision.Steps[0]
 		s.Phase, s.Step, message = phaseWorking, next.Name, next.Message
-	case waits(seen.Seen, observed) != "":
-		s.Phase, message = phaseCreating, waits(seen.Seen, observed)
+	case waiting != "":
+		s.Phase, message = phaseCreating, waiting
 	default:
 		s.Phase, s.Ready, message = phaseReady, "1/1", "the notebook is open"
 	}
