@@ -182,7 +182,7 @@ func await(t *testing.T, obj *unstructured.Unstructured) {
 			return poll.Success()
 		}
 		return poll.Continue("the cache does not show %s yet", describe(obj))
-	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(20*time.Second))
+	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(time.Minute))
 }
 
 // awaitGone returns when neither the API server nor the operator's cache has an object.
@@ -199,7 +199,7 @@ func awaitGone(t *testing.T, obj *unstructured.Unstructured) {
 			}
 		}
 		return poll.Success()
-	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(20*time.Second))
+	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(time.Minute))
 }
 
 // change is what somebody does to an object.

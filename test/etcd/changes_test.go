@@ -18,22 +18,15 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// longestPause returns how long nothing may be written while something planned goes on: an election, and the patience of
-// a client. make etcd holds to it, which has the machine to itself. make test shares its cores with other packages and
-// with whatever else runs; nothing was written for 4.3 s there while the only member did not get to answer.
-func longestPause() time.Duration {
-	if full {
-		return 4 * time.Second
-	}
-	return 20 * time.Second
-}
+// longestPause is how long nothing may be written while something planned goes on: an election, and the patience of a client.
+var longestPause = harness.Bound(4*time.Second, full)
 
 // More members, fewer, one, none, and again three, under load: nothing that was acknowledged is lost.
 func TestScales(t *testing.T) {
 	t.Parallel()
 	f := rig.NewFleet(t, rig.Options{})
 	d := rig.NewDriver(f, 1)
-	d.Settle(30*time.Second, "one voter")
+	d.Settle(time.Minute, "one voter")
 	load := f.Load()
 	sizes := []int{3, 1}
 	if full {
@@ -45,7 +38,7 @@ func TestScales(t *testing.T) {
 		t.Logf("%d members: %s", replicas, round(took))
 	}
 	load.End(t)
-	load.Paused(t, longestPause())
+	load.Paused(t, longestPause)
 	d.Want.Replicas = 0
 	d.Until(30*time.Second, "parked", func(decision membership.Decision) error {
 		if decision.Model.Verdict != membership.Parked || len(f.Pods()) > 0 {
@@ -67,10 +60,10 @@ func TestRolls(t *testing.T) {
 	before := f.Pods()
 	ids := d.IDs()
 	f.NewRevision()
-	d.Unsettle(10*time.Second, "another revision is wanted")
+	d.Unsettle(30*time.Second, "another revision is wanted")
 	took := d.Settle(2*time.Minute, "all pods are replaced")
 	load.End(t)
-	load.Paused(t, longestPause())
+	load.Paused(t, longestPause)
 	for i, pod := range f.Pods() {
 		if pod == before[i] {
 			t.Errorf("pod %s was not replaced", pod.Name)
@@ -91,7 +84,7 @@ func TestUpgrades(t *testing.T) {
 	t.Parallel()
 	_, d, load := three(t, rig.Options{Version: rig.V34})
 	d.Want.Version = rig.V36
-	d.Unsettle(10*time.Second, "another version is wanted")
+	d.Unsettle(30*time.Second, "another version is wanted")
 	var versions []string
 	took := d.Until(4*time.Minute, "all members run "+rig.V36, func(decision membership.Decision) error {
 		if at := decision.Model.Target; len(versions) == 0 || versions[len(versions)-1] != at {
@@ -103,7 +96,7 @@ func TestUpgrades(t *testing.T) {
 		return d.Check(t.Context(), decision.Model)
 	})
 	load.End(t)
-	load.Paused(t, longestPause())
+	load.Paused(t, longestPause)
 	want := []string{rig.V34, rig.V35, rig.V36}
 	if !slices.Equal(slices.Compact(append(want[:1:1], versions...)), want) {
 		t.Errorf("the versions on the way were %v, not %v", versions, want)
@@ -184,7 +177,7 @@ func TestOperatorEndsAtEachEffect(t *testing.T) {
 		if m.at == 0 && !m.after {
 			m.at = 1 // a life without an effect gets nowhere
 		}
-		d.Unsettle(10*time.Second, change.name)
+		d.Unsettle(30*time.Second, change.name)
 		t.Logf("%s: %s, %d lives", change.name, round(d.Settle(3*time.Minute, change.name)), d.Lives-began)
 	}
 	load.End(t)

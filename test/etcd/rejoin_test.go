@@ -55,7 +55,7 @@ func oneDiskLost(t *testing.T, options rig.Options) *rig.Driver {
 	t.Helper()
 	f := rig.NewFleet(t, options)
 	d := rig.NewDriver(f, 3)
-	d.Settle(60*time.Second, "three voters")
+	d.Settle(2*time.Minute, "three voters")
 	for i := range 10 { // what comes after the third got its vote tells the others that it has it
 		put(t, f.Pod(0), "before", fmt.Sprint(i))
 	}
@@ -107,7 +107,7 @@ func TestEmptyVolumeNeverVotes(t *testing.T) {
 		return later(until)
 	})
 	d.Fleet.Pod(0).Release()
-	took := d.Settle(60*time.Second, "a member with the write is back")
+	took := d.Settle(2*time.Minute, "a member with the write is back")
 	value, err := get(t.Context(), d.Fleet.Pod(2), acked)
 	if err != nil || value != "yes" {
 		t.Fatalf("the write is %q (%v)", value, err)
@@ -120,7 +120,7 @@ func TestRemovedMemberComesBack(t *testing.T) {
 	t.Parallel()
 	f := rig.NewFleet(t, rig.Options{})
 	d := rig.NewDriver(f, 3)
-	d.Settle(60*time.Second, "three voters")
+	d.Settle(2*time.Minute, "three voters")
 	away := d.Follower()
 	away.Hold()
 	// Somebody removes it by hand. etcd refuses that until all members have been connected for five seconds, or it counts this one as gone.
@@ -131,7 +131,7 @@ func TestRemovedMemberComesBack(t *testing.T) {
 	defer cancel()
 	assert.NilError(t, process.Wait(ctx, 30*time.Second, func() error { return removeByName(ctx, c, away.Name) }))
 	away.Release()
-	took := d.Settle(60*time.Second, "the removed member is replaced")
+	took := d.Settle(2*time.Minute, "the removed member is replaced")
 	t.Logf("three voters are well after %s", round(took))
 }
 

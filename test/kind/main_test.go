@@ -28,7 +28,7 @@ import (
 )
 
 // patience is how long anything may take that has no promise of its own; the machine may be busy.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 var suite = &stage.Suite{
 	Patience: func() time.Duration { return patience },

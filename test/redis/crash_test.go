@@ -77,7 +77,7 @@ func TestOperatorEndsAfterEachEffect(t *testing.T) {
 	f := rig.NewFleet(t, rig.Options{Shards: []int{2, 2, 2}})
 	d := rig.NewDriver(f)
 	d.Tap = m.next
-	t.Logf("forms: %s, %d lives", round(d.Settle(60*time.Second, "the cluster forms")), d.Lives)
+	t.Logf("forms: %s, %d lives", round(d.Settle(2*time.Minute, "the cluster forms")), d.Lives)
 	before := fill(t, f, 3000)
 	for _, change := range []struct {
 		name   string

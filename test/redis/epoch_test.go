@@ -89,7 +89,7 @@ func TestEpochsComeBeforeMeetings(t *testing.T) {
 	f := rig.NewFleet(t, rig.Options{Shards: []int{2, 2, 2}})
 	d, s := rig.NewDriver(f), &scribe{}
 	d.Tap = func() server.Tap { return s }
-	d.Settle(60*time.Second, "the cluster forms")
+	d.Settle(2*time.Minute, "the cluster forms")
 	if n := s.epochs(t, 0); n != 6 {
 		t.Errorf("%d of 6 nodes got a config epoch", n)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
@@ -72,11 +73,8 @@ func TestFaults(t *testing.T) {
 func (s *scenario) heals(within time.Duration) {
 	s.Helper()
 	began := time.Now()
-	if !full {
-		within *= 2 // other tests are busy beside this one
-	}
-	served := s.serves(within)
-	s.d.Settle(90*time.Second, "it heals")
+	served := s.serves(harness.Bound(within, full))
+	s.d.Settle(2*time.Minute, "it heals")
 	unchanged(s.T, s.f, s.before)
 	if err := s.f.CLICheck(s.Context()); err != nil {
 		s.Error(err)
@@ -156,7 +154,7 @@ func (s *scenario) heardOf(master *rig.Pod) {
 	s.Helper()
 	id := s.id(master)
 	since := time.Now().Add(100 * time.Millisecond) // what is on its way arrives before
-	rig.Until(s, 20*time.Second, "all have heard of "+master.Name, func() error {
+	rig.Until(s, time.Minute, "all have heard of "+master.Name, func() error {
 		for _, n := range s.d.Observe(s.Context()) {
 			for _, e := range n.View {
 				if e.ID == id && !e.Myself && e.PongReceived.Before(since) {
@@ -174,7 +172,7 @@ func (s *scenario) written() {
 	s.Helper()
 	s.inStep()
 	for _, pod := range s.f.Pods() {
-		rig.Until(s, 20*time.Second, pod.Name+" has written its file", func() error {
+		rig.Until(s, time.Minute, pod.Name+" has written its file", func() error {
 			info, err := pod.Client().Info(s.Context(), "persistence").Result()
 			if err == nil && (!strings.Contains(info, "aof_buffer_length:0\r") || strings.Contains(info, "aof_rewrite_in_progress:1")) {
 				return errors.New("its buffer is not empty")
@@ -203,7 +201,7 @@ func (s *scenario) inStep() {
 // elected waits, without an operator, until a replica has become master.
 func (s *scenario) elected(pod *rig.Pod) {
 	s.Helper()
-	rig.Until(s, 30*time.Second, pod.Name+" is elected", func() error {
+	rig.Until(s, time.Minute, pod.Name+" is elected", func() error {
 		if role, err := pod.Role(s.Context()); err != nil || role != "master" {
 			return fmt.Errorf("it is a %s (%w)", role, err)
 		}

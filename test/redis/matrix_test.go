@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
@@ -127,7 +128,7 @@ var faults = []fault{
 		s.served(30*time.Second, time.Now())
 		dead.Replace()
 		s.heals(30 * time.Second)
-		rig.Until(s, 30*time.Second, "the other cluster is well", func() error { return other.Pod(1, 0).Client().Ping(s.Context()).Err() })
+		rig.Until(s, time.Minute, "the other cluster is well", func() error { return other.Pod(1, 0).Client().Ping(s.Context()).Err() })
 		if err := theirs.Differ(digest(s.T, other)); err != nil {
 			s.Errorf("the other cluster's data: %v", err)
 		}
@@ -186,7 +187,7 @@ func lostShard(s *scenario) {
 		s.Errorf("the phase is %s with %d slots served", lost.Model.Phase, lost.Model.Served)
 	}
 	s.d.Wanted.Consent = []string{"0-5460"}
-	s.d.Settle(60*time.Second, "the loss is accepted")
+	s.d.Settle(2*time.Minute, "the loss is accepted")
 	after := digest(s.T, s.f)
 	for key := range after {
 		if s.before[key] != after[key] {
@@ -241,12 +242,10 @@ func (s *scenario) killed() *rig.Pod {
 // served drives until all slots are served, which it fails to be within a time.
 func (s *scenario) served(within time.Duration, began time.Time) {
 	s.Helper()
+	within = harness.Bound(within, full)
 	s.serves(within + 60*time.Second)
 	took := time.Since(began)
 	s.Logf("served again after %s (bound %s)", round(took), within)
-	if !full {
-		within *= 2 // other tests are busy beside this one
-	}
 	if took > within {
 		s.Errorf("served again after %s, more than %s", round(took), within)
 	}

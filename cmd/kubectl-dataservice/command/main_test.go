@@ -31,7 +31,7 @@ import (
 )
 
 // patience is how long anything may take; the machine may be busy.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 var suite = &stage.Suite{
 	Patience: func() time.Duration { return patience },

@@ -81,7 +81,7 @@ func NewLoad(t testing.TB, dial Dial) *Load {
 	}
 	l.all.Go(func() { l.work(ctx, writers, l.once) })
 	t.Cleanup(func() { stop(); l.all.Wait() })
-	assert.NilError(t, process.Wait(ctx, 20*time.Second, func() error {
+	assert.NilError(t, process.Wait(ctx, time.Minute, func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if len(l.ledger) < 20 {

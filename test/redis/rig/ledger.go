@@ -264,7 +264,7 @@ func (l *Ledger) Close() Figures {
 	seen := len(l.wrong)
 	l.mu.Unlock()
 	for _, e := range l.keys {
-		if err := process.Wait(context.Background(), 10*time.Second, func() error { return l.look(context.Background(), e) }); err != nil {
+		if err := process.Wait(context.Background(), time.Minute, func() error { return l.look(context.Background(), e) }); err != nil {
 			l.t.Errorf("%s cannot be read at the end: %v", e.key, err)
 		}
 	}
