@@ -51,7 +51,7 @@ func (s slow) Write(p []byte) (int, error) {
 // A member that is killed or hangs while it sends its snapshot ends the backup with a reason; a slow store does not.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	const limit = 200 * time.Millisecond
+	const limit = time.Second
 	page := bytes.Repeat([]byte("x"), 512)
 	sum := sha256.Sum256(page)
 	for name, c := range map[string]struct {
