@@ -84,7 +84,7 @@ func (l *Load) Verify(t testing.TB) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var c *clientv3.Client
-	assert.NilError(t, process.Wait(ctx, time.Minute, func() (err error) {
+	assert.NilError(t, process.Wait(ctx, 20*time.Second, func() (err error) {
 		c, err = l.dial(0)
 		return err
 	}))
