@@ -56,7 +56,7 @@ func TestMoveBrokenOffAtEveryCommand(t *testing.T) {
 		d.Tap = nil
 		d.Restart()
 		drive(t, d, from, to, slots)
-		rig.Until(t, time.Minute, fmt.Sprintf("after a crash before %q all is as it should be", crash.Where), func() error { return settled(t, f, slots) })
+		rig.Until(t, fmt.Sprintf("after a crash before %q all is as it should be", crash.Where), func() error { return settled(t, f, slots) })
 		if !broken {
 			break
 		}

@@ -154,7 +154,7 @@ func (s *scenario) heardOf(master *rig.Pod) {
 	s.Helper()
 	id := s.id(master)
 	since := time.Now().Add(100 * time.Millisecond) // what is on its way arrives before
-	rig.Until(s, time.Minute, "all have heard of "+master.Name, func() error {
+	rig.Until(s, "all have heard of "+master.Name, func() error {
 		for _, n := range s.d.Observe(s.Context()) {
 			for _, e := range n.View {
 				if e.ID == id && !e.Myself && e.PongReceived.Before(since) {
@@ -172,7 +172,7 @@ func (s *scenario) written() {
 	s.Helper()
 	s.inStep()
 	for _, pod := range s.f.Pods() {
-		rig.Until(s, time.Minute, pod.Name+" has written its file", func() error {
+		rig.Until(s, pod.Name+" has written its file", func() error {
 			info, err := pod.Client().Info(s.Context(), "persistence").Result()
 			if err == nil && (!strings.Contains(info, "aof_buffer_length:0\r") || strings.Contains(info, "aof_rewrite_in_progress:1")) {
 				return errors.New("its buffer is not empty")
@@ -201,7 +201,7 @@ func (s *scenario) inStep() {
 // elected waits, without an operator, until a replica has become master.
 func (s *scenario) elected(pod *rig.Pod) {
 	s.Helper()
-	rig.Until(s, time.Minute, pod.Name+" is elected", func() error {
+	rig.Until(s, pod.Name+" is elected", func() error {
 		if role, err := pod.Role(s.Context()); err != nil || role != "master" {
 			return fmt.Errorf("it is a %s (%w)", role, err)
 		}

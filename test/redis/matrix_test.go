@@ -128,7 +128,7 @@ var faults = []fault{
 		s.served(30*time.Second, time.Now())
 		dead.Replace()
 		s.heals(30 * time.Second)
-		rig.Until(s, time.Minute, "the other cluster is well", func() error { return other.Pod(1, 0).Client().Ping(s.Context()).Err() })
+		rig.Until(s, "the other cluster is well", func() error { return other.Pod(1, 0).Client().Ping(s.Context()).Err() })
 		if err := theirs.Differ(digest(s.T, other)); err != nil {
 			s.Errorf("the other cluster's data: %v", err)
 		}

@@ -26,7 +26,7 @@ func TestMovesSlotsAsFastAsRedisCLI(t *testing.T) {
 	assert.NilError(t, f.Fill(t.Context(), keys, 100))
 	before := digest(t, f)
 	hub := f.Pod(0, 0)
-	rig.Until(t, time.Minute, "redis-cli finds nothing wrong", func() error { return f.CLICheck(t.Context()) })
+	rig.Until(t, "redis-cli finds nothing wrong", func() error { return f.CLICheck(t.Context()) })
 
 	began := time.Now()
 	if _, err := hub.CLI(t.Context(), "--cluster", "rebalance", hub.IP()+":6379", "--cluster-use-empty-masters", "--cluster-pipeline", "10"); err != nil {
@@ -47,7 +47,7 @@ func TestMovesSlotsAsFastAsRedisCLI(t *testing.T) {
 	}
 	ours := time.Since(began)
 	unchanged(t, f, before)
-	rig.Until(t, time.Minute, "all nodes agree", func() error { return f.CLICheck(t.Context()) })
+	rig.Until(t, "all nodes agree", func() error { return f.CLICheck(t.Context()) })
 	ratio := ours.Seconds() / theirs.Seconds() * float64(gained.Len()) / float64(moved)
 	t.Logf("%d keys: redis-cli --cluster rebalance moved %d slots in %s, the operator %d in %s: %.2f times as long for each (bound %.2f)",
 		keys, gained.Len(), theirs.Round(time.Millisecond), moved, ours.Round(time.Millisecond), ratio, bound)
@@ -81,7 +81,7 @@ func owned(t *testing.T, pod *rig.Pod) topology.SlotSet {
 // drive takes steps until all slots are where they are to be.
 func drive(t *testing.T, d *rig.Driver, from, to *rig.Pod, slots topology.SlotSet) {
 	t.Helper()
-	rig.Until(t, time.Minute, "slots "+slots.String()+" move", func() error {
+	rig.Until(t, "slots "+slots.String()+" move", func() error {
 		if err := d.Take(t.Context(), d.MoveStep(from, to, slots)); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func TestForms(t *testing.T) {
 		if took > bound {
 			t.Errorf("six pods took %s to become a cluster, more than %s", took, bound)
 		}
-		rig.Until(t, time.Minute, "redis-cli finds nothing wrong", func() error { return f.CLICheck(t.Context()) })
+		rig.Until(t, "redis-cli finds nothing wrong", func() error { return f.CLICheck(t.Context()) })
 		if left := d.Pass(t.Context()); len(left.Steps) > 0 {
 			t.Errorf("a settled cluster is to be changed: %+v", left.Steps)
 		}
@@ -93,7 +93,7 @@ func TestPlannedChangesLoseNothing(t *testing.T) {
 		ledger.Close().Nothing(t, change.name)
 		unchanged(t, f, before)
 		t.Logf("%s: %s, %d steps", change.name, took.Round(10*time.Millisecond), d.Steps-steps)
-		rig.Until(t, time.Minute, "redis-cli finds nothing wrong", func() error { return f.CLICheck(t.Context()) })
+		rig.Until(t, "redis-cli finds nothing wrong", func() error { return f.CLICheck(t.Context()) })
 	}
 }
 

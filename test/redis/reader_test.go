@@ -74,12 +74,12 @@ func TestNodeThatLoads(t *testing.T) {
 		{"CONFIG", "SET", "loading-process-events-interval-bytes", 1024}, {"CONFIG", "SET", "key-load-delay", 1000}} {
 		assert.NilError(t, pod.Client().Do(t.Context(), args...).Err())
 	}
-	rig.Until(t, time.Minute, "it takes keys", func() error { return f.Fill(t.Context(), 2000, 10) })
+	rig.Until(t, "it takes keys", func() error { return f.Fill(t.Context(), 2000, 10) })
 	servers := server.New(server.Options{})
 	defer servers.Close()
 	var node topology.Node
 	var loads atomic.Bool
-	rig.Until(t, time.Minute, "it loads", func() error {
+	rig.Until(t, "it loads", func() error {
 		if loads.CompareAndSwap(false, true) {
 			go func() {
 				// It answers when it has loaded, at once if it cannot.

@@ -24,13 +24,13 @@ func TestMasterKilledUnderLoad(t *testing.T) {
 			f, d, _ := formed(t, 2, 2, 2)
 			s := &scenario{T: t, f: f, d: d, before: fill(t, f, 1000)}
 			ledger := f.Keep(rig.LedgerOptions{Wait: c.wait})
-			rig.Until(t, time.Minute, "it is written to", func() error { return ledger.Written(1000) })
+			rig.Until(t, "it is written to", func() error { return ledger.Written(1000) })
 			dead := s.master(1)
 			dead.Kill()
 			s.served(nodeTimeout+3*time.Second, time.Now())
 			dead.Start()
 			d.Settle(2*time.Minute, "it heals")
-			rig.Until(t, time.Minute, "all is written to again", ledger.WrittenAll)
+			rig.Until(t, "all is written to again", ledger.WrittenAll)
 			figures := ledger.Close()
 			if c.wait {
 				figures.Nothing(t, c.name)

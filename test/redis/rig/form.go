@@ -6,7 +6,6 @@ package rig
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -44,16 +43,16 @@ func (d *Driver) Form(owners int) {
 		assert.NilError(t, err)
 		node, err := pod.Place(ctx)
 		assert.NilError(t, err)
-		Until(t, time.Minute, pod.Name+" replicates "+master.Pod, func() error {
+		Until(t, pod.Name+" replicates "+master.Pod, func() error {
 			return d.Take(ctx, topology.Step{Action: topology.ActionReplicate, Node: node, Target: master})
 		})
 	}
 	d.Fleet.record.Formed = true
 	if owners == shards {
-		Until(t, time.Minute, "the cluster is complete", func() error { return d.Fleet.Check(ctx) })
+		Until(t, "the cluster is complete", func() error { return d.Fleet.Check(ctx) })
 		return
 	}
-	Until(t, time.Minute, "all nodes know each other", func() error { return d.Fleet.know(ctx) })
+	Until(t, "all nodes know each other", func() error { return d.Fleet.know(ctx) })
 }
 
 // know fails unless all nodes know each other and say that the cluster is well.

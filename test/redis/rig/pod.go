@@ -135,7 +135,7 @@ func (p *Pod) Role(ctx context.Context) (string, error) {
 // answers waits until the server answers.
 func (p *Pod) answers() {
 	p.fleet.t.Helper()
-	Until(p.fleet.t, time.Minute, p.Name+" answers", func() error {
+	Until(p.fleet.t, p.Name+" answers", func() error {
 		if !p.Running() {
 			return errors.New("it has ended: " + p.Log())
 		}

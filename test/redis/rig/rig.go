@@ -168,9 +168,10 @@ func (f *Fleet) Observed() []topology.Node {
 	return nodes
 }
 
-// Until waits until a condition holds, and fails the test if it does not within a time.
-func Until(t testing.TB, within time.Duration, what string, holds func() error) {
+// Until waits until a condition holds that has no promise of its own, and fails the test if it does not within a minute.
+func Until(t testing.TB, what string, holds func() error) {
 	t.Helper()
+	const within = time.Minute
 	if err := process.Wait(t.Context(), within, holds); err != nil {
 		t.Fatalf("%s: not within %s: %v", what, within, err)
 	}
