@@ -38,6 +38,8 @@ type Options struct {
 	ProbeBindAddress   string
 	PprofBindAddress   string
 
+	// Namespace is where the operator's own pods run; empty outside of a pod.
+	Namespace string
 	// Images replace the charts' default images; they come from RELATED_IMAGE_* variables.
 	Images map[string]string
 	// SkipNameValidation allows several managers in one process, as tests have.
@@ -60,6 +62,8 @@ func ParseOptions(args []string) (Options, error) {
 	o := Options{
 		Images:  values.RelatedImages(os.Environ()),
 		Version: version.Version,
+		// NetworkPolicies admit the operator's pods from this namespace alone.
+		Namespace: os.Getenv("POD_NAMESPACE"),
 		// OLM tells in WATCH_NAMESPACE which namespaces an installation is for; empty is all of them.
 		WatchNamespaces: names(os.Getenv("WATCH_NAMESPACE")),
 	}

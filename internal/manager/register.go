@@ -52,13 +52,13 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	if agent == guard.UnknownImage {
 		agent = ""
 	}
-	if err := registerRedis(ctx, op, rediscluster.Images{Redis: o.Images[rediscluster.ImageName], Agent: agent}); err != nil {
+	if err := registerRedis(ctx, op, rediscluster.Images{Redis: o.Images[rediscluster.ImageName], Agent: agent, Namespace: o.Namespace}); err != nil {
 		return nil, err
 	}
 	if err := registerBackups(ctx, op); err != nil {
 		return nil, err
 	}
-	if err := registerEtcd(ctx, op, etcdcluster.Images{Etcd: o.Images[etcdcluster.ImageName], Agent: agent}); err != nil {
+	if err := registerEtcd(ctx, op, etcdcluster.Images{Etcd: o.Images[etcdcluster.ImageName], Agent: agent, Namespace: o.Namespace}); err != nil {
 		return nil, err
 	}
 	if err := upgradeable.SetupWithManager(op, o.SkipNameValidation); err != nil {

@@ -27,8 +27,8 @@ type operator struct {
 	Images map[string]string
 }
 
-// operatorLabel selects the operator's Deployment (config/manager).
-const operatorLabel = "control-plane=controller-manager"
+// operatorLabel selects the operator's Deployment (config/default) of any version.
+const operatorLabel = "app.kubernetes.io/name=d3os-operator,control-plane=controller-manager"
 
 // operator finds the operator's Deployment. Who may not list Deployments of all namespaces does not find it. The image of the
 // agent is the operator's own unless its Deployment names another; nobody knows it where there is none: databases keep the
@@ -51,7 +51,7 @@ func (c *cluster) findOperator(ctx context.Context) operator {
 	}
 	for i := range list.Items {
 		for _, container := range list.Items[i].Spec.Template.Spec.Containers {
-			if container.Name != "manager" || !strings.Contains(container.Image, "d3os") && !strings.Contains(list.Items[i].Name, "d3os") {
+			if container.Name != "manager" {
 				continue
 			}
 			var environ []string

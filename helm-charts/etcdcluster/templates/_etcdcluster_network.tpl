@@ -30,7 +30,7 @@ spec:
 {{- define "etcdcluster.networkPolicy" }}
 {{- $v := .root.Values }}
 {{- $own := dict "podSelector" (dict "matchLabels" (fromJson .selector)) }}
-{{- $operator := dict "namespaceSelector" dict "podSelector" (dict "matchLabels" $v.operatorLabels) }}
+{{- $operator := dict "namespaceSelector" (dict "matchLabels" (dict "kubernetes.io/metadata.name" $v.operatorNamespace)) "podSelector" (dict "matchLabels" $v.operatorLabels) }}
 {{- $clients := dict "ports" (list (dict "port" 2379 "protocol" "TCP") (dict "port" 2381 "protocol" "TCP")) }}
 {{- if $v.networkPolicy.enabled }}
 {{- $from := list $own $operator }}

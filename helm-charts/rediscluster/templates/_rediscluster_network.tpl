@@ -34,7 +34,7 @@ The cluster bus has no password: whoever reaches it can become a member. So only
 {{- define "rediscluster.networkPolicy" }}
 {{- $v := .root.Values }}
 {{- $own := dict "podSelector" (dict "matchLabels" (fromJson .selector)) }}
-{{- $operator := dict "namespaceSelector" dict "podSelector" (dict "matchLabels" $v.operatorLabels) }}
+{{- $operator := dict "namespaceSelector" (dict "matchLabels" (dict "kubernetes.io/metadata.name" $v.operatorNamespace)) "podSelector" (dict "matchLabels" $v.operatorLabels) }}
 {{- $clients := dict "ports" (list (dict "port" 6379 "protocol" "TCP")) }}
 {{- $metrics := dict "ports" (list (dict "port" 9121 "protocol" "TCP")) }}
 {{- if $v.networkPolicy.enabled }}

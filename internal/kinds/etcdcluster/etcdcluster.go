@@ -36,6 +36,8 @@ type Images struct {
 	Etcd string
 	// Agent is the operator's own image, which has the agent. Without it no cluster is planned.
 	Agent string
+	// Namespace is where the operator's pods run, which NetworkPolicies admit; empty for the chart's.
+	Namespace string
 }
 
 // Kind is the kind EtcdCluster.

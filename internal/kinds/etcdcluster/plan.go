@@ -89,7 +89,7 @@ func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in k
 // make returns all but the Secrets.
 func (p *planner) make(ec *etcdv1.EtcdCluster, owner object.Owner, how planned, live *unstructured.Unstructured) (engine.Part, error) {
 	result := engine.Part{Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&ec.Spec), RetainsData: true}
-	v, err := values(ec, owner, how, p.images.Agent)
+	v, err := values(ec, owner, how, p.images)
 	if err != nil {
 		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}

@@ -28,20 +28,23 @@ type planned struct {
 }
 
 // values returns those of the chart.
-func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, agent string) (map[string]any, error) {
+func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, images Images) (map[string]any, error) {
 	spec := &ec.Spec
 	tls := map[string]any{}
 	if server, peer := tlsSecrets(ec); server != "" {
 		tls["serverSecret"], tls["peerSecret"], tls["clientSecret"] = server, peer, clientSecret(ec)
 	}
 	v := map[string]any{
-		"replicas": p.Replicas, "members": max(p.Replicas, replicasOf(spec)), "image": p.Image, "agentImage": agent, "legacyHealth": hasLegacyHealth(p.Version),
+		"replicas": p.Replicas, "members": max(p.Replicas, replicasOf(spec)), "image": p.Image, "agentImage": images.Agent, "legacyHealth": hasLegacyHealth(p.Version),
 		"size": spec.Size, "storage": map[string]any{"size": spec.Storage, "storageClassName": spec.StorageClassName},
 		"flags": flags(spec), "tls": tls, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed,
 		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom},
 	}
 	if spec.Storage == nil { // of a resource that no API server has completed
 		delete(v["storage"].(map[string]any), "size")
+	}
+	if images.Namespace != "" {
+		v["operatorNamespace"] = images.Namespace
 	}
 	if spec.AntiAffinity != "" {
 		v["antiAffinity"] = spec.AntiAffinity

@@ -122,7 +122,7 @@ func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, how planned
 	result := engine.Part{
 		Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&rc.Spec), RetainsData: keepsData(&rc.Spec),
 	}
-	v, err := values(rc, owner, how, p.images.Redis)
+	v, err := values(rc, owner, how, p.images)
 	if err != nil {
 		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}

@@ -55,6 +55,8 @@ type Images struct {
 	Redis string
 	// Agent is the operator's own image, which has the agent. Without it nothing is backed up or restored.
 	Agent string
+	// Namespace is where the operator's pods run, which NetworkPolicies admit; empty for the chart's.
+	Namespace string
 }
 
 // New returns the kind. The client is the operator's cached one; live reads from the API server.

@@ -34,7 +34,7 @@ type planned struct {
 }
 
 // values returns those of the chart.
-func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, related string) (map[string]any, error) {
+func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Images) (map[string]any, error) {
 	spec, pod := &rc.Spec, podOf(&rc.Spec)
 	for _, variable := range pod.Env {
 		if slices.Contains(ownVariables, variable.Name) {
@@ -43,7 +43,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, related s
 	}
 	settings := settingsOf(spec.Config)
 	v := map[string]any{
-		"shards": how.Shards, "image": imageOf(spec, related), "initImage": given(pod.InitImage), "monitorImage": given(pod.MonitorImage),
+		"shards": how.Shards, "image": imageOf(spec, images.Redis), "initImage": given(pod.InitImage), "monitorImage": given(pod.MonitorImage),
 		"size": spec.Size, "credentialsSecret": secretOf(rc),
 		"storage": map[string]any{
 			"size": spec.Storage.Size, "storageClassName": spec.Storage.StorageClassName, "claim": sharedClaim(spec), "retain": keepsData(spec),
@@ -56,6 +56,9 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, related s
 	}
 	if spec.Storage.Size == nil { // of a resource that no API server has completed
 		delete(v["storage"].(map[string]any), "size")
+	}
+	if images.Namespace != "" {
+		v["operatorNamespace"] = images.Namespace
 	}
 	if spec.AntiAffinity != "" {
 		v["antiAffinity"] = spec.AntiAffinity

@@ -1,0 +1,135 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package security_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+// kubebuilder are the labels that kubebuilder gives to the pods, Services and monitors of every operator.
+var kubebuilder = labels.Set{"control-plane": "controller-manager", "app.kubernetes.io/managed-by": "kustomize"}
+
+// Nothing that is shipped with the operator selects what another operator of kubebuilder's default labels has in the same namespace.
+func TestNothingSelectsAnotherOperator(t *testing.T) {
+	t.Parallel()
+	own := labels.Set(operatorPods(t, filepath.Join(cluster.Root(), "config/manager/manager.yaml")).Labels)
+	found := 0
+	for _, pattern := range []string{"config/manager/*.yaml", "config/prometheus/*.yaml", "bundle/manifests/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(cluster.Root(), pattern))
+		assert.NilError(t, err)
+		for _, file := range files {
+			for _, obj := range objectsIn(t, file) {
+				for where, selector := range selectors(t, file, obj) {
+					found++
+					at := filepath.Base(file) + " " + where
+					assert.Check(t, !selector.Matches(kubebuilder), "%s selects another operator: %s", at, selector)
+					assert.Check(t, selector.Matches(own), "%s does not select the operator: %s", at, selector)
+				}
+			}
+		}
+	}
+	assert.Assert(t, found >= 9, "%d selectors", found)
+}
+
+// selectors returns those of an object, by where they are. The Deployment's own cannot change, and selects by owner as well.
+func selectors(t *testing.T, file string, obj *unstructured.Unstructured) map[string]labels.Selector {
+	t.Helper()
+	found := map[string]labels.Selector{}
+	add := func(where string, s *metav1.LabelSelector) {
+		selector, err := metav1.LabelSelectorAsSelector(s)
+		assert.NilError(t, err)
+		found[where] = selector
+	}
+	switch obj.GetKind() {
+	case "Service":
+		service := &corev1.Service{}
+		convert(t, obj.Object, service)
+		found["Service"] = labels.SelectorFromSet(service.Spec.Selector)
+	case "PodDisruptionBudget":
+		budget := &policyv1.PodDisruptionBudget{}
+		convert(t, obj.Object, budget)
+		add("PodDisruptionBudget", budget.Spec.Selector)
+	case "ServiceMonitor":
+		selector := &metav1.LabelSelector{}
+		value, _, err := unstructured.NestedMap(obj.Object, "spec", "selector")
+		assert.NilError(t, err)
+		convert(t, value, selector)
+		add("ServiceMonitor", selector)
+	case "Deployment", "ClusterServiceVersion":
+		if filepath.Base(file) == "related_images.yaml" {
+			break
+		}
+		pods := operatorPods(t, file)
+		for _, term := range pods.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			add("podAntiAffinity", term.PodAffinityTerm.LabelSelector)
+		}
+		for _, spread := range pods.Spec.TopologySpreadConstraints {
+			add("topologySpreadConstraints", spread.LabelSelector)
+		}
+	}
+	return found
+}
+
+// Of pods in other namespaces, a NetworkPolicy of a cluster admits the operator's alone: by their namespace's name, and by a label
+// that no other operator's pods have.
+func TestNetworkPoliciesAdmitTheOperatorAlone(t *testing.T) {
+	t.Parallel()
+	own := labels.Set(operatorPods(t, filepath.Join(cluster.Root(), "config/manager/manager.yaml")).Labels)
+	renderer, err := newRenderer()
+	assert.NilError(t, err)
+	for _, chart := range []string{"rediscluster", "etcdcluster"} {
+		v := map[string]any{"agentImage": "agent", "networkPolicy": map[string]any{"enabled": true, "allowFrom": []any{}}, "operatorNamespace": "operators"}
+		rendered, err := renderer.Render(render.Release{Name: "cache", Namespace: "data"}, []render.Part{{Name: "part", Chart: chart, Values: v}})
+		assert.NilError(t, err)
+		admitted := 0
+		for _, obj := range rendered[0] {
+			if obj.GetKind() != "NetworkPolicy" {
+				continue
+			}
+			policy := &networkingv1.NetworkPolicy{}
+			convert(t, obj.Object, policy)
+			for _, rule := range policy.Spec.Ingress {
+				for _, peer := range rule.From {
+					assert.Check(t, !admits(t, peer, "operators", kubebuilder), "%s admits another operator", chart)
+					assert.Check(t, !admits(t, peer, "elsewhere", own), "%s admits any namespace", chart)
+					if admits(t, peer, "operators", own) {
+						admitted++
+					}
+				}
+			}
+		}
+		assert.Equal(t, admitted, 1, chart)
+	}
+}
+
+// admits reports whether a peer of a NetworkPolicy in the namespace "data" admits pods with these labels in another namespace.
+func admits(t *testing.T, peer networkingv1.NetworkPolicyPeer, namespace string, pod labels.Set) bool {
+	t.Helper()
+	if peer.NamespaceSelector == nil {
+		return false
+	}
+	there, err := metav1.LabelSelectorAsSelector(peer.NamespaceSelector)
+	assert.NilError(t, err)
+	pods, err := metav1.LabelSelectorAsSelector(peer.PodSelector)
+	assert.NilError(t, err)
+	return there.Matches(labels.Set{"kubernetes.io/metadata.name": namespace}) && (peer.PodSelector == nil || pods.Matches(pod))
+}
+
+func convert(t *testing.T, from map[string]any, to any) {
+	t.Helper()
+	assert.NilError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(from, to))
+}
