@@ -68,7 +68,7 @@ func keepArchiving(ctx context.Context, o binlog.Options, giveUp time.Duration, 
 		}
 		switch reason := contract.ReasonOf(err); {
 		case err == nil:
-		case reason == contract.ReasonUsage, reason == contract.ReasonNoBinaryLog, reason == contract.ReasonNewerFormat, reason == contract.ReasonGap:
+		case reason == contract.ReasonUsage, reason == contract.ReasonNoBinaryLog, reason == contract.ReasonNewerFormat, reason == contract.ReasonGap, reason == contract.ReasonRefused:
 			return err
 		case giveUp > 0 && time.Since(good) > giveUp:
 			return err

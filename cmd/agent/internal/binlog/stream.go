@@ -143,6 +143,10 @@ func (a *archive) position() contract.Position {
 func (a *archive) take(ctx context.Context, raw []byte) error {
 	begin := a.tracker.Offset
 	e, err := a.tracker.Next(raw)
+	if errors.Is(err, ErrUnknownType) {
+		// What came before it can still be restored.
+		return errors.Join(contract.Errorf(contract.ReasonRefused, "archive %s: %w", a.file, err), a.flush(ctx))
+	}
 	if err != nil {
 		return contract.Errorf(contract.ReasonGap, "archive %s: %w", a.file, err)
 	}

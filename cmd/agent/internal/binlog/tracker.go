@@ -12,21 +12,7 @@ import (
 	"time"
 )
 
-// Types of events, as both flavours number them.
 const (
-	typeQuery        = 2
-	typeStop         = 3
-	typeRotate       = 4
-	typeFormat       = 15
-	typeXID          = 16
-	typeHeartbeat    = 27
-	typeGTID         = 33
-	typeAnonymous    = 34
-	typeXAPrepare    = 38
-	typePayload      = 40
-	typeHeartbeat2   = 41
-	typeTaggedGTID   = 42
-	typeMariaGTID    = 162
 	flagArtificial   = 0x20
 	headerSize       = 19
 	mariaStandalone  = 1
@@ -56,6 +42,9 @@ type Event struct {
 	Format bool
 	// GTID: the transaction has a GTID, which a server without GTIDs does not apply.
 	GTID bool
+	// Schema and Statement are the default schema and the text of a query event, of which Statement may be cut.
+	Schema    string
+	Statement []byte
 }
 
 // Tracker follows the events of a file, one after the other, and knows where they lie and where transactions end.
@@ -69,12 +58,15 @@ type Tracker struct {
 	exact    bool
 }
 
-// Next takes the next event, with its header. It fails where the event does not continue the one before.
+// Next takes the next event, with its header. It fails where the event does not continue the one before, and with ErrUnknownType.
 func (t *Tracker) Next(raw []byte) (Event, error) {
 	if len(raw) < headerSize || int(binary.LittleEndian.Uint32(raw[9:])) != len(raw) {
 		return Event{}, fmt.Errorf("an event at offset %d has not its whole length", t.Offset)
 	}
 	kind, end, flags := raw[4], binary.LittleEndian.Uint32(raw[13:]), binary.LittleEndian.Uint16(raw[17:])
+	if err := checkType(kind, t.Offset); err != nil {
+		return Event{}, err
+	}
 	e := Event{Time: time.Unix(int64(binary.LittleEndian.Uint32(raw)), 0).UTC(), Format: kind == typeFormat}
 	if kind == typeFormat {
 		if len(raw) < headerSize+5 {
@@ -101,7 +93,9 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 		e.Next = rotateTo(body)
 		return e, nil
 	}
-	t.transaction(kind, body, &e)
+	if err := t.transaction(kind, body, &e); err != nil {
+		return e, fmt.Errorf("the event that ends at offset %d: %w", t.Offset, err)
+	}
 	return e, nil
 }
 
@@ -123,36 +117,53 @@ func rotateTo(body []byte) string {
 }
 
 // transaction finds out whether an event ends a transaction.
-func (t *Tracker) transaction(kind byte, body []byte, e *Event) {
-	ends := false
-	switch kind {
-	case typeGTID, typeAnonymous, typeTaggedGTID:
-		e.GTID = kind != typeAnonymous
-		t.begun, t.commit, t.exact = false, time.Time{}, false
-		if kind != typeTaggedGTID && len(body) >= commitTimeOffset+7 {
-			micros := uint64(0)
-			for i := 6; i >= 0; i-- {
-				micros = micros<<8 | uint64(body[commitTimeOffset+i])
+func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
+	over := false
+	switch kinds[kind].effect {
+	case opens:
+		t.open(kind, body, e)
+	case ends:
+		over = true
+	case statement:
+		over = !t.begun
+		if kind == typeQuery || kind == typeQueryCompressed {
+			var err error
+			if e.Schema, e.Statement, err = queryEvent(kind, body); err != nil {
+				return err
 			}
-			t.commit, t.exact = time.UnixMicro(int64(micros&(1<<55-1))).UTC(), true
+			over = t.query(e.Statement)
 		}
-	case typeMariaGTID:
-		t.begun, t.commit, t.exact = len(body) > 12 && body[12]&mariaStandalone == 0, time.Time{}, false
-	case typeXID, typeXAPrepare, typePayload:
-		ends = true
-	case typeQuery:
-		ends = t.query(statement(body))
 	}
-	if ends {
+	if over {
 		e.Ends, e.Commit, e.Exact = true, t.commit, t.exact
 		if !t.exact {
 			e.Commit = e.Time
 		}
 		t.begun, t.commit, t.exact = false, time.Time{}, false
 	}
+	return nil
 }
 
-// query reports whether a statement ends a transaction: COMMIT does within one, all that stands alone does.
+// open takes the GTID event before a transaction.
+func (t *Tracker) open(kind byte, body []byte, e *Event) {
+	t.begun, t.commit, t.exact = false, time.Time{}, false
+	if kind == typeMariaGTID {
+		t.begun = len(body) > 12 && body[12]&mariaStandalone == 0
+		return
+	}
+	e.GTID = kind != typeAnonymous
+	if kind == typeTaggedGTID || len(body) < commitTimeOffset+7 {
+		return
+	}
+	micros := uint64(0)
+	for i := 6; i >= 0; i-- {
+		micros = micros<<8 | uint64(body[commitTimeOffset+i])
+	}
+	t.commit, t.exact = time.UnixMicro(int64(micros&(1<<55-1))).UTC(), true
+}
+
+// query reports whether a statement ends a transaction: COMMIT does within one, all that stands alone does. MariaDB writes a long
+// ALTER twice, as START ALTER and COMMIT ALTER, and the first alone changes nothing.
 func (t *Tracker) query(text []byte) bool {
 	switch {
 	case bytes.Equal(text, []byte("BEGIN")), bytes.HasPrefix(text, []byte("XA START")):
@@ -160,19 +171,8 @@ func (t *Tracker) query(text []byte) bool {
 		return false
 	case bytes.Equal(text, []byte("COMMIT")), bytes.Equal(text, []byte("ROLLBACK")), bytes.HasPrefix(text, []byte("XA COMMIT")), bytes.HasPrefix(text, []byte("XA ROLLBACK")):
 		return true
+	case bytes.HasPrefix(text, []byte("START ALTER ")):
+		return false
 	}
 	return !t.begun
-}
-
-// statement returns the text of a query event.
-func statement(body []byte) []byte {
-	const fixed = 13
-	if len(body) < fixed {
-		return nil
-	}
-	start := fixed + int(binary.LittleEndian.Uint16(body[11:])) + int(body[8]) + 1
-	if start > len(body) {
-		return nil
-	}
-	return body[start:]
 }

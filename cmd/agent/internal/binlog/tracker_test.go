@@ -5,10 +5,40 @@ package binlog
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"strings"
 	"testing"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+	"gotest.tools/v3/assert"
 )
+
+// An event of a type that is not in the table ends the archive and the replay. The table has each type that the client library
+// knows, except those that only servers before MySQL 5.0 wrote.
+func TestEveryEventTypeIsKnownOrRefused(t *testing.T) {
+	t.Parallel()
+	before := map[byte]bool{0: true, 1: true, 6: true, 7: true, 8: true, 10: true, 12: true, 20: true, 21: true, 22: true}
+	for number := range 256 {
+		kind := byte(number)
+		raw := make([]byte, headerSize+4)
+		raw[4] = kind
+		binary.LittleEndian.PutUint32(raw[9:], uint32(len(raw)))
+		tracker := Tracker{Offset: FirstOffset}
+		_, err := tracker.Next(raw)
+		library := !strings.HasPrefix(replication.EventType(kind).String(), "Unknown")
+		if _, known := kinds[kind]; known {
+			assert.Assert(t, !errors.Is(err, ErrUnknownType), "type %d", kind)
+			assert.Assert(t, library || kind >= 169, "type %d is in the table, but not in the library", kind)
+			continue
+		}
+		assert.ErrorIs(t, err, ErrUnknownType)
+		assert.ErrorContains(t, err, fmt.Sprintf("type %d at offset 4", kind))
+		assert.Equal(t, tracker.Offset, uint64(FirstOffset), "the event was skipped")
+		assert.Equal(t, library, before[kind] && kind != 0, "type %d is in the library, but not in the table", kind)
+	}
+}
 
 // A server begins what it sends with an artificial rotation, before it is known whether events have checksums. Some checksums
 // look as if the number in the file's name went on.

@@ -124,6 +124,9 @@ func damagedSegment(name string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
+	if errors.Is(err, binlog.ErrUnknownType) {
+		return contract.Errorf(contract.ReasonRefused, "replay segment %s: %w", name, err)
+	}
 	return contract.Errorf(contract.ReasonDamaged, "segment %s: %w", name, err)
 }
 

@@ -1,0 +1,58 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// both are the servers of tests that take seconds and show what differs between them.
+var both = []string{server.MariaDB, server.MySQL}
+
+// changed makes a backup, runs statements, and restores to the end of the archive. It returns the server, the rows, and the outcome.
+func changed(t *testing.T, s *rig.Server, statements ...string) (rig.Rows, restore.Outcome) {
+	t.Helper()
+	identity, to := key(t), folder(t)
+	a := archive(s, to, identity, time.Second)
+	defer func() { a.stop(); a.done.Wait() }()
+	_, _, err := backup.Run(t.Context(), options(s, to, identity))
+	assert.NilError(t, err)
+	s.Exec(statements...)
+	conn, err := server.Connect(t.Context(), s.Root())
+	assert.NilError(t, err)
+	defer conn.Close()
+	end, err := conn.Now()
+	assert.NilError(t, err)
+	until(t, "the archive", time.Minute, func() bool { return a.reached().After(end) })
+	rows, out, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{}, identity)
+	assert.NilError(t, err)
+	return rows, out
+}
+
+// A log of compressed events is replayed to its last statement, which is the compressed event that ends a transaction.
+func TestCompressedBinaryLogIsReplayedWhole(t *testing.T) {
+	for _, flavour := range both {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			more := map[string][]string{server.MariaDB: {"--log-bin-compress=ON", "--log-bin-compress-min-len=10"}, server.MySQL: {"--binlog-transaction-compression=ON"}}
+			s := rig.Start(t, flavour, more[flavour]...)
+			s.Exec("CREATE DATABASE a", "CREATE TABLE a.t (id INT PRIMARY KEY, b VARCHAR(4000))")
+			comment := strings.Repeat("long ", 80)
+			rows, out := changed(t, s, "INSERT INTO a.t VALUES (1, REPEAT('x', 3000))", "XA START 'x'", "INSERT INTO a.t VALUES (2, 'y')", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'",
+				"CREATE TABLE a.late (id INT PRIMARY KEY) COMMENT='"+comment+"'", "INSERT INTO a.late VALUES (7)", "CREATE TABLE a.last (id INT PRIMARY KEY) COMMENT='"+comment+"'")
+			if rows["a.last"] == nil || len(rows["a.late"]) != 1 || len(rows["a.t"]) != 2 || out.Transactions != 6 {
+				t.Errorf("restored %d transactions: %v", out.Transactions, rows)
+			}
+		})
+	}
+}
