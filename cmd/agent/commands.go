@@ -122,7 +122,7 @@ func verifyBackup(arguments []string) int {
 	id := c.String("backup", "latest", "the backup's ID")
 	scratch := c.String("scratch", "", "folder with room for the whole database; what is made there is removed")
 	end := c.ends()
-	return c.command(arguments, func(ctx context.Context, result *contract.Result) (err error) {
+	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		if *scratch == "" {
 			return contract.Errorf(contract.ReasonUsage, "--scratch is required")
 		}
@@ -130,24 +130,33 @@ func verifyBackup(arguments []string) int {
 		if err != nil {
 			return err
 		}
-		volume, err := os.MkdirTemp(*scratch, "verify-")
-		if err != nil {
-			return fmt.Errorf("make a folder in %s: %w", *scratch, err)
+		err = c.check(ctx, result, *id, *scratch, until)
+		if until != nil && restore.IsOfArchive(err) && !result.Verified {
+			// The archive is of no use: that says nothing of the backup, which is checked alone.
+			err = errors.Join(err, c.check(ctx, result, *id, *scratch, nil))
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(volume)) }()
-		err = c.restore(ctx, result, *id, restore.Target{Volume: volume, Data: "mysql", Until: until})
 		return errors.Join(err, c.verdict(ctx, result, err))
 	})
 }
 
-// verdict keeps the result of a verification beside the backup, unless it says nothing of the backup.
+// check restores a backup to a folder that goes again.
+func (c *config) check(ctx context.Context, result *contract.Result, id, scratch string, until *restore.Until) (err error) {
+	volume, err := os.MkdirTemp(scratch, "verify-")
+	if err != nil {
+		return fmt.Errorf("make a folder in %s: %w", scratch, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(volume)) }()
+	return c.restore(ctx, result, id, restore.Target{Volume: volume, Data: "mysql", Until: until})
+}
+
+// verdict keeps what a verification has proven of the backup, beside it. A failure for any other reason leaves what is there.
 func (c *config) verdict(ctx context.Context, result *contract.Result, err error) error {
-	reason := contract.ReasonOf(err)
-	if err != nil && reason != contract.ReasonDamaged && reason != contract.ReasonMismatch && reason != contract.ReasonLoadFailed || result.ID == "" {
+	convicted := restore.Convicts(err)
+	if result.ID == "" || !result.Verified && !convicted {
 		return nil
 	}
-	v := manifest.Verification{Format: manifest.Format, Time: time.Now().UTC().Truncate(time.Second), OK: err == nil}
-	if err != nil {
+	v := manifest.Verification{Format: manifest.Format, Time: time.Now().UTC().Truncate(time.Second), OK: !convicted, Damaged: convicted}
+	if convicted {
 		v.Message = err.Error()
 	}
 	text, encodeErr := manifest.Encode(v)

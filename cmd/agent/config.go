@@ -47,6 +47,7 @@ type config struct {
 	recipients  list
 	source      string
 	termination string
+	atEnd       []func() // of the command
 }
 
 func newConfig(command string) *config {
@@ -149,6 +150,9 @@ func (c *config) command(arguments []string, do func(ctx context.Context, result
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 		defer stop()
 		err = do(ctx, result)
+		for _, end := range c.atEnd {
+			end()
+		}
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("ended by a signal: %w", err)
 		}

@@ -39,6 +39,19 @@ func (c *config) backup(ctx context.Context, id string, until *restore.Until) (r
 	return restore.Source{Store: from, Backup: entry.Manifest, Identities: identities, Progress: progress}, nil
 }
 
+// reads is backup, for a command that reads all of it: until its end, nothing of it is removed.
+func (c *config) reads(ctx context.Context, id string, until *restore.Until) (restore.Source, error) {
+	source, err := c.backup(ctx, id, until)
+	if err != nil {
+		return source, err
+	}
+	done, err := catalogue.Announce(ctx, source.Store, source.Backup.ID, time.Now())
+	if err == nil {
+		c.atEnd = append(c.atEnd, done)
+	}
+	return source, err
+}
+
 // ends adds the flags that say where a replay ends.
 func (c *config) ends() func() (*restore.Until, error) {
 	moment := c.String("to-time", "", "replay the archive up to this time, such as 2026-11-20T12:00:00Z; or 'latest'")
@@ -156,12 +169,13 @@ func (c *config) restore(ctx context.Context, result *contract.Result, id string
 	if err != nil {
 		return err
 	}
-	source, err := c.backup(ctx, id, target.Until)
+	source, err := c.reads(ctx, id, target.Until)
 	if err != nil {
 		return err
 	}
 	describe(result, source.Backup)
 	out, err := restore.Restore(ctx, source, programs, target)
+	result.Verified = out.IsChecked
 	if err != nil {
 		return err
 	}

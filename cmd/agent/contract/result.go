@@ -18,6 +18,9 @@ type Result struct {
 
 	// ID is the backup that was made, restored or verified.
 	ID string `json:"id,omitempty"`
+	// Verified reports whether the backup itself was restored and found to be what its manifest says. A command that fails
+	// afterwards has met something else, such as an archive that cannot be replayed.
+	Verified bool `json:"verified,omitempty"`
 	// Bytes counts the uncompressed bytes of the dump, StoredBytes what they take in the store.
 	Bytes       int64 `json:"bytes,omitempty"`
 	StoredBytes int64 `json:"storedBytes,omitempty"`

@@ -61,7 +61,11 @@ func Run(ctx context.Context, o Options) (*manifest.Backup, []string, error) {
 	if err != nil {
 		return nil, removed, err
 	}
-	r := &run{Draft: draft.Begin(o.Options), options: o, conn: conn}
+	d, err := draft.Begin(ctx, o.Options)
+	if err != nil {
+		return nil, removed, err
+	}
+	r := &run{Draft: d, options: o, conn: conn}
 	if err := r.all(ctx); err != nil {
 		r.Discard(ctx)
 		return nil, removed, err

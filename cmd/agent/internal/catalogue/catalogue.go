@@ -25,9 +25,23 @@ type Entry struct {
 	Manifest *manifest.Backup
 	// Verified is the last verification; nil for none.
 	Verified *manifest.Verification
-	// Err says what of the backup is missing, or that its format is newer; nil for a good one.
+	// IsVerdictUnknown reports whether there is a verification that this agent cannot read: the backup may be a verified one.
+	IsVerdictUnknown bool
+	// Err says what of the backup is missing, that its format is newer, or why it could not be read; nil for a good one.
 	Err error
 }
+
+// IsDamaged reports whether the backup is known not to be what was written: an object is missing or has another size, or a check
+// has proven that the objects are damaged.
+func (e *Entry) IsDamaged() bool {
+	return contract.ReasonOf(e.Err) == contract.ReasonDamaged && e.Err != nil || e.Verified != nil && e.Verified.Damaged
+}
+
+// isVerified reports whether a check has found the backup good, and nothing of it is missing since.
+func (e *Entry) isVerified() bool { return e.Err == nil && e.Verified != nil && e.Verified.OK }
+
+// grace is the age below which an object that is not found does not count as missing: a store may show it late.
+const grace = 15 * time.Minute
 
 // Backups returns all backups with a manifest, newest first.
 func Backups(ctx context.Context, s store.Store) ([]Entry, error) {
@@ -44,8 +58,29 @@ func Backups(ctx context.Context, s store.Store) ([]Entry, error) {
 		}
 	}
 	sort.Slice(entries, func(i, j int) bool { return entries[i].ID > entries[j].ID })
-	err = each(len(entries), func(i int) error { return entries[i].read(ctx, s, sizes) })
-	return entries, err
+	_ = each(len(entries), func(i int) error { // the entries have their errors
+		entries[i].read(ctx, s, sizes)
+		return nil
+	})
+	return entries, unreadable(entries)
+}
+
+// unreadable returns the store's error where it is that of every backup: one that cannot be read must not hide the others.
+func unreadable(entries []Entry) error {
+	var errs []error
+	for _, e := range entries {
+		switch contract.ReasonOf(e.Err) {
+		case contract.ReasonStoreUnreachable, contract.ReasonStoreDenied, contract.ReasonStoreMissing, contract.ReasonFailed:
+			if e.Err != nil && e.Manifest == nil {
+				errs = append(errs, e.Err)
+			}
+		default: // said by the backup alone
+		}
+	}
+	if len(errs) > 0 && len(errs) == len(entries) {
+		return errs[0]
+	}
+	return nil
 }
 
 func idOf(name, end string) (string, bool) {
@@ -53,32 +88,59 @@ func idOf(name, end string) (string, bool) {
 	return id, ok && manifest.IsID(id)
 }
 
-// read reads an entry's manifest. It fails only where the store does.
-func (e *Entry) read(ctx context.Context, s store.Store, sizes map[string]int64) error {
+// read reads an entry's manifest and its verification, and looks for its objects.
+func (e *Entry) read(ctx context.Context, s store.Store, sizes map[string]int64) {
 	name := manifest.Folder(e.ID) + manifest.Name
 	text, err := store.ReadAll(ctx, s, name)
 	if err != nil {
-		return err
+		e.Err = err
+		return
 	}
 	if e.Manifest, e.Err = manifest.DecodeBackup(name, text); e.Err != nil {
-		return nil //nolint:nilerr // the entry tells of it; the others are read on
+		return
 	}
 	for _, o := range e.Manifest.Objects {
-		if size, ok := sizes[manifest.Folder(e.ID)+o.Name]; !ok || size != o.Bytes {
-			e.Err = contract.Errorf(contract.ReasonDamaged, "object %s of backup %s is missing, or has not its %d bytes", o.Name, e.ID, o.Bytes)
+		if err := e.look(ctx, s, o, sizes); err != nil {
+			e.Err = err
 		}
 	}
-	name = manifest.Folder(e.ID) + manifest.Verified
-	if _, ok := sizes[name]; !ok {
+	e.readVerdict(ctx, s)
+}
+
+// look fails unless an object is there with its size. A list may lack what was just written, so what it lacks is asked for by
+// name, and is missing only some time after it was written.
+func (e *Entry) look(ctx context.Context, s store.Store, o manifest.Object, sizes map[string]int64) error {
+	name := manifest.Folder(e.ID) + o.Name
+	if sizes[name] == o.Bytes && o.Bytes > 0 {
 		return nil
 	}
-	if text, err = store.ReadAll(ctx, s, name); err != nil {
+	info, err := s.Stat(ctx, name)
+	switch {
+	case err == nil && info.Size == o.Bytes:
+		return nil
+	case err == nil:
+		return contract.Errorf(contract.ReasonDamaged, "object %s of backup %s has %d bytes, not its %d", o.Name, e.ID, info.Size, o.Bytes)
+	case !errors.Is(err, store.ErrNotFound):
 		return err
+	case time.Since(e.Manifest.Completed) < grace:
+		return contract.Errorf(contract.ReasonStoreUnreachable, "object %s of backup %s is not in the store yet: the backup is younger than %s", o.Name, e.ID, grace)
 	}
-	if e.Verified, err = manifest.DecodeVerification(name, text); err != nil {
-		e.Verified = nil // as good as none
+	return contract.Errorf(contract.ReasonDamaged, "object %s of backup %s is missing", o.Name, e.ID)
+}
+
+// readVerdict asks for the verification by name: a list may lack it.
+func (e *Entry) readVerdict(ctx context.Context, s store.Store) {
+	name := manifest.Folder(e.ID) + manifest.Verified
+	text, err := store.ReadAll(ctx, s, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return
 	}
-	return nil
+	if err == nil {
+		e.Verified, err = manifest.DecodeVerification(name, text)
+	}
+	if err != nil {
+		e.Verified, e.IsVerdictUnknown = nil, true
+	}
 }
 
 // Find returns the backup with an ID, or for "latest" the newest one. It fails unless all of it is there.
@@ -178,6 +240,13 @@ func sweep(ctx context.Context, s store.Store, may func(id string) bool) (remove
 		id, _, ok := strings.Cut(strings.TrimPrefix(info.Name, manifest.Backups), "/")
 		if !ok || !manifest.IsID(id) || good[id] || !may(id) {
 			continue // good, or not of this program
+		}
+		// A list may lack a manifest that is there.
+		if _, err := s.Stat(ctx, manifest.Folder(id)+manifest.Name); err == nil {
+			good[id] = true
+			continue
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return removed, fmt.Errorf("remove leftovers: %w", err)
 		}
 		if err := s.Delete(ctx, info.Name); err != nil {
 			return removed, fmt.Errorf("remove leftovers: %w", err)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
@@ -27,59 +26,81 @@ type Rule struct {
 	PointInTime time.Duration
 }
 
-// Remove returns the backups that may go, of a catalogue with the newest first. Those stay always: the newest good ones
-// (AtLeast of them), the newest verified one, those that a point in time needs, and what this program cannot judge.
+// Remove returns the backups that may go, of a catalogue with the newest first. Those stay always: the newest verified one and
+// every newer one, the newest good ones (AtLeast of them), those that a point in time needs, and what this program cannot judge.
+// A damaged backup takes no good one's place, and goes only when enough good ones are newer.
 func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	var removed []Entry
 	seen := counts{}
-	for _, e := range entries {
-		if e.Manifest == nil || e.Err != nil && contract.ReasonOf(e.Err) != contract.ReasonDamaged {
-			continue // of a newer format
+	known := newestVerified(entries)
+	for i, e := range entries {
+		if e.Manifest == nil || e.Err != nil && !e.IsDamaged() {
+			continue // of a newer format, or not read
 		}
-		if !r.keeps(&seen, e, now.Sub(e.Manifest.Completed)) {
+		if !r.keeps(&seen, e, now.Sub(e.Manifest.Completed)) && i > known && !e.IsVerdictUnknown {
 			removed = append(removed, e)
 		}
-	}
-	if seen.good == 0 {
-		return nil // what is left may be all there is
 	}
 	return removed
 }
 
-// counts are of the backups that are newer than one.
+// newestVerified returns the place of the newest backup that is known to be good; -1 for none. While none is surely known, one
+// counts whose verdict this agent cannot read.
+func newestVerified(entries []Entry) int {
+	unknown := -1
+	for i := range entries {
+		if entries[i].isVerified() {
+			return i
+		}
+		if unknown < 0 && entries[i].IsVerdictUnknown {
+			unknown = i
+		}
+	}
+	return unknown
+}
+
+// counts are of the good backups that are newer than one.
 type counts struct {
 	good int
-	// verified reports whether one was verified, base whether one is older than the time in which each moment must be reachable.
-	verified, base bool
+	// base reports whether one is older than the time in which each moment must be reachable.
+	base bool
 }
 
-// keeps reports whether a backup stays, and counts it.
+// keeps reports whether a backup stays by the rule, and counts it.
 func (r Rule) keeps(seen *counts, e Entry, old time.Duration) bool {
-	if e.Err != nil || e.Verified != nil && !e.Verified.OK {
-		return r.KeepFor > 0 && old < r.KeepFor
+	young := r.KeepFor > 0 && old < r.KeepFor
+	if e.IsDamaged() {
+		return young || seen.good < max(r.AtLeast, r.Keep, 1)
 	}
-	first := e.Verified != nil && !seen.verified
 	needed := r.PointInTime > 0 && (old < r.PointInTime || !seen.base)
-	seen.verified = seen.verified || first
 	seen.base = seen.base || old >= r.PointInTime
 	seen.good++
-	return first || needed || seen.good <= max(r.AtLeast, r.Keep) || r.KeepFor > 0 && old < r.KeepFor
+	return young || needed || seen.good <= max(r.AtLeast, r.Keep, 1)
 }
 
-// Prune removes the backups that a rule lets go, then what of the archive no backup needs. The manifest goes first: what
-// has none does not count, whenever this ends.
+// Prune removes the backups that a rule lets go and that nobody reads, then what of the archive no backup needs. The manifest
+// goes first: what has none does not count, whenever this ends.
 func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]string, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+	if now, err = sane(ctx, s, now); err != nil {
+		return nil, err
+	}
 	var names []string
 	gone := map[string]bool{}
 	for _, e := range rule.Remove(entries, now) {
-		if err := drop(ctx, s, manifest.Folder(e.ID), manifest.Name); err != nil {
+		read, err := isRead(ctx, s, e.ID, now)
+		if err == nil && !read {
+			err = drop(ctx, s, manifest.Folder(e.ID), manifest.Name)
+		}
+		if err != nil {
 			return names, fmt.Errorf("remove backup %s: %w", e.ID, err)
 		}
-		gone[e.ID], names = true, append(names, e.ID)
+		if !read {
+			gone[e.ID], names = true, append(names, e.ID)
+		}
 	}
 	var kept []Entry
 	for _, e := range entries {
@@ -89,6 +110,25 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	}
 	segments, err := pruneArchive(ctx, s, kept)
 	return append(names, segments...), err
+}
+
+// sane returns a time that is at most a day behind the newest object of a backup, by the store's clock. An agent whose clock is
+// ahead must not take everything for old, and where no backup is made any more none of the last ones goes.
+func sane(ctx context.Context, s store.Store, now time.Time) (time.Time, error) {
+	infos, err := s.List(ctx, manifest.Backups)
+	if err != nil {
+		return now, err
+	}
+	newest := time.Time{}
+	for _, info := range infos {
+		if info.Modified.After(newest) {
+			newest = info.Modified
+		}
+	}
+	if limit := newest.Add(24 * time.Hour); !newest.IsZero() && now.After(limit) {
+		return limit, nil
+	}
+	return now, nil
 }
 
 // drop removes a folder, one object of it first.

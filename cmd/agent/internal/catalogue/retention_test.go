@@ -15,14 +15,21 @@ import (
 
 var now = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
-// catalogue makes entries of a text, newest first, a day apart: g good, v verified, f failed verification, d damaged, n newer format.
+// catalogue makes entries of a text, newest first, a day apart: g good, v verified, f proven damaged,
+// o failed for any reason by an older agent, u with a verdict that cannot be read, d an object missing, m that of a verified one, n newer format, s not to be read.
 func catalogue(text string) []Entry {
 	var entries []Entry
 	for i, c := range text {
 		e := Entry{ID: string(rune('a' + i)), Manifest: &manifest.Backup{Completed: now.Add(-time.Duration(i) * 24 * time.Hour)}}
 		switch c {
-		case 'v', 'f':
-			e.Verified = &manifest.Verification{OK: c == 'v'}
+		case 'v', 'f', 'o':
+			e.Verified = &manifest.Verification{OK: c == 'v', Damaged: c == 'f'}
+		case 'm':
+			e.Verified, e.Err = &manifest.Verification{OK: true}, contract.Errorf(contract.ReasonDamaged, "missing")
+		case 'u':
+			e.IsVerdictUnknown = true
+		case 's':
+			e.Manifest, e.Err = nil, contract.Errorf(contract.ReasonStoreUnreachable, "no answer")
 		case 'd':
 			e.Err = contract.Errorf(contract.ReasonDamaged, "damaged")
 		case 'n':
@@ -44,10 +51,17 @@ func TestRetention(t *testing.T) {
 		{"by age", "ggggg", Rule{KeepFor: 3 * day}, "de"},
 		{"by age, but at least some", "ggggg", Rule{KeepFor: day, AtLeast: 3}, "de"},
 		{"both keep", "ggggg", Rule{Keep: 4, KeepFor: 2 * day}, "e"},
-		{"the newest verified stays", "gggvv", Rule{Keep: 1}, "bce"},
-		{"what failed does not count", "fggg", Rule{Keep: 1}, "acd"},
-		{"damaged ones do not count", "dggg", Rule{Keep: 1}, "acd"},
+		{"the newest verified and all newer ones stay", "gggvv", Rule{Keep: 1}, "e"},
+		{"what is damaged takes no good one's place", "fggg", Rule{Keep: 1}, "cd"},
+		{"damaged ones do not count", "dggg", Rule{Keep: 1}, "cd"},
 		{"without a good one nothing goes", "dfd", Rule{Keep: 1}, ""},
+		{"newer than the verified one, damaged or not", "fgdgvgf", Rule{Keep: 1}, "fg"},
+		{"an object of the verified one is missing since", "gmgv", Rule{Keep: 1}, ""},
+		{"a check that failed by an older agent convicts nothing", "oog", Rule{Keep: 2}, "c"},
+		{"a verdict that cannot be read may be a good one", "gugg", Rule{Keep: 1}, "cd"},
+		{"a verdict that cannot be read, behind a good one", "vgug", Rule{Keep: 1}, "bd"},
+		{"what cannot be read now stays", "gsgs", Rule{Keep: 1}, "c"},
+		{"damaged ones go behind enough good ones", "gfgf", Rule{Keep: 2}, "d"},
 		{"of a newer format nothing is known", "nggg", Rule{Keep: 1}, "cd"},
 		{"a point in time needs the one before", "gggggg", Rule{Keep: 1, PointInTime: 36 * time.Hour}, "def"},
 	} {
@@ -63,13 +77,13 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Of any catalogue and by any rule, the newest verified backup stays, and never are fewer left than the rule says.
+// Of any catalogue and by any rule, the newest verified backup and all newer ones stay, and never are fewer left than the rule says.
 func TestRetentionAlways(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	for range 20_000 {
 		text := ""
 		for range random.Intn(12) {
-			text += string("gvfdn"[random.Intn(5)])
+			text += string("gvfdnous"[random.Intn(8)])
 		}
 		rule := Rule{Keep: random.Intn(4), KeepFor: time.Duration(random.Intn(5)) * 24 * time.Hour, AtLeast: random.Intn(4), PointInTime: time.Duration(random.Intn(72)) * time.Hour}
 		removed := map[string]bool{}
@@ -78,15 +92,17 @@ func TestRetentionAlways(t *testing.T) {
 		}
 		good, left := 0, 0
 		for i, c := range text {
-			if c == 'g' || c == 'v' {
+			if strings.ContainsRune("gvou", c) {
 				good++
 				if !removed[string(rune('a'+i))] {
 					left++
 				}
 			}
 		}
-		if i := strings.IndexByte(text, 'v'); i >= 0 && removed[string(rune('a'+i))] {
-			t.Fatalf("%q: %+v removes the newest verified", text, rule)
+		for i := range strings.IndexByte(text, 'v') + 1 {
+			if removed[string(rune('a'+i))] {
+				t.Fatalf("%q: %+v removes the newest verified one, or a newer one", text, rule)
+			}
 		}
 		if left < min(good, max(rule.AtLeast, rule.Keep)) {
 			t.Fatalf("%q: %+v leaves %d of %d good ones", text, rule, left, good)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"filippo.io/age"
@@ -41,13 +42,24 @@ type Draft struct {
 	Manifest manifest.Backup
 }
 
-// Begin returns a draft of which nothing is in the store yet.
-func Begin(o Options) *Draft {
+// Begin returns a draft of which nothing is in the store yet. Its ID sorts behind those of all backups that are there, also where
+// the clock was set back since: the newest backup must not look like the oldest one.
+func Begin(ctx context.Context, o Options) (*Draft, error) {
+	infos, err := o.Store.List(ctx, manifest.Backups)
+	if err != nil {
+		return nil, err
+	}
+	newest := ""
+	for _, info := range infos {
+		if id, _, _ := strings.Cut(strings.TrimPrefix(info.Name, manifest.Backups), "/"); manifest.IsID(id) {
+			newest = max(newest, id)
+		}
+	}
 	random := [4]byte{}
 	_, _ = rand.Read(random[:]) // never fails
 	started := time.Now().UTC().Truncate(time.Second)
-	return &Draft{Options: o, Manifest: manifest.Backup{Format: manifest.Format, ID: manifest.ID(started, random), Started: started, Source: o.Source,
-		Recipients: o.Keys, Annotations: o.Annotations}}
+	return &Draft{Options: o, Manifest: manifest.Backup{Format: manifest.Format, ID: manifest.IDAfter(newest, started, random), Started: started, Source: o.Source,
+		Recipients: o.Keys, Annotations: o.Annotations}}, nil
 }
 
 // Put seals what write writes, into an object of the backup, and returns what a manifest says of it.

@@ -94,6 +94,9 @@ type Verification struct {
 	Format int       `json:"format"`
 	Time   time.Time `json:"time"`
 	OK     bool      `json:"ok"`
+	// Damaged reports that the backup's own objects were proven not to be what was written. Only that convicts a backup. A check
+	// fails for many other reasons; older agents recorded those here too, without this field.
+	Damaged bool `json:"damaged,omitempty"`
 	// Message says what was found to be wrong.
 	Message string `json:"message,omitempty"`
 	// Server is the version of the server that loaded the backup.
@@ -105,6 +108,15 @@ var idPattern = regexp.MustCompile(`^\d{8}T\d{6}Z-[0-9a-f]{8}$`)
 // ID returns the name of a backup that starts at a time. Random tells it from another of the same second.
 func ID(started time.Time, random [4]byte) string {
 	return fmt.Sprintf("%s-%x", started.UTC().Format("20060102T150405Z"), random)
+}
+
+// IDAfter returns an ID that sorts behind another one, also where the clock was set back since. An empty one comes before all.
+func IDAfter(before string, now time.Time, random [4]byte) string {
+	id := ID(now, random)
+	if last, err := Time(before); err == nil && before[:16] >= id[:16] {
+		id = ID(last.Add(time.Second), random)
+	}
+	return id
 }
 
 // Time returns the time that an ID begins with.

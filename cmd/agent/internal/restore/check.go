@@ -33,13 +33,13 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 	if checkErr != nil || countErr != nil && len(problems) == 0 { // of a table with a problem, no rows can be expected
 		return 0, 0, errors.Join(checkErr, countErr)
 	}
-	var wrong []string
+	var wrong, broken []string
 	for _, table := range found {
 		name := table.Quoted()
 		n := counts[name]
 		total += n
 		if problem := problems[name]; problem != "" {
-			wrong = append(wrong, name+": "+problem)
+			broken = append(broken, name+": "+problem)
 		} else if want, ok := rows[name]; rows != nil && (!ok || want != n) {
 			wrong = append(wrong, fmt.Sprintf("%s has %d rows, the manifest says %d", name, n, want))
 		}
@@ -49,8 +49,11 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 			wrong = append(wrong, name+" is missing")
 		}
 	}
-	if len(wrong) > 0 {
-		return len(found), total, contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but: %s", backup.ID, strings.Join(wrong[:min(len(wrong), 10)], "; "))
+	switch {
+	case len(broken) > 0: // of a table that the server has just written: of its volume, and not of the backup
+		return len(found), total, contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but the server finds its own tables broken: %s", backup.ID, strings.Join(broken[:min(len(broken), 10)], "; "))
+	case len(wrong) > 0:
+		return len(found), total, ofBackup{contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but: %s", backup.ID, strings.Join(wrong[:min(len(wrong), 10)], "; "))}
 	}
 	return len(found), total, nil
 }

@@ -35,7 +35,7 @@ func (s Source) Opens(ctx context.Context) error {
 	for _, o := range s.Backup.Objects {
 		_, done, err := s.open(ctx, o)
 		if err != nil {
-			return err
+			return s.damaged(ctx, o, err)
 		}
 		done()
 	}
@@ -58,10 +58,13 @@ func (s Source) open(ctx context.Context, o manifest.Object) (r io.Reader, done 
 	}, nil
 }
 
+// errMissing: an object that a manifest names is not there.
+var errMissing = errors.New("an object that the manifest names is missing")
+
 // missing says that an object that a manifest names is not there.
 func missing(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return contract.Errorf(contract.ReasonDamaged, "an object that the manifest names is missing: %w", err)
+		return contract.Errorf(contract.ReasonDamaged, "%w: %w", errMissing, err)
 	}
 	return err
 }
@@ -106,7 +109,7 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 	var known *contract.Error
 	switch {
 	case errors.As(copyErr, &known):
-		return copyErr // of the store, or of what it has
+		return s.damaged(ctx, o, copyErr) // of the store, or of what it has
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil || words.String() != "" && strings.Contains(words.String(), "ERROR"):
@@ -145,7 +148,7 @@ func (s Source) Copy(ctx context.Context, o manifest.Object, to io.Writer) error
 	if _, err := io.CopyBuffer(struct{ io.Writer }{to}, io.TeeReader(r, tell), make([]byte, 256<<10)); err != nil {
 		var known *contract.Error
 		if errors.As(err, &known) {
-			return err
+			return s.damaged(ctx, o, err)
 		}
 		return fmt.Errorf("write %s of backup %s: %w", o.Name, s.Backup.ID, err)
 	}

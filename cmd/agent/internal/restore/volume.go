@@ -66,6 +66,9 @@ type Outcome struct {
 	RestoredTo   time.Time
 	Position     *contract.Position
 	Later        *contract.Later // nil where the archive says nothing of it
+	// IsChecked reports whether the backup itself was loaded and found to be what its manifest says, also where the restore failed
+	// afterwards.
+	IsChecked bool
 }
 
 // Validate fails where a restore cannot succeed, as far as that is known without a volume. It returns the plan of the replay,
@@ -76,7 +79,7 @@ func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Pl
 	}
 	if until != nil {
 		if plan, err = MakePlan(ctx, s, *until); err != nil {
-			return nil, err
+			return nil, ofArchive{err}
 		}
 	}
 	return plan, s.Opens(ctx)
@@ -195,19 +198,20 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 		if err := check(ctx, i, s, rows, &out); err != nil {
 			return out, err
 		}
-		rows = nil
+		rows, out.IsChecked = nil, true
 		if err := i.Stop(ctx); err != nil {
 			return out, err
 		}
 		t.reached(contract.StageReplay)
 		if err := plan.Replay(ctx, i, &out); err != nil {
-			return out, err
+			return out, ofArchive{err}
 		}
 	}
 	t.reached(contract.StageCheck)
 	if err := check(ctx, i, s, rows, &out); err != nil {
 		return out, err
 	}
+	out.IsChecked = true
 	if err := secure(ctx, i, t); err != nil {
 		return out, err
 	}

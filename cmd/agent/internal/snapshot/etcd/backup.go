@@ -56,7 +56,10 @@ func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, 
 		return nil, nil, err
 	}
 	defer client.Close()
-	d := draft.Begin(o)
+	d, err := draft.Begin(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := c.describe(ctx, client, &d.Manifest); err != nil {
 		return nil, nil, err
 	}

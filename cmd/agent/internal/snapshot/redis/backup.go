@@ -36,7 +36,9 @@ func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, 
 	defer b.Close()
 	var removed []string
 	for try := 1; ; try++ {
-		b.draft = draft.Begin(o)
+		if b.draft, err = draft.Begin(ctx, o); err != nil {
+			return nil, removed, err
+		}
 		if b.layout, err = b.atRest(ctx); err != nil {
 			return nil, removed, err
 		}

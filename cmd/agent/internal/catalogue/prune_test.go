@@ -1,0 +1,219 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalogue_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/draft"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// fill makes backups in a folder, a day apart, and returns the store, the folder and the IDs, newest first.
+func fill(t *testing.T, n int) (s *store.Folder, root string, ids []string) {
+	t.Helper()
+	root = t.TempDir()
+	s, err := store.NewFolder(root)
+	assert.NilError(t, err)
+	for i := range n {
+		began := time.Now().UTC().Add(-time.Duration(i) * 24 * time.Hour)
+		id := manifest.ID(began, [4]byte{byte(i)})
+		sum := strings.Repeat("0", 64)
+		b := manifest.Backup{Format: 1, ID: id, Started: began, Completed: began, Objects: []manifest.Object{{Name: "dump.sql.zst", Bytes: 1, SHA256: sum, PlainSHA256: sum}}}
+		text, err := manifest.Encode(&b)
+		assert.NilError(t, err)
+		assert.NilError(t, s.Replace(t.Context(), manifest.Folder(id)+"dump.sql.zst", []byte("x")))
+		assert.NilError(t, s.Replace(t.Context(), manifest.Folder(id)+manifest.Name, text))
+		ids = append(ids, id)
+	}
+	return s, root, ids
+}
+
+func verdict(t *testing.T, s store.Store, id, text string) {
+	t.Helper()
+	assert.NilError(t, s.Replace(t.Context(), manifest.Folder(id)+manifest.Verified, []byte(text)))
+}
+
+// flaky is a store that fails or hides by name.
+type flaky struct {
+	store.Store
+	hidden func(name string) bool // from lists
+	fails  func(did, name string) error
+}
+
+func (f *flaky) List(ctx context.Context, prefix string) ([]store.Info, error) {
+	infos, err := f.Store.List(ctx, prefix)
+	return slices.DeleteFunc(infos, func(i store.Info) bool { return f.hidden != nil && f.hidden(i.Name) }), err
+}
+
+func (f *flaky) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
+	if f.fails != nil {
+		if err := f.fails("get", name); err != nil {
+			return nil, err
+		}
+	}
+	return f.Store.Get(ctx, name, offset)
+}
+
+func (f *flaky) Delete(ctx context.Context, name string) error {
+	if f.fails != nil {
+		if err := f.fails("delete", name); err != nil {
+			return err
+		}
+	}
+	return f.Store.Delete(ctx, name)
+}
+
+func left(t *testing.T, s store.Store) []string {
+	t.Helper()
+	entries, err := catalogue.Backups(t.Context(), s)
+	assert.NilError(t, err)
+	var ids []string
+	for _, e := range entries {
+		if e.Err == nil {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// Ten runs of prune over a store that is not quite well remove no backup that the same store keeps when it is well.
+func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
+	for name, c := range map[string]struct {
+		harm func(t *testing.T, f *flaky, root string, ids []string)
+		now  time.Time
+		left int // of five, keep two
+	}{
+		"nothing is broken": {func(*testing.T, *flaky, string, []string) {}, time.Now(), 2},
+		"a list lacks the newest objects": {func(_ *testing.T, f *flaky, _ string, _ []string) {
+			f.hidden = func(name string) bool { return strings.HasSuffix(name, ".zst") }
+		}, time.Now(), 2},
+		"a list lacks the manifests": {func(_ *testing.T, f *flaky, _ string, _ []string) {
+			f.hidden = func(name string) bool { return strings.HasSuffix(name, manifest.Name) }
+		}, time.Now(), 5},
+		"a check failed by an older agent": {func(t *testing.T, f *flaky, _ string, ids []string) {
+			verdict(t, f.Store, ids[0], `{"format":1,"ok":false,"message":"load dump.sql.zst: the table is full"}`)
+		}, time.Now(), 2},
+		"a verdict of the future": {func(t *testing.T, f *flaky, _ string, ids []string) {
+			verdict(t, f.Store, ids[1], `{"format":9}`)
+		}, time.Now(), 2},
+		"a verdict that is cut": {func(t *testing.T, f *flaky, _ string, ids []string) {
+			verdict(t, f.Store, ids[3], `{"form`)
+		}, time.Now(), 4},
+		"the newest verified one is old": {func(t *testing.T, f *flaky, _ string, ids []string) {
+			verdict(t, f.Store, ids[3], `{"format":1,"ok":true}`)
+		}, time.Now(), 4},
+		"one manifest cannot be read": {func(_ *testing.T, f *flaky, _ string, ids []string) {
+			f.fails = func(did, name string) error {
+				if did == "get" && strings.HasPrefix(name, manifest.Folder(ids[0])) {
+					return contract.Errorf(contract.ReasonStoreUnreachable, "no answer")
+				}
+				return nil
+			}
+		}, time.Now(), 3},
+		"the newest lost its object": {func(t *testing.T, _ *flaky, root string, ids []string) {
+			assert.NilError(t, os.Remove(filepath.Join(root, manifest.Folder(ids[2]), "dump.sql.zst")))
+		}, time.Now(), 2},
+		"the clock is a year ahead": {func(*testing.T, *flaky, string, []string) {}, time.Now().AddDate(1, 0, 0), 2},
+		"the clock is a year back":  {func(*testing.T, *flaky, string, []string) {}, time.Now().AddDate(-1, 0, 0), 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, root, ids := fill(t, 5)
+			f := &flaky{Store: s}
+			c.harm(t, f, root, ids)
+			for range 10 {
+				_, err := catalogue.Prune(t.Context(), f, catalogue.Rule{Keep: 2, KeepFor: 36 * time.Hour}, c.now)
+				assert.NilError(t, err)
+				_, err = catalogue.Sweep(t.Context(), f)
+				assert.NilError(t, err)
+			}
+			if got := left(t, s); len(got) != c.left {
+				t.Errorf("%d good ones are left, wanted %d: %v of %v", len(got), c.left, got, ids)
+			}
+		})
+	}
+}
+
+// A prune that is killed at any delete leaves each kept backup whole, and the next one comes to the same end.
+func TestPruneKilledAtEachDelete(t *testing.T) {
+	killed := errors.New("killed")
+	for n := range 20 {
+		s, _, ids := fill(t, 5)
+		deletes := 0
+		f := &flaky{Store: s, fails: func(did, _ string) error {
+			if did == "delete" {
+				if deletes++; deletes > n {
+					return killed
+				}
+			}
+			return nil
+		}}
+		_, err := catalogue.Prune(t.Context(), f, catalogue.Rule{Keep: 2}, time.Now())
+		if got := left(t, s); len(got) < 2 || !slices.Equal(got[:2], ids[:2]) {
+			t.Fatalf("killed at delete %d: left are %v", n+1, got)
+		}
+		if err == nil {
+			return
+		}
+		_, err = catalogue.Prune(t.Context(), s, catalogue.Rule{Keep: 2}, time.Now())
+		assert.NilError(t, err)
+		assert.DeepEqual(t, left(t, s), ids[:2])
+	}
+	t.Error("prune deletes more than 20 objects")
+}
+
+// A backup that a restore reads stays until the restore has ended, and where it was killed for a day.
+func TestPruneLeavesWhatIsRead(t *testing.T) {
+	s, _, ids := fill(t, 5)
+	prune := func(now time.Time) []string {
+		_, err := catalogue.Prune(t.Context(), s, catalogue.Rule{Keep: 1}, now)
+		assert.NilError(t, err)
+		return left(t, s)
+	}
+	done, err := catalogue.Announce(t.Context(), s, ids[3], time.Now())
+	assert.NilError(t, err)
+	_, err = catalogue.Announce(t.Context(), s, ids[4], time.Now().Add(-30*time.Hour)) // killed
+	assert.NilError(t, err)
+	assert.DeepEqual(t, prune(time.Now()), []string{ids[0], ids[3]})
+	done()
+	assert.DeepEqual(t, prune(time.Now()), ids[:1])
+	if _, err := catalogue.Announce(t.Context(), s, ids[2], time.Now()); contract.ReasonOf(err) != contract.ReasonNotFound {
+		t.Errorf("a backup that was removed is read: %v", err)
+	}
+	infos, err := s.List(t.Context(), "readers/")
+	assert.NilError(t, err)
+	assert.Equal(t, len(infos), 0)
+}
+
+// A backup that is made after the clock was set back, or within the same second, is the newest one.
+func TestNewBackupsAreTheNewest(t *testing.T) {
+	s, err := store.NewFolder(t.TempDir())
+	assert.NilError(t, err)
+	future := manifest.ID(time.Now().AddDate(1, 0, 0), [4]byte{1})
+	assert.NilError(t, s.Replace(t.Context(), manifest.Folder(future)+manifest.Name, []byte("{}")))
+	seen := map[string]bool{future: true}
+	for range 3 {
+		d, err := draft.Begin(t.Context(), draft.Options{Store: s})
+		assert.NilError(t, err)
+		if id := d.Manifest.ID; id <= slices.Max(slices.Collect(maps.Keys(seen))) || !manifest.IsID(id) {
+			t.Errorf("%s is made after %v", id, seen)
+		}
+		seen[d.Manifest.ID] = true
+		assert.NilError(t, d.Commit(t.Context()))
+	}
+}

@@ -1,0 +1,56 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+)
+
+// ofBackup is a failure that proves the backup's own objects not to be what was written.
+type ofBackup struct{ error }
+
+func (e ofBackup) Unwrap() error { return e.error }
+
+// ofArchive is a failure of what is replayed behind the backup: it says nothing of the backup.
+type ofArchive struct{ error }
+
+func (e ofArchive) Unwrap() error { return e.error }
+
+// Convicts reports whether a failure proves that the backup itself is damaged. Everything else passes, or is the fault of the
+// volume, the memory, the archive, the image, the key, the clock or the store.
+func Convicts(err error) bool {
+	var e ofBackup
+	return errors.As(err, &e)
+}
+
+// IsOfArchive reports whether a failure is that of the archive.
+func IsOfArchive(err error) bool {
+	var e ofArchive
+	return errors.As(err, &e)
+}
+
+// damaged returns the error of a Reader of an object, as the backup's own where a second reading fails in the same way. A connection
+// or a memory that flips bits does not do that twice in one place.
+func (s Source) damaged(ctx context.Context, o manifest.Object, err error) error {
+	if contract.ReasonOf(err) != contract.ReasonDamaged {
+		return err
+	}
+	r, done, openErr := s.open(ctx, o)
+	if openErr == nil {
+		_, openErr = io.Copy(io.Discard, r)
+		done()
+	}
+	switch {
+	case openErr == nil:
+		return contract.Errorf(contract.ReasonStoreUnreachable, "%s of backup %s was read twice, and only once as it was written: %s", o.Name, s.Backup.ID, err)
+	case contract.ReasonOf(openErr) == contract.ReasonDamaged && !errors.Is(openErr, errMissing):
+		return ofBackup{err}
+	}
+	return openErr
+}

@@ -1,0 +1,111 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+)
+
+// A check that fails for another reason than the backup's own objects convicts nothing, and prune then removes no good backup.
+func TestChecksThatFail(t *testing.T) {
+	for _, flavour := range flavours() {
+		t.Run(flavour, func(t *testing.T) { checksThatFail(t, flavour) })
+	}
+}
+
+func checksThatFail(t *testing.T, flavour string) {
+	s, identity, to := start(t, flavour), key(t), folder(t)
+	a := archive(s, to, identity, time.Second)
+	defer func() { a.stop(); a.done.Wait() }()
+	s.Exec("CREATE TABLE shop.wide (id INT PRIMARY KEY, body LONGTEXT)", "INSERT INTO shop.wide SELECT ORDINAL_POSITION, REPEAT('x', 500000) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME = 'user'")
+	var ids []string
+	for range 3 {
+		made, _, err := backup.Run(t.Context(), options(s, to, identity))
+		assert.NilError(t, err)
+		ids = append(ids, made.ID)
+	}
+	s.Exec("INSERT INTO shop.items VALUES (7, 7)")
+	a.catchUp(t)
+	a.stop()
+	a.done.Wait()
+	newest := manifest.Folder(ids[2])
+	object := newest + "dump.sql.zst.age"
+	names := segments(t, to)
+	last := names[len(names)-1]
+	for _, name := range names {
+		if len(read(t, to, name)) > len(read(t, to, last)) && name > names[0] {
+			last = name
+		}
+	}
+	none, scratch := func() {}, t.TempDir()
+	for _, c := range []struct {
+		name, limit string
+		harm, heal  func()
+		during      func(*exec.Cmd)
+		key         string
+		reason      contract.Reason
+		verdict     string // "", good or damaged
+	}{
+		{"nothing is wrong", "", none, none, nil, identity.String(), "", "good"},
+		{"the scratch volume is full", "ulimit -f 4000;", none, none, nil, identity.String(), "*", ""},
+		{"the server is killed", "", none, none, func(cmd *exec.Cmd) { time.Sleep(3 * time.Second); killDump(cmd.Process.Pid) }, identity.String(), "*", ""},
+		{"the agent is killed", "", none, none, func(cmd *exec.Cmd) { time.Sleep(2 * time.Second); _ = cmd.Process.Kill() }, identity.String(), "*", ""},
+		{"a segment is missing", "", func() { write(t, to, "kept", read(t, to, last)); remove(t, to, last) }, func() { write(t, to, last, read(t, to, "kept")) }, nil, identity.String(), contract.ReasonDamaged, "good"},
+		{"a segment is damaged", "", func() { write(t, to, last, flip(read(t, to, last))) }, func() { write(t, to, last, flip(read(t, to, last))) }, nil, identity.String(), contract.ReasonDamaged, "good"},
+		{"the key is another one", "", none, none, nil, key(t).String(), contract.ReasonWrongKey, ""},
+		{"an object of the backup is damaged", "", func() { write(t, to, object, flip(read(t, to, object))) }, func() { write(t, to, object, flip(read(t, to, object))) }, nil, identity.String(), contract.ReasonDamaged, "damaged"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			remove(t, to, newest+manifest.Verified)
+			c.harm()
+			defer c.heal()
+			cmd, out := agent(t, flavour, []string{"AGENT_IDENTITIES=" + c.key}, "verify", "--scratch="+scratch, "--to-time=latest", "--report=", strings.Replace(to.String(), "folder ", "--folder=", 1))
+			if c.limit != "" {
+				cmd.Args = []string{"bash", "-c", c.limit + ` exec "$@"`, "bash", cmd.Path, "verify"}
+				cmd.Args = append(cmd.Args, "--scratch="+scratch, "--to-time=latest", "--report=", strings.Replace(to.String(), "folder ", "--folder=", 1))
+				cmd.Path = "/bin/bash"
+			}
+			assert.NilError(t, cmd.Start())
+			if c.during != nil {
+				c.during(cmd)
+			}
+			_ = cmd.Wait() // its result is looked at
+			if cmd.ProcessState.ExitCode() >= 0 {
+				if r := result(t, out); c.reason != "*" && r.Reason != c.reason || c.reason == "*" && (r.OK || r.Reason == contract.ReasonDamaged || r.Reason == contract.ReasonMismatch) || r.Verified != (c.verdict == "good") {
+					t.Errorf("%+v", r)
+				}
+			}
+			entry, err := catalogue.Find(t.Context(), to, ids[2])
+			assert.NilError(t, err)
+			got := ""
+			if v := entry.Verified; v != nil && v.OK {
+				got = "good"
+			} else if v != nil && v.Damaged {
+				got = "damaged"
+			} else if v != nil {
+				got = v.Message
+			}
+			assert.Equal(t, got, c.verdict)
+			for range 10 {
+				_, err := catalogue.Prune(t.Context(), to, catalogue.Rule{Keep: 2, AtLeast: 1}, time.Now())
+				assert.NilError(t, err)
+			}
+			entries, err := catalogue.Backups(t.Context(), to)
+			assert.NilError(t, err)
+			if len(entries) < 2 || entries[0].ID != ids[2] || entries[1].ID != ids[1] {
+				t.Errorf("left are %v of %v", entries, ids)
+			}
+		})
+	}
+}
