@@ -120,6 +120,12 @@ const (
 	ReasonBackupFailed = "BackupFailed"
 	// ReasonVerificationFailed: the last check of a backup failed, and its pod did not say why.
 	ReasonVerificationFailed = "VerificationFailed"
+	// ReasonBackupOverdue: the schedule has had its time and more, and no backup has come to its end.
+	ReasonBackupOverdue = "BackupOverdue"
+	// ReasonCheckOverdue: the same of checks.
+	ReasonCheckOverdue = "CheckOverdue"
+	// ReasonArchiveUnusable: the last check found a backup good, and could not replay the archive behind it.
+	ReasonArchiveUnusable = "ArchiveUnusable"
 	// ReasonArchived: the archive follows the server, and a backup lies on it.
 	ReasonArchived = "Archived"
 	// ReasonArchiveStopped: the database is stopped, and the archive with it.

@@ -70,6 +70,8 @@ const (
 	ReasonBackupSucceeded = "BackupSucceeded"
 	// ReasonNoBackup: there is no backup yet.
 	ReasonNoBackup = "NoBackup"
+	// ReasonBackupOverdue: the schedule has had its time and more, and no backup has come to its end.
+	ReasonBackupOverdue = "BackupOverdue"
 	// ReasonBackupFailed: the last backup failed, and its pod did not say why.
 	ReasonBackupFailed = "BackupFailed"
 )

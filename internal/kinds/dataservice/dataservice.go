@@ -175,7 +175,7 @@ const podsShown = time.Second
 
 // Decide decides on the next write of a switch between databases, and to look again while one goes on; while the database's
 // workload is ready and its pod is not seen so, without which its data cannot be recorded; on a backup after a gap of the
-// binary log; and to look again while the latest moments cannot be restored. There is nothing else to decide.
+// binary log; and to look again while the latest moments cannot be restored, or whether a backup is overdue. There is nothing else to decide.
 func (k *Kind) Decide(ds *dsv1.DataService, seen engine.Seen, w World) kinds.Decision {
 	if d := w.Databases; d != nil && d.isAtWork() {
 		return kinds.Decision{Steps: k.switches(ds, seen, d), LookAgain: podsShown}
@@ -191,6 +191,9 @@ func (k *Kind) Decide(ds *dsv1.DataService, seen engine.Seen, w World) kinds.Dec
 	}
 	if _, _, recoverable := backups.Judge(nil, w.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
 		return kinds.Decision{LookAgain: backupsSeen}
+	}
+	if b := w.Backups.Declared; b != nil && (b.Schedule != "" || b.Verify != nil) {
+		return kinds.Decision{LookAgain: backupsDue}
 	}
 	return kinds.Decision{}
 }

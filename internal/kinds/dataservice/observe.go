@@ -31,6 +31,9 @@ type World struct {
 // end, and that it works on, is no event.
 const backupsSeen = 15 * time.Second
 
+// backupsDue is how soon the operator looks again whether a backup is overdue: that one does not come is no event.
+const backupsDue = 15 * time.Minute
+
 // Observe reads the pods of backups, from the cache.
 func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, seen engine.Seen, pods kinds.Pods) (World, error) {
 	w := World{}

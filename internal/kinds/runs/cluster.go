@@ -42,7 +42,8 @@ func (of Cluster) Tell(known *backupv1.ClusterBackupStatus, pods []*corev1.Pod, 
 	next := ptr.Deref(known, backupv1.ClusterBackupStatus{})
 	good, bad := Last(pods, of.Part)
 	Take(&next.LastSuccessful, &next.LastID, good)
-	Judge(next.LastSuccessful, next.LastID, bad).Set(c, backupv1.ConditionBackupHealthy)
+	overdue := Overdue(pods, of.Part, of.Declared.Schedule, next.LastSuccessful, c.Now.Time)
+	Judge(next.LastSuccessful, next.LastID, bad, overdue).Set(c, backupv1.ConditionBackupHealthy)
 	return &next
 }
 

@@ -36,15 +36,18 @@ func TestCluster(t *testing.T) {
 		id     string
 		reason string
 		since  metav1.Time // of the metrics
+		now    int         // minute
 	}{
-		{etcd, nil, "", backupv1.ReasonNoBackup, at(0)},
-		{etcd, []*corev1.Pod{pod("etcd-restore", 1, 0, `{"ok":true,"id":"x"}`)}, "", backupv1.ReasonNoBackup, at(0)},
-		{etcd, []*corev1.Pod{pod("etcd", 2, 0, `{"ok":true,"id":"a"}`)}, "a", backupv1.ReasonBackupSucceeded, at(2)},
-		{etcd, nil, "a", backupv1.ReasonBackupSucceeded, at(2)},
-		{etcd, []*corev1.Pod{pod("etcd", 5, 22, `{"reason":"StoreFull","message":"m"}`)}, "a", "StoreFull", at(2)},
-		{Cluster{Part: "etcd"}, nil, "", "", metav1.Time{}},
+		{etcd, nil, "", backupv1.ReasonNoBackup, at(0), 0},
+		{etcd, []*corev1.Pod{pod("etcd-restore", 1, 0, `{"ok":true,"id":"x"}`)}, "", backupv1.ReasonNoBackup, at(0), 1},
+		{etcd, []*corev1.Pod{pod("etcd", 2, 0, `{"ok":true,"id":"a"}`)}, "a", backupv1.ReasonBackupSucceeded, at(2), 2},
+		{etcd, nil, "a", backupv1.ReasonBackupSucceeded, at(2), 3},
+		{etcd, []*corev1.Pod{pod("etcd", 5, 22, `{"reason":"StoreFull","message":"m"}`)}, "a", "StoreFull", at(2), 4},
+		{etcd, []*corev1.Pod{pod("etcd", 6, 0, `{"ok":true,"id":"b"}`)}, "b", backupv1.ReasonBackupSucceeded, at(6), 6},
+		{etcd, nil, "b", backupv1.ReasonBackupOverdue, at(6), 6 + 27*60},
+		{Cluster{Part: "etcd"}, nil, "", "", metav1.Time{}, 6 + 27*60},
 	} {
-		status = step.of.Tell(status, step.pods, kinds.Conditions{List: &conditions, Now: at(i)})
+		status = step.of.Tell(status, step.pods, kinds.Conditions{List: &conditions, Now: at(step.now)})
 		c, shown := meta.FindStatusCondition(conditions, backupv1.ConditionBackupHealthy), step.of.Summary(status, conditions)
 		if step.reason == "" {
 			assert.Assert(t, status == nil && c == nil && shown == nil)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,6 +29,8 @@ type Report struct {
 	OK              bool
 	Reason, Message string
 	ID              string
+	// Verified: a check that failed has found the backup itself good before.
+	Verified bool
 }
 
 // Run is a pod that has ended.
@@ -105,13 +108,16 @@ func Take(at **metav1.Time, id *string, r *Run) {
 	}
 }
 
-// Judge says how backups are, by the last one that succeeded and the last one that failed; nil for none.
-func Judge(at *metav1.Time, id string, bad *Run) *Verdict {
+// Judge says how backups are, by the last one that succeeded and the last one that failed, nil for none, and by why the next one is
+// overdue, "" where it is not.
+func Judge(at *metav1.Time, id string, bad *Run, overdue string) *Verdict {
 	switch {
 	case bad.IsNewer(at):
 		return &Verdict{Reason: cmp.Or(bad.Reason, backupv1.ReasonBackupFailed), Message: "the last backup failed: " + bad.Message}
 	case at == nil:
 		return &Verdict{Reason: backupv1.ReasonNoBackup, Message: "no backup was made yet: create a DataBackup, or wait for the schedule"}
+	case overdue != "":
+		return &Verdict{Reason: backupv1.ReasonBackupOverdue, Message: "no backup since " + at.UTC().Format(time.RFC3339) + ": " + overdue}
 	}
 	return &Verdict{Good: true, Reason: backupv1.ReasonBackupSucceeded, Message: "the last backup is " + id}
 }

@@ -4,11 +4,52 @@
 package runs
 
 import (
+	"slices"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 const day = 24 * time.Hour
+
+// Overdue returns why runs of a kind of Job are overdue, "" where they are not: the longest time between two runs has passed since
+// the last good one, and a twelfth of it for the work.
+func Overdue(pods []*corev1.Pod, label, schedule string, last *metav1.Time, now time.Time) string {
+	every := Longest(schedule)
+	if last == nil || every == 0 || now.Sub(last.Time) <= every+every/12 {
+		return ""
+	}
+	var newest *corev1.Pod
+	for _, pod := range pods {
+		if pod.Labels[object.LabelBackup] == label && (newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp)) {
+			newest = pod
+		}
+	}
+	switch {
+	case newest == nil || !newest.CreationTimestamp.After(last.Time) && hasEnded(newest):
+		return "its CronJob has started none"
+	case hasEnded(newest):
+		return "pod " + newest.Name + " has ended without one"
+	}
+	began := newest.CreationTimestamp.UTC().Format(time.RFC3339)
+	if problem := health.PodProblem(newest); problem != "" {
+		return "pod " + newest.Name + " of " + began + " does not work: " + problem
+	}
+	return "pod " + newest.Name + " of " + began + " has not ended: `kubectl logs " + newest.Name + "` shows how far it is"
+}
+
+// hasEnded reports whether the container that does the work has ended.
+func hasEnded(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == agentjob.Container && c.State.Terminated != nil
+	})
+}
 
 // Longest returns the longest time between two runs of a schedule in the format of cron, to a day and no more: 0 for no
 // schedule. It is for alerts, which must not come too early.

@@ -51,17 +51,36 @@ func Judge(before *dsv1.BackupStatus, o Observed, now time.Time) (next *dsv1.Bac
 	}
 	good, bad := runs.Last(o.Jobs, o.Component)
 	runs.Take(&next.LastSuccessful, &next.LastID, good)
-	verified, refuted := runs.Last(o.Jobs, o.Component+"-verify")
+	verified, refuted := runs.Last(o.Jobs, o.Component+labelVerify)
 	runs.Take(&next.LastVerified, &next.VerifiedID, verified)
-	healthy = judgeRuns(o.Declared, next, bad, refuted)
+	if refuted != nil && refuted.Verified { // what failed is the archive
+		runs.Take(&next.LastVerified, &next.VerifiedID, refuted)
+	}
+	healthy = judgeRuns(next, o, bad, refuted, now)
 	if o.Declared.PointInTime != nil {
-		recoverable = judgeArchive(next, o, now)
+		if recoverable = judgeArchive(next, o, now); recoverable.Good {
+			recoverable = cmp.Or(unusable(next, verified, refuted), recoverable)
+		}
 	}
 	return next, healthy, recoverable
 }
 
-func judgeRuns(declared *dsv1.Backup, s *dsv1.BackupStatus, bad, refuted *runs.Run) *runs.Verdict {
-	made := runs.Judge(s.LastSuccessful, s.LastID, bad)
+// labelVerify ends the label of the Jobs that check backups.
+const labelVerify = "-verify"
+
+// unusable returns that the last check could not replay the archive behind a good backup, until a newer check or a newer backup; nil
+// where it could.
+func unusable(s *dsv1.BackupStatus, verified, refuted *runs.Run) *runs.Verdict {
+	if refuted == nil || !refuted.Verified || verified != nil && !verified.Ended.Before(&refuted.Ended) || !refuted.IsNewer(s.LastSuccessful) {
+		return nil
+	}
+	return &runs.Verdict{Reason: cmp.Or(refuted.Reason, dsv1.ReasonArchiveUnusable), Message: fmt.Sprintf(
+		"the archive behind backup %s could not be replayed by the last check: create a DataBackup, moments after it do not need that: %s", refuted.ID, refuted.Message)}
+}
+
+func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *runs.Run, now time.Time) *runs.Verdict {
+	declared := o.Declared
+	made := runs.Judge(s.LastSuccessful, s.LastID, bad, runs.Overdue(o.Jobs, o.Component, declared.Schedule, s.LastSuccessful, now))
 	switch {
 	case !made.Good:
 		return made
@@ -72,6 +91,9 @@ func judgeRuns(declared *dsv1.Backup, s *dsv1.BackupStatus, bad, refuted *runs.R
 		return &runs.Verdict{Reason: cmp.Or(refuted.Reason, dsv1.ReasonVerificationFailed), Message: "the last check of a backup failed: " + refuted.Message}
 	case s.LastVerified == nil:
 		return &runs.Verdict{Reason: dsv1.ReasonNotVerified, Message: made.Message + "; no backup was checked yet"}
+	}
+	if overdue := runs.Overdue(o.Jobs, o.Component+labelVerify, declared.Verify.Schedule, s.LastVerified, now); overdue != "" {
+		return &runs.Verdict{Reason: dsv1.ReasonCheckOverdue, Message: "no check of a backup since " + s.LastVerified.UTC().Format(time.RFC3339) + ": " + overdue}
 	}
 	return &runs.Verdict{Good: true, Reason: dsv1.ReasonVerified, Message: fmt.Sprintf("%s, the last that was checked %s", made.Message, s.VerifiedID)}
 }

@@ -80,6 +80,43 @@ func TestRuns(t *testing.T) {
 	assert.Assert(t, next == nil && healthy == nil && recoverable == nil, "none is declared any more")
 }
 
+// BackupHealthy is false where no backup or no check has come to its end for longer than the schedule lets it wait.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	now := at(0)
+	ago := func(hours int) *metav1.Time { past := at(-60 * hours); return &past }
+	for reason, c := range map[string]struct{ backup, check int }{dsv1.ReasonVerified: {25, 24 * 7}, dsv1.ReasonBackupOverdue: {27, 1}, dsv1.ReasonCheckOverdue: {1, 24 * 8}} {
+		known := &dsv1.BackupStatus{LastSuccessful: ago(c.backup), LastID: "a", LastVerified: ago(c.check), VerifiedID: "a"}
+		_, healthy, _ := Judge(known, Observed{Declared: &dsv1.Backup{Schedule: "@daily", Verify: &dsv1.BackupVerify{Schedule: "@weekly"}}, Component: "mysql"}, now.Time)
+		assert.Equal(t, healthy.Reason, reason)
+		assert.Equal(t, healthy.Good, reason == dsv1.ReasonVerified)
+	}
+}
+
+// A check that found the backup good and could not replay the archive says so where it belongs: BackupHealthy is true, and Recoverable
+// is not, until a newer check or a newer backup.
+func TestArchiveThatCannotBeReplayed(t *testing.T) {
+	t.Parallel()
+	declared := &dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}, PointInTime: &dsv1.PointInTime{}}
+	ready := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+	const broken = `{"reason":"Damaged","message":"a segment is missing","id":"a","verified":true}`
+	for name, c := range map[string]struct {
+		pods        []*corev1.Pod
+		recoverable bool
+	}{
+		"the last check":   {[]*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 2, 33, broken)}, false},
+		"a newer check":    {[]*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 2, 33, broken), job("mysql-verify", 3, 0, good("a"))}, true},
+		"an older check":   {[]*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 2, 0, good("a")), job("mysql-verify", 3, 33, broken)}, false},
+		"a newer backup":   {[]*corev1.Pod{job("mysql", 4, 0, good("b")), job("mysql-verify", 2, 33, broken)}, true},
+		"nothing is wrong": {[]*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 3, 0, good("a"))}, true},
+	} {
+		next, healthy, recoverable := Judge(nil, Observed{Declared: declared, Component: "mysql", Jobs: c.pods, Archive: []*corev1.Pod{ready}}, at(5).Time)
+		assert.Assert(t, healthy.Good, "%s: %s", name, healthy.Message)
+		assert.Equal(t, recoverable.Good, c.recoverable, name)
+		assert.Equal(t, next.VerifiedID, "a", name)
+	}
+}
+
 // What the archive's pod shows becomes a condition with the reason that the agent gave at its end, while that is the cause.
 func TestArchive(t *testing.T) {
 	t.Parallel()
