@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -39,7 +40,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 		e.Must(api.Create(e.Ctx, object))
 		e.Cleanup(func() { e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, object))) })
 	}
-	editor := e.role("dataservice_editor_role.yaml")
+	editor := slices.Concat(e.role("dataservice_editor_role.yaml"), e.role("databackup_editor_role.yaml"), e.role("datarestore_editor_role.yaml"))
 	create := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"create"}}
 	}
@@ -95,6 +96,20 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 		e.Until("the operator removes it", func() error {
 			return stage.Unless(apierrors.IsNotFound(api.Get(e.Ctx, client.ObjectKeyFromObject(made), made)), "it is there")
 		})
+	}
+	// A DataRestore runs an image of its author's with Secrets of the namespace; a DataBackup has a pod, too.
+	for _, made := range []client.Object{
+		&backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.BackupSource{Name: ds.GetName()}}},
+		&backupv1.DataRestore{Spec: backupv1.DataRestoreSpec{
+			Of: backupv1.Source{Name: ds.GetName()}, Image: "example.com/mine", IdentitySecret: &backupv1.SecretName{Name: "theirs"},
+		}},
+	} {
+		made.SetNamespace(e.Namespace)
+		made.SetName("once")
+		if err := nobody.Create(e.Ctx, made.DeepCopyObject().(client.Object), client.DryRunAll); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "create pods") {
+			t.Errorf("%T was created: %v", made, err)
+		}
+		e.Must(someone.Create(e.Ctx, made, client.DryRunAll))
 	}
 	e.Must(change(nobody, `{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/mine"]}}`))
 	e.Must(change(someone, `{"spec":{"auth":{"podTemplate":null}}}`))

@@ -1,0 +1,190 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admit_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+// The policy of config/admission covers every kind that the project has, and a change of any field of any of them needs the right to
+// create pods. testdata/fields.golden is the list of all fields: a new field fails the test until someone has looked at what it puts
+// into a pod (SECURITY.md, T8), and has run it with -update.
+func TestAuthorsPolicyCoversEveryFieldOfEveryKind(t *testing.T) {
+	t.Parallel()
+	policy := readPolicy(t)
+	known := map[string]bool{}
+	for _, crd := range readCRDs(t) {
+		resource := crd.Spec.Group + "/" + crd.Spec.Names.Plural
+		for _, operation := range []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update} {
+			assert.Assert(t, policy.matches(crd, operation), "%s of %s is not covered", operation, resource)
+		}
+		fields := map[string]any{}
+		leaves(fields, "", crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+		assert.Assert(t, policy.refuses(t, crd, nil, map[string]any{}), "an empty %s is created", crd.Spec.Names.Kind)
+		for _, path := range slices.Sorted(maps.Keys(fields)) {
+			spec := map[string]any{}
+			set(spec, strings.Split(path, "."), fields[path])
+			assert.Assert(t, policy.refuses(t, crd, nil, spec), "a %s with %s is created", crd.Spec.Names.Kind, path)
+			assert.Assert(t, policy.refuses(t, crd, map[string]any{}, spec), "%s of a %s is changed", path, crd.Spec.Names.Kind)
+			known[crd.Spec.Names.Kind+" "+component.ReplaceAllString(path, "<component>.")] = true
+		}
+	}
+	golden.Assert(t, strings.Join(slices.Sorted(maps.Keys(known)), "\n")+"\n", "fields.golden")
+}
+
+// component matches the places of a platform's components, which share their fields.
+var component = regexp.MustCompile(`^(api-manager|auth|(ds|es|trd)-adapter|gateway-(master|web)|proxy|web|uuc|eureka|mysql|additionalServices\[\]|cronJobs\[\])\.`)
+
+// leaves collects the fields of a schema with a value for each.
+func leaves(found map[string]any, at string, s apiextensionsv1.JSONSchemaProps) {
+	switch {
+	case slices.Contains([]string{"affinity", "env", "topologySpreadConstraints", "tolerations", "resources"}, last(at)):
+		found[at] = map[string]any{"a": "b"} // types of Kubernetes: known as a whole
+	case len(s.Properties) > 0:
+		for name, property := range s.Properties {
+			leaves(found, strings.TrimPrefix(at+"."+name, "."), property)
+		}
+	case s.Items != nil && s.Items.Schema != nil:
+		leaves(found, at+"[]", *s.Items.Schema)
+	case strings.HasSuffix(at, "[]"):
+		found[at] = []any{map[string]any{"a": "b"}}
+	default:
+		found[at] = "a"
+	}
+}
+
+func last(path string) string {
+	return strings.TrimSuffix(path[strings.LastIndex(path, ".")+1:], "[]")
+}
+
+// set sets a field, with one item in each list on its way.
+func set(in map[string]any, path []string, value any) {
+	name, isList := strings.CutSuffix(path[0], "[]")
+	if len(path) == 1 {
+		in[name] = value
+		return
+	}
+	below := map[string]any{}
+	set(below, path[1:], value)
+	if in[name] = below; isList {
+		in[name] = []any{below}
+	}
+}
+
+func readCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/crd/bases/*.yaml"))
+	assert.NilError(t, err)
+	found := make([]*apiextensionsv1.CustomResourceDefinition, len(files))
+	for i, file := range files {
+		data, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		found[i] = &apiextensionsv1.CustomResourceDefinition{}
+		assert.NilError(t, yaml.UnmarshalStrict(data, found[i]))
+	}
+	return found
+}
+
+// policy evaluates the ValidatingAdmissionPolicy as the API server does.
+type policy struct {
+	rules                   []admissionregistrationv1.NamedRuleWithOperations
+	conditions, validations plugincel.ConditionEvaluator
+}
+
+func readPolicy(t *testing.T) policy {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), "config/admission/authors.yaml"))
+	assert.NilError(t, err)
+	text, _, _ := strings.Cut(string(data), "\n---\n")
+	var read admissionregistrationv1.ValidatingAdmissionPolicy
+	assert.NilError(t, yaml.UnmarshalStrict([]byte(text), &read))
+	var conditions, validations []plugincel.ExpressionAccessor
+	for _, c := range read.Spec.MatchConditions {
+		conditions = append(conditions, &matchconditions.MatchCondition{Expression: c.Expression})
+	}
+	for _, v := range read.Spec.Validations {
+		validations = append(validations, &matchconditions.MatchCondition{Expression: v.Expression})
+	}
+	compile := func(expressions []plugincel.ExpressionAccessor) plugincel.ConditionEvaluator {
+		compiler := plugincel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+		compiled := compiler.CompileCondition(expressions, plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
+		assert.Equal(t, len(compiled.CompilationErrors()), 0, "%v", compiled.CompilationErrors())
+		return compiled
+	}
+	return policy{read.Spec.MatchConstraints.ResourceRules, compile(conditions), compile(validations)}
+}
+
+func (p policy) matches(crd *apiextensionsv1.CustomResourceDefinition, operation admissionregistrationv1.OperationType) bool {
+	return slices.ContainsFunc(p.rules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
+		return slices.Contains(r.APIGroups, crd.Spec.Group) && slices.Contains(r.APIVersions, "*") &&
+			slices.Contains(r.Resources, crd.Spec.Names.Plural) && slices.Contains(r.Operations, operation)
+	})
+}
+
+// refuses reports whether the author is refused who has every right except to create pods. was is nil for a creation.
+func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, was, spec map[string]any) bool {
+	t.Helper()
+	gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.Kind}
+	object := func(spec map[string]any) runtime.Object {
+		o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+		o.SetGroupVersionKind(gvk)
+		o.SetName("a")
+		o.SetNamespace("data")
+		return o
+	}
+	operation, before := admission.Create, runtime.Object(nil)
+	if was != nil {
+		operation, before = admission.Update, object(was)
+	}
+	resource := gvk.GroupVersion().WithResource(crd.Spec.Names.Plural)
+	attributes := admission.NewAttributesRecord(object(spec), before, gvk, "data", "a", resource, "", operation, nil, false, &user.DefaultInfo{Name: "author"})
+	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(object(spec)), VersionedOldObject: admission.NewLazyObject(before)}
+	request := plugincel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(resource), metav1.GroupVersionKind(gvk))
+	evaluate := func(e plugincel.ConditionEvaluator) (hold bool) {
+		results, _, err := e.ForInput(context.Background(), versioned, request, plugincel.OptionalVariableBindings{Authorizer: withoutPods{}}, nil, celconfig.RuntimeCELCostBudget)
+		assert.NilError(t, err)
+		return !slices.ContainsFunc(results, func(r plugincel.EvaluationResult) bool {
+			assert.NilError(t, r.Error)
+			return fmt.Sprint(r.EvalResult.Value()) != "true"
+		})
+	}
+	return evaluate(p.conditions) && !evaluate(p.validations)
+}
+
+// withoutPods allows everything except the creation of pods, and what only the operator may do.
+type withoutPods struct{}
+
+func (withoutPods) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetResource() == "pods" || a.GetSubresource() == "status" {
+		return authorizer.DecisionDeny, "", nil
+	}
+	return authorizer.DecisionAllow, "", nil
+}
