@@ -57,6 +57,8 @@ func classify(err error, again time.Duration) *stepError {
 	)
 	result := &stepError{reason: kinds.ReasonApplyFailed, err: err, stalled: apierrors.IsInvalid(err), transient: isTransient(err)}
 	switch {
+	case errors.As(err, &known) && known.stalled:
+		return known
 	case errors.As(err, &known):
 		result.reason = known.reason
 	case errors.As(err, &mistake):

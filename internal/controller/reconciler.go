@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 // reportAfter is how long a failed pass has in which to rest and be reported: its own context may
@@ -98,7 +100,7 @@ func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) 
 		}
 		return ctrl.Result{}, err
 	}
-	seen, err := r.pass(ctx, resource)
+	seen, err := r.protected(ctx, resource)
 	if engine.IsNamespaceEnding(err) {
 		r.leaving.Store(request.NamespacedName, resource.GetUID())
 		seen, err = kinds.Seen[W]{Generation: resource.GetGeneration(), Paused: seen.Paused, Deleting: true}, nil
@@ -192,6 +194,35 @@ func (r *Reconciler[T, W]) isDeleting(resource T) bool {
 	return resource.GetDeletionTimestamp() != nil || leaving && uid == resource.GetUID()
 }
 
+// protected is a pass whose panic is an error: it is reported in the status of the resource, and other resources are not concerned.
+func (r *Reconciler[T, W]) protected(ctx context.Context, resource T) (seen kinds.Seen[W], err error) {
+	seen.Generation = resource.GetGeneration()
+	err = workers.Protect(func() (err error) {
+		seen, err = r.pass(ctx, resource)
+		return err
+	})
+	var panicked *workers.PanicError
+	if errors.As(err, &panicked) {
+		ctrl.LoggerFrom(ctx).Error(err, "a pass panicked", "stack", string(panicked.Stack))
+	}
+	return seen, err
+}
+
+// plan calls the kind. A panic is a fault of the operator with this very spec: it is tried again each minute, as other inputs than the
+// spec may have caused it.
+func (r *Reconciler[T, W]) plan(ctx context.Context, resource T, owner object.Owner) (plan *engine.Plan, err error) {
+	err = workers.Protect(func() (err error) {
+		plan, err = r.kind.Plan(resource, r.inputs(ctx, owner))
+		return err
+	})
+	var panicked *workers.PanicError
+	if errors.As(err, &panicked) {
+		err = fmt.Errorf("the operator cannot plan this spec, and nothing is changed: %w: take the last change of the spec back, and report this", err)
+		return nil, &stepError{reason: kinds.ReasonRenderFailed, err: err, stalled: true, retryAfter: r.retryRefused}
+	}
+	return plan, err
+}
+
 // pass is the whole of a reconciliation but its report and its step. Everything is planned before
 // anything is written, so that a resource that cannot be carried out changes nothing.
 func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W], error) {
@@ -204,7 +235,7 @@ func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (kinds.Seen[W],
 	if err != nil {
 		return seen, err
 	}
-	plan, err := r.kind.Plan(resource, r.inputs(ctx, owner))
+	plan, err := r.plan(ctx, resource, owner)
 	if err != nil {
 		return seen, err
 	}

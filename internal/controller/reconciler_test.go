@@ -26,22 +26,30 @@ import (
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 // actor is a kind without objects. Its message is the progress, its phase says whether it fails.
 type actor struct {
+	plan    func() // nil for nothing
 	observe func(context.Context) (string, error)
 	step    func(context.Context) error
 }
 
-func (actor) GVK() schema.GroupVersionKind                               { return dsv1.GroupVersion.WithKind(dsv1.Kind) }
-func (actor) New() *dsv1.DataService                                     { return &dsv1.DataService{} }
-func (actor) Paused(*dsv1.DataService) bool                              { return false }
-func (actor) Plan(*dsv1.DataService, kinds.Inputs) (*engine.Plan, error) { return &engine.Plan{}, nil }
-func (actor) Forget(string, string)                                      {}
+func (actor) GVK() schema.GroupVersionKind  { return dsv1.GroupVersion.WithKind(dsv1.Kind) }
+func (actor) New() *dsv1.DataService        { return &dsv1.DataService{} }
+func (actor) Paused(*dsv1.DataService) bool { return false }
+func (actor) Forget(string, string)         {}
 func (actor) Summary(ds *dsv1.DataService) kinds.Summary {
 	return kinds.Summary{Phase: string(ds.Status.Phase)}
 }
+func (a actor) Plan(*dsv1.DataService, kinds.Inputs) (*engine.Plan, error) {
+	if a.plan != nil {
+		a.plan()
+	}
+	return &engine.Plan{}, nil
+}
+
 func (a actor) Decide(*dsv1.DataService, engine.Seen, string) kinds.Decision {
 	return kinds.Decision{Steps: []day2.Step{{Name: "Act", Do: a.step}}}
 }
@@ -125,4 +133,22 @@ func TestAFailingStepReportsProgress(t *testing.T) {
 	assert.ErrorIs(t, pass(t.Context()), broken)
 	assert.Equal(t, string(status().Phase), "StepFailed: step Act (): no route")
 	assert.Equal(t, status().Message, "two")
+}
+
+// A panic, also one of a goroutine that a pass started, is in the status of the resource and ends nothing.
+func TestPanicsAreReported(t *testing.T) {
+	t.Parallel()
+	none := func(context.Context) error { return nil }
+	inAGroup := func() {
+		var group workers.Group
+		group.Go(func() { panic("an index out of range") })
+		group.Wait()
+	}
+	pass, status := reconciling(t, actor{plan: inAGroup, step: none})
+	assert.NilError(t, pass(t.Context()), "it is tried again after a minute, not at once")
+	assert.Equal(t, string(status().Phase), "RenderFailed: the operator cannot plan this spec, and nothing is changed: "+
+		"panic: an index out of range: take the last change of the spec back, and report this")
+	pass, status = reconciling(t, actor{step: none, observe: func(context.Context) (string, error) { inAGroup(); return "", nil }})
+	assert.ErrorContains(t, pass(t.Context()), "an index out of range")
+	assert.Equal(t, string(status().Phase), "ApplyFailed: panic: an index out of range")
 }

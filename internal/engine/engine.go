@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 // partsAtOnce bounds the parts of one wave that are applied concurrently.
@@ -129,7 +129,7 @@ func (p *pass) applyParts(ctx context.Context) (Seen, error) {
 	failures := make([]error, len(parts))
 	ready := map[string]bool{}
 	for _, wave := range waves(parts) {
-		var group errgroup.Group
+		var group workers.Group
 		group.SetLimit(partsAtOnce)
 		for _, i := range wave {
 			var waitsFor []string
@@ -138,12 +138,9 @@ func (p *pass) applyParts(ctx context.Context) (Seen, error) {
 					waitsFor = append(waitsFor, name)
 				}
 			}
-			group.Go(func() error {
-				seen.Parts[i], failures[i] = p.applyPart(ctx, &parts[i], waitsFor)
-				return nil
-			})
+			group.Go(func() { seen.Parts[i], failures[i] = p.applyPart(ctx, &parts[i], waitsFor) })
 		}
-		_ = group.Wait() // errors are in failures
+		group.Wait()
 		for _, i := range wave {
 			ready[parts[i].Name] = failures[i] == nil && seen.Parts[i].Applied && seen.Parts[i].Health.Settled
 		}

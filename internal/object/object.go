@@ -11,6 +11,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,6 +56,15 @@ const (
 	// PolicyKeep is the value of AnnotationPolicy that keeps.
 	PolicyKeep = "keep"
 )
+
+// domains are those of labels and annotations that mean something to the operator.
+var domains = []string{"d3os-product.com.d3os", "redis.middleware.hc.cn", "etcd.database.coreos.com"}
+
+// IsReserved reports whether a label or annotation is of one of the operator's own domains, or below one: users cannot set it.
+func IsReserved(key string) bool {
+	domain, _, hasDomain := strings.Cut(strings.ToLower(key), "/")
+	return hasDomain && slices.ContainsFunc(domains, func(own string) bool { return domain == own || strings.HasSuffix(domain, "."+own) })
+}
 
 // LossSince is the loss of everything after a moment, in the words that a consent has to repeat.
 func LossSince(moment string) string { return "everything since " + moment }

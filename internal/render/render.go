@@ -7,6 +7,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -15,7 +16,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -27,6 +27,7 @@ import (
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	helmcharts "d3os.com/d3os-operator/helm-charts"
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 // Release is where and under which name a chart is rendered.
@@ -131,15 +132,14 @@ func (r *Renderer) Render(release Release, parts []Part) ([][]*unstructured.Unst
 		return nil, fmt.Errorf("render: %w", err)
 	}
 	result := make([][]*unstructured.Unstructured, len(parts))
-	var group errgroup.Group
+	errs := make([]error, len(parts))
+	var group workers.Group
 	group.SetLimit(runtime.GOMAXPROCS(0)) // parsing YAML is half of the work
 	for i, part := range parts {
-		group.Go(func() (err error) {
-			result[i], err = r.objects(part, files)
-			return err
-		})
+		group.Go(func() { result[i], errs[i] = r.objects(part, files) })
 	}
-	return result, group.Wait()
+	group.Wait()
+	return result, cmp.Or(errs...)
 }
 
 // objects parses what was rendered for one part.

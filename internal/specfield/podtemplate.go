@@ -7,19 +7,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 // OverlayPods merges a podTemplate of a spec, which stands at path, into a rendered pod template by Kubernetes' strategic
-// merge, and returns the result. A mistake in it is an *Error, and so is a change of a label that pods are found by: those
-// named app.kubernetes.io/…, of which the selectors of the charts' workloads consist, and others that begin with own.
-func OverlayPods(path string, template map[string]any, podTemplate []byte, own ...string) (map[string]any, error) {
+// merge, and returns the result. A mistake in it is an *Error. So is a label or an annotation of the operator's own domains, a change
+// of a label named app.kubernetes.io/…, of which the selectors of the charts' workloads consist, and of an annotation by which charts
+// replace pods.
+func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[string]any, error) {
 	var patch map[string]any
 	if err := json.Unmarshal(podTemplate, &patch); err != nil {
 		return nil, Mistake(path, "%v", err)
@@ -27,8 +29,13 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte, own .
 	if err := Decode(path, withoutDirectives(patch), &corev1.PodTemplateSpec{}); err != nil {
 		return nil, err
 	}
-	rendered, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
-	merged, err := strategicpatch.StrategicMergeMapPatch(template, patch, corev1.PodTemplateSpec{})
+	labels, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
+	annotations, _, _ := unstructured.NestedStringMap(template, "metadata", "annotations")
+	var merged map[string]any
+	err := workers.Protect(func() (err error) { // directives with values of other types end it
+		merged, err = strategicpatch.StrategicMergeMapPatch(template, patch, corev1.PodTemplateSpec{})
+		return err
+	})
 	if err != nil {
 		return nil, Mistake(path, "%v", err)
 	}
@@ -36,19 +43,23 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte, own .
 	if err := Decode(path, merged, result); err != nil {
 		return nil, err
 	}
-	own = append(own, "app.kubernetes.io/")
-	for name, value := range rendered {
-		begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-		if slices.ContainsFunc(own, begins) && result.Labels[name] != value {
-			return nil, Mistake(path+".metadata.labels", "label %s is the operator's own and may not be changed: remove it from the podTemplate", name)
-		}
+	selects := func(key string) bool { return strings.HasPrefix(key, "app.kubernetes.io/") }
+	if err := checkOwn(path, "label", labels, result.Labels, selects); err != nil {
+		return nil, err
+	}
+	replaces := func(key string) bool { return strings.HasPrefix(key, checksumDomain+"/") }
+	if err := checkOwn(path, "annotation", annotations, result.Annotations, replaces); err != nil {
+		return nil, err
+	}
+	if err := CheckClaims(path, &result.Spec); err != nil {
+		return nil, err
 	}
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(result)
 }
 
 // OverlayStatefulSets does the same with the pods of all StatefulSets among some objects, and names their service account
 // as the API server does.
-func OverlayStatefulSets(path string, objects []*unstructured.Unstructured, podTemplate []byte, own ...string) error {
+func OverlayStatefulSets(path string, objects []*unstructured.Unstructured, podTemplate []byte) error {
 	for _, o := range objects {
 		if o.GetKind() != "StatefulSet" {
 			continue
@@ -57,7 +68,7 @@ func OverlayStatefulSets(path string, objects []*unstructured.Unstructured, podT
 		if err != nil {
 			return fmt.Errorf("read the pods of StatefulSet %s: %w", o.GetName(), err)
 		}
-		if pods, err = OverlayPods(path, pods, podTemplate, own...); err != nil {
+		if pods, err = OverlayPods(path, pods, podTemplate); err != nil {
 			return err
 		}
 		// The API server completes one name of the account by the other; an old one would come back.

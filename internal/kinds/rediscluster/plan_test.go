@@ -196,10 +196,11 @@ func TestMistakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec, reason, message string
 	}{
-		"old version":   {"version: 3.2.8", redisv1.ReasonUnsupportedVersion, "spec.version: Redis 3.2.8 is not supported: use 6.2 or newer"},
-		"own variable":  {"pod: [{env: [{name: POD_IP, value: a}]}]", kinds.ReasonInvalidSpec, "spec.pod[0].env: POD_IP is set by the operator"},
-		"unknown field": {"podTemplate: {spec: {hostnames: a}}", kinds.ReasonInvalidSpec, `spec.podTemplate.spec.hostnames: unknown field: there is no such field; did you mean 'hostname'?`},
-		"own label":     {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", kinds.ReasonInvalidSpec, "spec.podTemplate.metadata.labels: label app.kubernetes.io/instance"},
+		"old version":    {"version: 3.2.8", redisv1.ReasonUnsupportedVersion, "spec.version: Redis 3.2.8 is not supported: use 6.2 or newer"},
+		"own variable":   {"pod: [{env: [{name: POD_IP, value: a}]}]", kinds.ReasonInvalidSpec, "spec.pod[0].env: POD_IP is set by the operator"},
+		"unknown field":  {"podTemplate: {spec: {hostnames: a}}", kinds.ReasonInvalidSpec, `spec.podTemplate.spec.hostnames: unknown field: there is no such field; did you mean 'hostname'?`},
+		"own annotation": {"pod: [{annotations: {d3os-product.com.d3os/ticket: a}}]", kinds.ReasonInvalidSpec, "spec.pod[0].annotations: annotations of d3os-product.com.d3os"},
+		"own label":      {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", kinds.ReasonInvalidSpec, "spec.podTemplate.metadata.labels: label app.kubernetes.io/instance"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

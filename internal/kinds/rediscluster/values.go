@@ -11,6 +11,7 @@ import (
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 const (
@@ -39,6 +40,11 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 	for _, variable := range pod.Env {
 		if slices.Contains(ownVariables, variable.Name) {
 			return nil, fmt.Errorf("spec.pod[0].env: %s is set by the operator: remove it", variable.Name)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if problems := specfield.AnnotationKey(key); len(problems) > 0 {
+			return nil, specfield.Mistake("spec.pod[0].annotations", "%s", problems[0])
 		}
 	}
 	settings := settingsOf(spec.Config)

@@ -87,7 +87,7 @@ func (p *Plans) Render(part engine.Part, r Rendering) (engine.Part, error) {
 		return part, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}
 	}
 	if r.PodTemplate != nil {
-		if err := specfield.OverlayStatefulSets("spec.podTemplate", rendered[0], r.PodTemplate, r.Owner.Group); err != nil {
+		if err := specfield.OverlayStatefulSets("spec.podTemplate", rendered[0], r.PodTemplate); err != nil {
 			return part, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 		}
 	}

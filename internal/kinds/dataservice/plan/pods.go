@@ -78,6 +78,9 @@ func checkPods(c *component.Component, object *unstructured.Unstructured, templa
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {
 		return fmt.Errorf("read the pods of %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
+	if err := specfield.CheckClaims(c.Path, &pod.Spec); err != nil {
+		return err
+	}
 	mistake := func(format string, args ...any) error {
 		return &specfield.Error{Field: c.Path, Message: "its pods have " + fmt.Sprintf(format, args...)}
 	}

@@ -33,11 +33,11 @@ var checks = map[string]reader{
 	"rollingUpdate":    rollingUpdate,
 	"disruptionBudget": disruptionBudget,
 
-	"labels":             texts(labelKey, validation.IsValidLabelValue),
-	"serviceLabels":      texts(labelKey, validation.IsValidLabelValue),
+	"labels":             texts(specfield.LabelKey, validation.IsValidLabelValue),
+	"serviceLabels":      texts(specfield.LabelKey, validation.IsValidLabelValue),
 	"nodeSelector":       texts(validation.IsQualifiedName, validation.IsValidLabelValue),
-	"annotations":        texts(annotationKey, nil),
-	"serviceAnnotations": texts(annotationKey, nil),
+	"annotations":        texts(specfield.AnnotationKey, nil),
+	"serviceAnnotations": texts(specfield.AnnotationKey, nil),
 
 	"serviceAccountName": subdomain,
 	"priorityClassName":  subdomain,

@@ -4,7 +4,6 @@
 package values
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -178,23 +177,4 @@ func disruptionBudget(path string, value any) (any, error) {
 		return nil, specfield.Mistake(path, "set either minAvailable or maxUnavailable, not both")
 	}
 	return v, nil
-}
-
-// labelKey keeps the labels that the operator finds its objects by for itself.
-func labelKey(key string) []string {
-	switch key {
-	case "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of":
-		return []string{fmt.Sprintf("label %s is the operator's own: choose a name outside app.kubernetes.io", key)}
-	}
-	return validation.IsQualifiedName(key)
-}
-
-// annotationKey keeps the annotations that mean something to the operator for itself.
-func annotationKey(key string) []string {
-	for _, prefix := range []string{"d3os-product.com.d3os/", "helm.sh/", "checksum/"} {
-		if strings.HasPrefix(key, prefix) {
-			return []string{fmt.Sprintf("annotations of %s are the operator's own: choose another prefix, such as example.com/", strings.TrimSuffix(prefix, "/"))}
-		}
-	}
-	return validation.IsQualifiedName(strings.ToLower(key))
 }

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -23,6 +22,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 // healthKey is asked for to learn whether a quorum answers. It need not exist.
@@ -39,7 +39,7 @@ const (
 func (s *Servers) Read(ctx context.Context, access Access, pods []membership.Pod, peerURLs []string) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 	defer cancel()
-	var all sync.WaitGroup
+	var all workers.Group
 	for i := range pods {
 		pod := &pods[i]
 		if pod.IP == "" || pod.Terminating && !pod.Running {
@@ -52,7 +52,7 @@ func (s *Servers) Read(ctx context.Context, access Access, pods []membership.Pod
 
 func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Pod, peerURLs []string) {
 	var report *membership.Report
-	var both sync.WaitGroup
+	var both workers.Group
 	both.Go(func() {
 		url := ""
 		if pod.Ordinal < len(peerURLs) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -16,6 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 // Kubernetes is what steps need of the Kubernetes cluster. The kind implements it. What it changes it changes only if it
@@ -160,7 +160,7 @@ func (t *taker) expected(ctx context.Context) (*clientv3.Client, *clientv3.Statu
 // healthy proves that the members on whom the step relies answer for the cluster, all at once.
 func (t *taker) healthy(ctx context.Context) error {
 	errs := make([]error, len(t.Step.Healthy))
-	var all sync.WaitGroup
+	var all workers.Group
 	for i, place := range t.Step.Healthy {
 		all.Go(func() {
 			c, _, err := t.prove(ctx, place)

@@ -14,13 +14,13 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 // A node that did not answer in time is given this much in the next passes, so that a cluster that cannot
@@ -33,7 +33,7 @@ const impatience = 4
 // cluster that are not among nodes are dropped.
 func (s *Servers) Read(ctx context.Context, cluster string, access Access, nodes []topology.Node, settings []string) {
 	s.keep(cluster, nodes)
-	var all sync.WaitGroup
+	var all workers.Group
 	for i := range nodes {
 		node := &nodes[i]
 		if node.IP == "" {
@@ -65,7 +65,7 @@ func (s *Servers) countOpen(ctx context.Context, cluster string, access Access, 
 	slots := slices.Sorted(maps.Keys(open))
 	within, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 	defer cancel()
-	var all sync.WaitGroup
+	var all workers.Group
 	for i := range nodes {
 		node := &nodes[i]
 		if !node.Reached || !node.Replication.Master {

@@ -12,6 +12,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 // Kubernetes is what steps need of the Kubernetes cluster. The kind implements it.
@@ -164,7 +165,7 @@ func (t *taker) proveAll(ctx context.Context, places ...topology.Place) ([]*link
 // each calls do for 0 to n-1 at once and returns their errors, joined.
 func each(n int, do func(int) error) error {
 	errs := make([]error, n)
-	var all sync.WaitGroup
+	var all workers.Group
 	for i := range n {
 		all.Go(func() { errs[i] = do(i) })
 	}

@@ -1,0 +1,76 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package specfield
+
+import (
+	"errors"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+func rendered() map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{
+			"labels":      map[string]any{"app.kubernetes.io/name": "a", "d3os-product.com.d3os/kind": "rediscluster"},
+			"annotations": map[string]any{"checksum/config": "1", "d3os-product.com.d3os/mark": "1"},
+		},
+		"spec": map[string]any{
+			"volumes":    []any{map[string]any{"name": "v", "emptyDir": map[string]any{}}},
+			"containers": []any{map[string]any{"name": "a", "image": "x"}},
+		},
+	}
+}
+
+// Labels and annotations of the operator's own domains cannot be set, changed or removed by a podTemplate, in any spelling and in any
+// place that has metadata.
+func TestPodTemplateCannotSetReservedKeys(t *testing.T) {
+	t.Parallel()
+	ephemeral := func(metadata string) string {
+		return `{"spec":{"volumes":[{"name":"w","ephemeral":{"volumeClaimTemplate":{"metadata":` + metadata + `,"spec":{}}}}]}}`
+	}
+	for template, problem := range map[string]string{
+		`{"metadata":{"annotations":{"d3os-product.com.d3os/ticket":"seed"}}}`:                                                                   "d3os-product.com.d3os/ticket is the operator's own",
+		`{"metadata":{"labels":{"d3os-product.com.d3os/backup":"mysql"}}}`:                                                                       "d3os-product.com.d3os/backup is the operator's own",
+		`{"metadata":{"labels":{"d3os-product.com.d3os/kind":"x"}}}`:                                                                             "may not be changed",
+		`{"metadata":{"labels":{"d3os-product.com.d3os/kind":null}}}`:                                                                            "may not be changed",
+		`{"metadata":{"labels":{"$patch":"replace","app.kubernetes.io/name":"a"}}}`:                                                              "may not be changed",
+		`{"metadata":{"labels":{"app.kubernetes.io/name":"b"}}}`:                                                                                 "may not be changed",
+		`{"metadata":{"annotations":{"$patch":"delete"}}}`:                                                                                       "may not be changed",
+		`{"metadata":{"annotations":{"checksum/config":"2"}}}`:                                                                                   "may not be changed",
+		`{"metadata":{"annotations":{"D3OS-Product.com.d3os/ticket":"seed"}}}`:                                                                   "the operator's own",
+		`{"metadata":{"annotations":{"sub.d3os-product.com.d3os/ticket":"seed"}}}`:                                                               "the operator's own",
+		`{"metadata":{"annotations":{"etcd.database.coreos.com/ticket":"seed"}}}`:                                                                "the operator's own",
+		`{"metadata":{"annotations":{"redis.middleware.hc.cn/accept-data-loss":"1"}}}`:                                                           "the operator's own",
+		ephemeral(`{"labels":{"app.kubernetes.io/managed-by":"d3os-operator"}}`):                                                                 "the operator's own",
+		ephemeral(`{"labels":{"d3os-product.com.d3os/kind":"x"}}`):                                                                               "the operator's own",
+		ephemeral(`{"annotations":{"d3os-product.com.d3os/restored-to":"x"}}`):                                                                   "the operator's own",
+		ephemeral(`{"annotations":{"example.com/a":"x"}}`):                                                                                       "",
+		`{"metadata":{"labels":{"notd3os-product.com.d3os/a":"b"},"annotations":{"example.com/d3os-product.com.d3os":"b","checksum/mine":"1"}}}`: "",
+	} {
+		_, err := OverlayPods("spec.podTemplate", rendered(), []byte(template))
+		if problem == "" {
+			assert.Check(t, err == nil || !errors.As(err, new(*Error)), "%s: %v", template, err)
+			continue
+		}
+		var mistake *Error
+		assert.Check(t, errors.As(err, &mistake) && is.Contains(err.Error(), problem)().Success(), "%s: %v", template, err)
+	}
+}
+
+// Directives of a strategic merge with values of any type are mistakes or do something; they end nothing.
+func TestDirectivesOfAnyTypeDoNotPanic(t *testing.T) {
+	t.Parallel()
+	for _, template := range []string{
+		`{"spec":{"volumes":[{"name":"v","$retainKeys":[{}],"hostPath":{"path":"/"}}]}}`,
+		`{"spec":{"$retainKeys":[[]]}}`, `{"spec":{"$setElementOrder/containers":[{"name":{}}]}}`, `{"spec":{"$setElementOrder/containers":[[]],"containers":[{"name":"a"}]}}`,
+		`{"metadata":{"$deleteFromPrimitiveList/finalizers":[{}],"finalizers":["a"]}}`, `{"metadata":{"finalizers":["a"],"$setElementOrder/finalizers":[{}]}}`,
+		`{"spec":{"containers":[{"$patch":["merge"],"name":"a"}]}}`, `{"spec":{"containers":[{"name":["a"]}]}}`, `{"$patch":{}}`,
+	} {
+		if _, err := OverlayPods("spec.podTemplate", rendered(), []byte(template)); err != nil {
+			assert.Check(t, errors.As(err, new(*Error)), "%s: %v", template, err)
+		}
+	}
+}

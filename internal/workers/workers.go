@@ -1,0 +1,76 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package workers runs functions concurrently and brings their panics back to the caller: a panic in a goroutine of its own
+// would end the operator, with everything that it does for other resources. It uses the standard library alone.
+package workers
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+// PanicError is a panic of a function.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Protect calls a function, and returns its error or its panic as a *PanicError.
+func Protect(do func() error) (err error) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if known, ok := value.(*PanicError); ok { // of a Group: it has the stack of the panic itself
+			err = known
+			return
+		}
+		err = &PanicError{Value: value, Stack: debug.Stack()}
+	}()
+	return do()
+}
+
+// Group runs functions concurrently. The zero value is ready to use.
+type Group struct {
+	all   sync.WaitGroup
+	slots chan struct{}
+
+	mu       sync.Mutex
+	panicked *PanicError
+}
+
+// SetLimit bounds how many functions run at once. It is called before Go.
+func (g *Group) SetLimit(n int) { g.slots = make(chan struct{}, n) }
+
+// Go runs a function, once there is room for it.
+func (g *Group) Go(do func()) {
+	if g.slots != nil {
+		g.slots <- struct{}{}
+	}
+	g.all.Go(func() {
+		if g.slots != nil {
+			defer func() { <-g.slots }()
+		}
+		err := Protect(func() error { do(); return nil })
+		var panicked *PanicError
+		if errors.As(err, &panicked) {
+			g.mu.Lock()
+			g.panicked = panicked
+			g.mu.Unlock()
+		}
+	})
+}
+
+// Wait returns when all functions have returned. It panics with the *PanicError of one of them if any has panicked.
+func (g *Group) Wait() {
+	g.all.Wait()
+	if g.panicked != nil {
+		panic(g.panicked)
+	}
+}
