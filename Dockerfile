@@ -7,12 +7,13 @@ ARG TARGETARCH
 ARG VERSION=0.0.0-dev
 ARG REVISION
 ARG CREATED
+ARG SOURCE
 LABEL org.opencontainers.image.title="d3os-operator" \
       org.opencontainers.image.description="Runs the D3OS data service platform on Kubernetes" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.created="${CREATED}" \
-      org.opencontainers.image.source="https://github.com/d3os/d3os-operator" \
+      org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY LICENSE /licenses/LICENSE
 COPY bin/${TARGETOS}/${TARGETARCH}/manager.cdx.json /sbom/manager.cdx.json

@@ -18,6 +18,7 @@ LOAD_SIZES ?= 100,300,1000
 # true: make bundle pins images by digest, and asks their registries for it.
 USE_IMAGE_DIGESTS ?= false
 
+include hack/project.env
 include hack/tools.mk
 
 # Go compiles a package once for each set of these: tools, tests, linters and images all have the same. `make test
@@ -102,8 +103,9 @@ manifests: $(CONTROLLER_GEN) ## Generate the CRDs, the operator's role, its list
 	go run ./hack/crd config/crd/bases/*.yaml
 	$(CONTROLLER_GEN) rbac:roleName=manager-role,headerFile=hack/boilerplate.yaml.txt paths=./internal/... output:rbac:dir=config/rbac
 	go run ./hack/relatedimages config/manager/related_images.yaml
-	go run -C hack/monitoring . rules >config/prometheus/rules.yaml
+	go run -C hack/monitoring . rules -project '$(PROJECT_URL)' >config/prometheus/rules.yaml
 	go run -C hack/monitoring . dashboard >config/prometheus/dashboard.json
+	sed -i 's|<[^<>@ ]*@[^<>@ ]*>|<$(PROJECT_EMAIL)>|' SECURITY.md
 
 .PHONY: docs
 docs: $(CRD_REF_DOCS) ## Generate the API references in docs/reference: a file for each group.
@@ -142,7 +144,7 @@ helm-lint: $(HELM) ## Lint and render every chart with each of its ci/ values.
 .PHONY: security
 security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LINK) ## Judge pods, manifests, code and dependencies (SECURITY.md); needs no cluster.
 	go test $(LINK) ./test/security
-	$(GOLANGCI_LINT) run --enable-only gosec
+	@hack/gosec.sh
 	@hack/kube-score.sh
 	@hack/govulncheck.sh
 

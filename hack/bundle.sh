@@ -4,6 +4,7 @@
 #   USE_IMAGE_DIGESTS   not empty: pin all images by digest; this asks their registries
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. hack/project.env
 
 sdk=${OPERATOR_SDK:-$PWD/bin/tools/operator-sdk}
 kustomize=${KUSTOMIZE:-$PWD/bin/tools/kustomize}
@@ -18,7 +19,7 @@ edge='/PREVIOUS/d'
 rm -rf bundle
 "$sdk" generate kustomize manifests --quiet --interactive=false --apis-dir api
 "$kustomize" build config/manifests |
-	sed "s|controller:latest|$IMG|; s|scorecard:latest|$SCORECARD_IMG|; s|base64data: ICON|base64data: $(base64 --wrap 0 config/manifests/icon.svg)|; $edge" |
+	sed "s|controller:latest|$IMG|; s|scorecard:latest|$SCORECARD_IMG|; s|PROJECT_URL|$PROJECT_URL|; s|PROJECT_EMAIL|$PROJECT_EMAIL|; s|base64data: ICON|base64data: $(base64 --wrap 0 config/manifests/icon.svg)|; $edge" |
 	"$sdk" generate bundle --quiet --overwrite --package "$package" --version "$VERSION" \
 		--channels "$CHANNELS" --default-channel "$DEFAULT_CHANNEL" ${USE_IMAGE_DIGESTS:+--use-image-digests}
 # The time of the run would make every bundle a new one.

@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 opm=${OPM:-$PWD/bin/tools/opm}
 package=d3os-operator
+. hack/project.env
 die() { echo "catalog.sh: $*" >&2; exit 1; }
 
 annotation() { sed -n "s|^  operators.operatorframework.io.bundle.$2: ||p" "$1/metadata/annotations.yaml"; }
@@ -45,7 +46,9 @@ render() {
 	jq --join-output '.properties[] | select(.type == "olm.csv.metadata").value.description' "$part" >"$work/description"
 	"$opm" init "$package" --default-channel "$(annotation bundle channel.default.v1)" --icon "$work/icon" \
 		--description "$work/description" --output json >"$work/parts/package.json"
-	"$opm" render "$work/parts" --output yaml >"$1"
+	# Bundles that are released stay as they are; what the catalog shows of them leads to the publisher of today.
+	"$opm" render "$work/parts" --output yaml |
+		sed "s|https://github.com/d3os/d3os-operator|$PROJECT_URL|; s|https://d3os.com|$PROJECT_URL|; s|maintainers@d3os.com|$PROJECT_EMAIL|" >"$1"
 }
 
 validate() {

@@ -1,27 +1,36 @@
 #!/usr/bin/env bash
 # Fails when a CRD could refuse or change what an older one has accepted: crd-safety.sh [OLD NEW]
-# Default: the CRD of the newest release before VERSION, and the bundle's.
+# Default: each CRD of the newest release before VERSION, and the bundle's.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 crdify=${CRDIFY:-${TOOLS:-$PWD/bin/tools}/crdify}
-crd=manifests/d3os-product.com.d3os_dataservices.yaml
-
-all=
-if (($# == 0)); then
-	all=-all
-	previous=$(hack/released.sh "$(cat VERSION)")
-	[[ $previous ]] || {
-		echo "CRD: there is no release to compare with"
-		exit
-	}
-	set -- "releases/v$previous/$crd" "bundle/$crd"
-fi
 copies=$(mktemp -d)
 trap 'rm -rf "$copies"' EXIT
-go run ./hack/crdrules $all "${REVIEWED:-hack/crd-safety-reviewed.yaml}" "$1" "$2" "$copies/old.yaml" "$copies/new.yaml"
-"$crdify" --config hack/crd-safety.yaml "file://$copies/old.yaml" "file://$copies/new.yaml" >&2 || {
-	echo "$2: not safe for those who have resources of $1, see above" >&2
-	exit 1
+
+# compare OLD NEW [-all]
+compare() {
+	[[ -e $2 ]] || {
+		echo "$2: the release before has this CRD ($1): removing it deletes all its resources" >&2
+		exit 1
+	}
+	go run ./hack/crdrules ${3:-} "${REVIEWED:-hack/crd-safety-reviewed.yaml}" "$1" "$2" "$copies/old.yaml" "$copies/new.yaml"
+	"$crdify" --config hack/crd-safety.yaml "file://$copies/old.yaml" "file://$copies/new.yaml" >&2 || {
+		echo "$2: not safe for those who have resources of $1, see above" >&2
+		exit 1
+	}
+	echo "CRD: $2 takes all that $1 takes"
 }
-echo "CRD: $2 takes all that $1 takes"
+
+if (($#)); then
+	compare "$1" "$2"
+	exit
+fi
+previous=$(hack/released.sh "$(cat VERSION)")
+[[ $previous ]] || {
+	echo "CRD: there is no release to compare with"
+	exit
+}
+for crd in $(grep --files-with-matches '^kind: CustomResourceDefinition$' "${RELEASES:-releases}/v$previous"/manifests/*.yaml); do
+	compare "$crd" "${BUNDLE:-bundle}/manifests/${crd##*/}" -all
+done

@@ -7,7 +7,7 @@ db=${GOVULNDB:-https://vuln.go.dev}
 
 code=0
 out=
-for module in . cmd/kubectl-dataservice; do
+for module in $(hack/modules.sh); do
 	out+=$("${TOOLS:-$PWD/bin/tools}/govulncheck" -C "$module" -db "$db" ./... 2>&1) || code=$?
 done
 if ((code == 0)); then

@@ -59,7 +59,7 @@ images-verify: $(CYCLONEDX) ## Build the images of HEAD in two different folders
 .PHONY: docker-build
 docker-build: $(call binaries,$(PLATFORM)) ## Build the operator's image (CONTAINER_TOOL=docker|podman|buildah, PLATFORM).
 	$(CONTAINER_TOOL) build --platform '$(PLATFORM)' --build-arg VERSION='$(VERSION)' \
-		--build-arg REVISION="$$(git rev-parse HEAD)" --build-arg CREATED="$$(date --utc +%FT%TZ)" -t '$(IMG)' .
+		--build-arg REVISION="$$(git rev-parse HEAD)" --build-arg CREATED="$$(date --utc +%FT%TZ)" --build-arg SOURCE='$(PROJECT_URL)' -t '$(IMG)' .
 
 .PHONY: docker-push
 docker-push: ## Push the operator's image.

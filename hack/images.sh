@@ -18,6 +18,7 @@
 #                     oci/<name>/<tag>/      the image as an OCI layout
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. hack/project.env
 . hack/image/common.sh
 . hack/image/layout.sh
 
@@ -99,7 +100,7 @@ manager() {
 		else
 			sed -i '/agent/d' "$context/Dockerfile"
 		fi
-		build "$epoch" --platform "$platform" --build-arg VERSION="$version" --build-arg REVISION="$revision" \
+		build "$epoch" --platform "$platform" --build-arg VERSION="$version" --build-arg REVISION="$revision" --build-arg SOURCE="$PROJECT_URL" \
 			--build-arg CREATED="$(date --utc --date "@$epoch" +%FT%TZ)"
 	done | index "$layout" | finish_image "$img"
 }
@@ -162,8 +163,12 @@ list() {
 	images_of manager
 	images_of bundles
 	images_of catalog
-	# What the charts run unless a resource says otherwise.
-	sed -n 's/^image: *\([^" #]\+\).*/\1/p' helm-charts/*/values.yaml helm-charts/microservice/services/*/preset.yaml | sort -u
+	{
+		# The operator of each release and what it runs: an upgrade goes through them, one by one.
+		sed -n 's/^    containerImage: //p; /^  relatedImages:/,/^  [a-z]/s/^ *\(- \)\?image: //p' releases/*/manifests/*.clusterserviceversion.yaml
+		# What the charts run unless a resource says otherwise.
+		sed -n 's/^image: *\([^" #]\+\).*/\1/p' helm-charts/*/values.yaml helm-charts/microservice/services/*/preset.yaml
+	} | sort -u | grep --invert-match --line-regexp --fixed-strings "$(images_of manager)"
 }
 
 built() {

@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+. hack/project.env
 version=${VERSION:?}
 release=releases/v$version
 csv=bundle/manifests/d3os-operator.clusterserviceversion.yaml
@@ -16,6 +17,7 @@ die() {
 }
 [[ ! -e $release ]] || die "$release is there already: raise VERSION for the next release"
 grep --quiet "^  version: ${version//./\\.}\$" "$csv" || die "bundle/ is not of version $version: make bundle"
+[[ $PROJECT_URL$PROJECT_EMAIL != *.example* ]] || die "hack/project.env has no address of a publisher: set it, then make manifests bundle catalog"
 [[ -z $(git status --porcelain) ]] || die "a release is made of a commit, and there are changes: commit them, build the images, then make release"
 
 commit=$(git rev-parse HEAD)

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -21,6 +22,8 @@ import (
 
 // review is a change of a CEL rule that people have found to be safe enough.
 type review struct {
+	// CRD is its name; that of DataServices where it is empty.
+	CRD string `json:"crd,omitempty"`
 	// Path of the schema, such as spec.mysql.
 	Path string `json:"path"`
 	// Added or Removed is the rule, to the letter.
@@ -59,6 +62,9 @@ func prepare(files []string, all bool) error {
 	for _, r := range reviews {
 		if r.Why == "" {
 			return fmt.Errorf("%s: the change of %s does not say why it is safe", files[0], r.Path)
+		}
+		if cmp.Or(r.CRD, "dataservices.d3os-product.com.d3os") != newer.Name {
+			continue
 		}
 		added := at{r.Path, r.Added}
 		removed := at{r.Path, r.Removed}

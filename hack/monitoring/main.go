@@ -3,7 +3,7 @@
 
 // Prints what the people who run the operator load into Prometheus and Grafana:
 //
-//	go run -C hack/monitoring . rules [-shorten N] [-plain]
+//	go run -C hack/monitoring . rules [-project URL] [-shorten N] [-plain]
 //	go run -C hack/monitoring . dashboard
 //
 // make manifests writes both into config/prometheus. -shorten divides every duration, so that tests need not wait
@@ -27,6 +27,7 @@ func main() {
 func run(args []string) error {
 	flags := flag.NewFlagSet("monitoring", flag.ContinueOnError)
 	shorten := flags.Int64("shorten", 1, "divide durations by this")
+	project := flags.String("project", "", "the project's address, which the runbooks are below")
 	plain := flags.Bool("plain", false, "print rules for Prometheus itself")
 	what := ""
 	if len(args) > 0 {
@@ -41,7 +42,7 @@ func run(args []string) error {
 	var text string
 	switch what {
 	case "rules":
-		text = manifest(rules(func(d time.Duration) time.Duration { return max(d/time.Duration(*shorten), time.Second) }), *plain)
+		text = manifest(rules(func(d time.Duration) time.Duration { return max(d/time.Duration(*shorten), time.Second) }), *project, *plain)
 	case "dashboard":
 		var err error
 		if text, err = dashboardJSON(); err != nil {

@@ -209,3 +209,18 @@ func TestSuggestions(t *testing.T) {
 
 // fence is an example in a description.
 var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// Of the namespaces that it is installed for, which may be all, the operator reads and changes its own Lease alone.
+func TestTheOperatorChangesItsOwnLeaseAlone(t *testing.T) {
+	found := 0
+	for _, rule := range read[csv](t, csvFile).Spec.Install.Spec.Permissions[0].Rules {
+		if !slices.Contains(rule.Resources, "leases") || slices.Equal(rule.Verbs, []string{"create"}) {
+			continue
+		}
+		found++
+		assert.Equal(t, len(rule.ResourceNames), 1, "%v", rule)
+		lease := `leaseName = "` + rule.ResourceNames[0] + `"`
+		assert.Assert(t, strings.Contains(string(mustRead(t, "internal/manager/manager.go")), lease), lease)
+	}
+	assert.Equal(t, found, 1)
+}

@@ -54,3 +54,33 @@ func TestDocsNameThisVersion(t *testing.T) {
 		assert.DeepEqual(t, slices.Compact(named), c.want)
 	}
 }
+
+// A mirror of the printed images carries every upgrade that the catalog offers, from the first release on.
+func TestImagesOfEveryUpgradeAreListed(t *testing.T) {
+	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
+	const base = "registry-edge.cosmoplat.com/dataservice/d3os-operator"
+	c := command(t, "hack/images.sh", "list")
+	c.Env = append(c.Environ(), "IMAGE_TAG_BASE="+base, "VERSION="+version)
+	out, err := c.Output()
+	assert.NilError(t, err)
+	listed := strings.Fields(string(out))
+	folders, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "v*"))
+	assert.NilError(t, err)
+	for _, folder := range append(folders, filepath.Join(cluster.Root(), "bundle")) {
+		folder, err = filepath.Rel(cluster.Root(), folder)
+		assert.NilError(t, err)
+		release := read[csv](t, folder+"/manifests/d3os-operator.clusterserviceversion.yaml")
+		want := []string{release.Annotations["containerImage"], base + "-bundle:" + strings.TrimPrefix(release.Name, "d3os-operator.")}
+		for _, related := range release.Spec.RelatedImages {
+			want = append(want, related.Image)
+		}
+		for _, container := range release.Spec.Install.Spec.Deployments[0].Spec.Template.Spec.Containers {
+			want = append(want, container.Image)
+		}
+		assert.Assert(t, len(want) > 10, folder)
+		for _, image := range want {
+			assert.Check(t, slices.Contains(listed, image), "%s needs %s", folder, image)
+		}
+	}
+	assert.Equal(t, len(listed), len(slices.Compact(sorted(listed))), "an image is listed twice")
+}

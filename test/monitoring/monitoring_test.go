@@ -25,7 +25,8 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-const runbooks = "https://github.com/d3os/d3os-operator/blob/main/docs/runbooks.md#"
+// runbooks ends the address of the page with a section for each alert (test/bundle shows whose address it is).
+const runbooks = "/blob/main/docs/runbooks.md#"
 
 type rule struct {
 	Alert, Expr, For    string
@@ -65,7 +66,7 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 	var alerts []string
 	for _, rule := range rules {
 		alerts = append(alerts, rule.Alert)
-		assert.Equal(t, rule.Annotations["runbook_url"], runbooks+strings.ToLower(rule.Alert))
+		assert.Assert(t, strings.HasSuffix(rule.Annotations["runbook_url"], runbooks+strings.ToLower(rule.Alert)), rule.Alert)
 		for _, what := range []string{"**Meaning.**", "**Impact.**", "**Look.**", "**Mitigation.**"} {
 			assert.Assert(t, strings.Contains(parts[rule.Alert], what), "docs/runbooks.md: %s lacks %s", rule.Alert, what)
 		}
