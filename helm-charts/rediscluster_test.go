@@ -207,15 +207,21 @@ func TestRedisProbes(t *testing.T) {
 		ping, info, cluster   string
 		alive, started, ready bool
 	}{
-		"well":              {"PONG", well, formed, true, true, true},
-		"not formed":        {"PONG", well, `cluster_state:fail\r\ncluster_slots_assigned:0\r\n`, true, true, true},
-		"the cluster fails": {"PONG", well, `cluster_state:fail\r\ncluster_slots_assigned:16384\r\n`, true, true, false},
-		"loading":           {"LOADING Redis is loading", `role:master\r\nloading:1\r\n`, formed, true, false, false},
-		"no link":           {"MASTERDOWN Link", `role:slave\r\nmaster_link_status:down\r\nloading:0\r\n`, formed, true, true, false},
-		"a replica":         {"PONG", `role:slave\r\nmaster_link_status:up\r\nloading:0\r\n`, formed, true, true, true},
-		"another password":  {"NOAUTH Authentication required.", `NOAUTH Authentication required.`, "NOAUTH", true, true, false},
-		"dead":              {"Could not connect to Redis", "Could not connect to Redis", "Could not connect to Redis", false, false, false},
-		"silent":            {"", "", "", false, false, false},
+		"well":                        {"PONG", well, formed, true, true, true},
+		"not formed":                  {"PONG", well, `cluster_state:fail\r\ncluster_slots_assigned:0\r\n`, true, true, true},
+		"the cluster fails":           {"PONG", well, `cluster_state:fail\r\ncluster_slots_assigned:16384\r\n`, true, true, false},
+		"loading":                     {"LOADING Redis is loading", `role:master\r\nloading:1\r\n`, formed, true, false, false},
+		"no link":                     {"MASTERDOWN Link", `role:slave\r\nmaster_link_status:down\r\nloading:0\r\n`, formed, true, true, false},
+		"a replica":                   {"PONG", `role:slave\r\nmaster_link_status:up\r\nloading:0\r\n`, formed, true, true, true},
+		"another password":            {"NOAUTH Authentication required.", `NOAUTH Authentication required.`, "NOAUTH", true, true, false},
+		"at maxclients":               {"AUTH failed: ERR max number of clients reached", "ERR max number of clients reached", "ERR", true, true, false},
+		"at maxclients, cut":          {"Error: Connection reset by peer", "Error: Connection reset by peer", "", true, true, false},
+		"an error of a newer version": {"-ERR of the year 2030", "", "", true, true, false},
+		"a script runs":               {"BUSY Redis is busy running a script", "BUSY", "BUSY", true, true, false},
+		"loading, and no account":     {"AUTH failed: LOADING Redis is loading", "", "", true, false, false},
+		"the disk is full":            {"MISCONF Errors writing to the AOF file: No space left on device", well, formed, true, true, true},
+		"dead":                        {"Could not connect to Redis", "Could not connect to Redis", "Could not connect to Redis", false, false, false},
+		"silent":                      {"", "", "", false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -39,6 +39,12 @@ best() {
 }
 
 role
+# A client that leaves makes room.
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+	case $answer in *"max number of clients"*) ;; *) break ;; esac
+	pause
+	role
+done
 [ "$role" = master ] || exit 0
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 	moving || break

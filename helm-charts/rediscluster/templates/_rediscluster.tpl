@@ -96,9 +96,9 @@
 {{- define "rediscluster.exporter" }}
 {{- $v := .root.Values }}
 {{- with $v.monitorImage }}
+{{- /* An IPv6 address would need brackets, and the name needs none. */}}
 {{- $address := list
-      (dict "name" "POD_IP" "valueFrom" (dict "fieldRef" (dict "fieldPath" "status.podIP")))
-      (dict "name" "REDIS_ADDR" "value" "redis://$(POD_IP):6379")
+      (dict "name" "REDIS_ADDR" "value" "redis://localhost:6379")
       (dict "name" "REDIS_PASSWORD" "valueFrom" (dict "secretKeyRef" (dict "name" $.secret "key" "password"))) }}
 {{- $_ := set $ "containers" (list (dict "name" "exporter" "image" . "imagePullPolicy" $v.imagePullPolicy "env" $address
       "ports" (list (dict "name" "metrics" "containerPort" 9121 "protocol" "TCP"))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -170,9 +171,11 @@ func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 	node.UID, node.Host, node.IP, node.Problem = string(pod.UID), pod.Spec.NodeName, pod.Status.PodIP, ""
 	node.Terminating, node.Zone = pod.DeletionTimestamp != nil, pod.Labels[corev1.LabelTopologyZone]
 	node.Outdated = stateful.IsOutdated(pod, set)
+	node.NeverUp = true
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {
 			node.Running = c.State.Running != nil
+			node.NeverUp = neverUp(pod, c)
 			node.LostData = !node.Running && endedWithoutData(c.State.Terminated, c.LastTerminationState.Terminated)
 		}
 	}
@@ -182,6 +185,27 @@ func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 		}
 	}
 }
+
+// neverUp reports whether a container has served nothing in its pod: it never ran, or it ended at least twice, does not
+// run now, and the pod was never ready. Kubernetes keeps the time since when a pod is not ready, so the count of
+// ends is of this pod and of nothing that worked before.
+func neverUp(pod *corev1.Pod, c corev1.ContainerStatus) bool {
+	if c.State.Running != nil {
+		return false
+	}
+	if c.State.Terminated == nil && c.LastTerminationState.Terminated == nil {
+		return c.RestartCount == 0
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status != corev1.ConditionTrue && pod.Status.StartTime != nil {
+			return c.RestartCount >= 2 && !condition.LastTransitionTime.After(pod.Status.StartTime.Add(neverReadyWithin))
+		}
+	}
+	return false
+}
+
+// neverReadyWithin is how long after its start a pod becomes unready at most, if it was not ready before.
+const neverReadyWithin = 2 * time.Second
 
 // exitDataLost is what start.sh of the chart exits with when the data went and the pod stayed.
 const exitDataLost = 65

@@ -5,6 +5,7 @@ package rediscluster
 
 import (
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
@@ -80,4 +81,31 @@ func TestNodes(t *testing.T) {
 	rc.Spec.Pod = nil
 	set.Status.ObservedGeneration = 1
 	assert.Assert(t, !place().Nodes[1].Outdated, "nobody knows yet")
+}
+
+// A pod counts as one that never served only where Kubernetes shows that its container never got anywhere.
+func TestNeverUp(t *testing.T) {
+	t.Parallel()
+	began := metav1.NewTime(time.Unix(1.7e9, 0))
+	ended := &corev1.ContainerStateTerminated{ExitCode: 1}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "x"}}
+	for name, c := range map[string]struct {
+		status []corev1.ContainerStatus
+		since  time.Duration // of its not being ready, after the pod's start
+		want   bool
+	}{
+		"not scheduled":              {nil, 0, true},
+		"the image cannot be pulled": {[]corev1.ContainerStatus{{Name: container, State: waiting}}, 0, true},
+		"it runs":                    {[]corev1.ContainerStatus{{Name: container, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}, 0, false},
+		"it ended once":              {[]corev1.ContainerStatus{{Name: container, State: waiting, RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: ended}}}, 0, false},
+		"it ends again and again":    {[]corev1.ContainerStatus{{Name: container, State: waiting, RestartCount: 2, LastTerminationState: corev1.ContainerState{Terminated: ended}}}, 0, true},
+		"it ends again and again, and was ready before": {[]corev1.ContainerStatus{{Name: container, State: waiting, RestartCount: 9, LastTerminationState: corev1.ContainerState{Terminated: ended}}}, time.Minute, false},
+	} {
+		pod := testPod("cache-0-0", nil)
+		pod.Status.StartTime, pod.Status.ContainerStatuses = &began, c.status
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(began.Add(c.since))}}
+		node := topology.Node{}
+		fill(&node, pod, testSet(0, 2))
+		assert.Equal(t, node.NeverUp, c.want, name)
+	}
 }

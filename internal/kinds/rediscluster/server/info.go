@@ -61,6 +61,7 @@ func (i info) keys() int64 {
 func (i info) fill(node *topology.Node) {
 	node.Version = i["redis_version"]
 	node.Keys, node.UsedMemory, node.MaxMemory = i.keys(), i.number("used_memory"), i.number("maxmemory")
+	node.Evicts = strings.HasPrefix(i["maxmemory_policy"], "allkeys-")
 	node.Saving = i.is("rdb_bgsave_in_progress", "1") || i.is("aof_rewrite_in_progress", "1") || i.is("aof_rewrite_scheduled", "1")
 	node.Replication = topology.Replication{
 		Master: i.is("role", "master"), Offset: i.number("master_repl_offset"), Replicas: int(i.number("connected_slaves")),

@@ -132,7 +132,7 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 	if err != nil {
 		return err
 	}
-	node.ID, node.View, node.At = id.Val(), entries, clock.Val()
+	node.ID, node.View, node.At = id.Val(), topology.SelfFirst(entries), clock.Val()
 	node.StateOK = strings.Contains(state.Val(), "cluster_state:ok")
 	said.fill(node)
 	node.Settings = map[string]string{}

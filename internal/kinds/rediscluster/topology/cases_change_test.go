@@ -132,6 +132,10 @@ func TestScaling(t *testing.T) {
 			change: func(s *scene) { s.wanted.Shards = []int{2, 2, 2, 2} }},
 		{name: "nodes of two versions: the rolling change goes first", verdict: Complete, action: ActionDeletePod, on: "a-0-1",
 			change: func(s *scene) { grow(s); s.node("a-0-0").Version = "7.0.15"; s.node("a-0-1").Outdated = true }},
+		{name: "a full cache makes room by its policy when it shrinks", verdict: Complete, phase: PhaseScaling, action: ActionMoveSlots, on: "a-3-0",
+			change: func(s *scene) { full(s, true) }},
+		{name: "one that refuses writes instead does not shrink", verdict: Complete, action: ActionWait, says: "shards are not removed: a-0-0 would need",
+			change: func(s *scene) { full(s, false) }},
 		{name: "functions go first", verdict: Complete, action: ActionFunctions, on: "a-0-0",
 			change: func(s *scene) { grow(s); s.node("a-0-0").Functions = "digest" }},
 		{name: "as the table says", verdict: Complete, action: ActionRecord, says: "record which slots go to the new shards [3]",
@@ -195,6 +199,15 @@ func TestScaling(t *testing.T) {
 	})
 }
 
+// full has four shards without free memory, of which three are wanted.
+func full(s *scene, evicts bool) {
+	*s = *settled(4)
+	s.wanted.Shards = []int{2, 2, 2}
+	for i := range s.nodes {
+		s.nodes[i].UsedMemory, s.nodes[i].MaxMemory, s.nodes[i].Evicts = 999<<20, 1000<<20, evicts
+	}
+}
+
 // forgotten takes a node out of all other views.
 func (s *scene) forgotten(pod string) {
 	for i := range s.nodes {
@@ -241,6 +254,39 @@ func TestRolling(t *testing.T) {
 			change: func(s *scene) { lock(s, "a-1-1"); s.lose("a-1-0", time.Minute); s.node("a-1-0").Running = true }},
 		{name: "a revision that does not start is replaced", verdict: Complete, action: ActionDeletePod, on: "a-1-1", says: "does not come up",
 			change: func(s *scene) { s.lose("a-1-1", time.Hour); outdated("a-1-1")(s) }},
+		{name: "a shard whose pods never served with a bad template gets the right one", verdict: SlotsLost, action: ActionDeletePod, on: "a-1-0", says: "never served in this pod (a-1-0: connection refused)",
+			change: func(s *scene) { neverUp(s, "a-1-0", "a-1-1") }},
+		{name: "so does a cluster of which no pod served", verdict: Unknown, action: ActionDeletePod, on: "a-0-0",
+			change: func(s *scene) { neverUp(s, "a-0-0", "a-0-1", "a-1-0", "a-1-1", "a-2-0", "a-2-1") }},
+		{name: "so does most of one", verdict: SlotsLost, action: ActionDeletePod, on: "a-1-0",
+			change: func(s *scene) { neverUp(s, "a-1-0", "a-1-1", "a-2-0", "a-2-1") }},
+		{name: "so does one that was never formed", verdict: Unknown, action: ActionDeletePod, on: "a-1-1",
+			change: func(s *scene) { neverUp(s, "a-1-1"); s.record.Formed = false }},
+		{name: "beside nodes that contradict each other, too", verdict: Inconsistent, action: ActionDeletePod, on: "a-1-1",
+			change: func(s *scene) {
+				neverUp(s, "a-1-1")
+				s.node("a-2-0").self().Owned = SlotSet{{0, 0}, {10922, 16383}}
+			}},
+		{name: "a pod of the wanted revision that never served is left", verdict: SlotsLost, action: ActionWait,
+			change: func(s *scene) {
+				neverUp(s, "a-1-0", "a-1-1")
+				s.node("a-1-0").Outdated, s.node("a-1-1").Outdated = false, false
+			}},
+		{name: "an old replica that cannot copy its new master is replaced", verdict: Complete, phase: PhaseUpgrading, action: ActionDeletePod, on: "a-0-0", says: "no copy of its master",
+			change: func(s *scene) {
+				outdated("a-0-0", "a-1-0", "a-1-1", "a-2-0", "a-2-1")(s)
+				s.promoted("a-0-1", "a-0-0", true)
+				s.follow("a-0-0", "a-0-1")
+				s.node("a-0-0").Replication = Replication{MasterHost: s.node("a-0-1").IP, Syncing: true}
+			}},
+		{name: "but not while a pod of the new revision is down", verdict: Complete, action: ActionWait, says: "a-0-1 has no link",
+			change: func(s *scene) {
+				outdated("a-0-1")(s)
+				s.node("a-0-1").Replication.LinkUp = false
+				s.lose("a-1-1", time.Minute)
+			}},
+		{name: "but not while its master is lost", verdict: Healing, action: ActionWait,
+			change: func(s *scene) { outdated("a-1-1")(s); s.lose("a-1-0", 15*time.Second) }},
 		{name: "but not a shard's owner", verdict: Healing, action: ActionWait,
 			change: func(s *scene) { s.lose("a-1-0", 15*time.Second); outdated("a-1-0")(s) }},
 		{name: "masters on one host are spread", verdict: Complete, phase: PhaseRunning, action: ActionFailover, on: "a-1-1", says: "has 3 masters",
@@ -270,6 +316,14 @@ func TestRolling(t *testing.T) {
 				s.record.Shards = []int{3, 2, 2}
 			}},
 	})
+}
+
+// neverUp has pods of an old revision that served nothing since they were made.
+func neverUp(s *scene, pods ...string) {
+	for _, pod := range pods {
+		s.lose(pod, time.Hour)
+		s.node(pod).Outdated, s.node(pod).NeverUp = true, true
+	}
 }
 
 // lock has a node, which the others see as ever, refuse the password.

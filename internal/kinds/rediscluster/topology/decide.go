@@ -46,26 +46,26 @@ func Decide(wanted Wanted, record Record, nodes []Node) Decision {
 func (c *cluster) rooms(verdict Verdict) []func() []Step {
 	type rooms = []func() []Step
 	if !c.record.Formed && !c.foreignFormed() {
-		return rooms{c.unblock, c.form}
+		return rooms{c.neverUp, c.unblock, c.form}
 	}
 	switch verdict {
 	case Inconsistent:
-		return rooms{c.settings}
+		return rooms{c.neverUp, c.settings}
 	case Unknown:
-		return rooms{c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.consent, c.settings}
+		return rooms{c.neverUp, c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.consent, c.settings}
 	case DisconnectedIntact:
-		return rooms{c.epochs, c.addresses, c.links}
+		return rooms{c.neverUp, c.epochs, c.addresses, c.links}
 	case MajorityLost:
-		return rooms{c.addresses, c.links, c.unblock, c.promote, c.settings}
+		return rooms{c.neverUp, c.addresses, c.links, c.unblock, c.promote, c.settings}
 	case SlotsLost:
-		return rooms{c.epochs, c.addresses, c.links, c.unblock, c.promote, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
+		return rooms{c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
 	default: // Complete or Healing
 	}
 	mending := rooms{
-		c.epochs, c.addresses, c.links, c.unblock, c.promote, c.openSlots, c.agree,
+		c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.openSlots, c.agree,
 		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone,
 		// Settings come before what may have to wait for long, as one of them may be what it waits for.
-		c.settings,
+		c.settings, c.outOfStep,
 	}
 	if verdict != Complete {
 		return mending

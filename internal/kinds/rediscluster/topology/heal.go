@@ -27,16 +27,16 @@ func (c *cluster) served() SlotSet {
 	}
 	served := AllSlots()
 	for _, n := range views {
-		var agreed SlotSet
+		var agreed []Range
 		for i := range n.View {
 			e := &n.View[i]
 			owner := c.byID[e.ID]
 			if len(e.Owned) == 0 || !e.Myself && !e.healthy() || owner != nil && !owner.StateOK {
 				continue
 			}
-			agreed = agreed.Union(e.Owned.Intersect(c.owned[e.ID]))
+			agreed = append(agreed, e.Owned.Intersect(c.owned[e.ID])...)
 		}
-		served = served.Intersect(agreed)
+		served = served.Intersect(NewSlotSet(agreed...))
 	}
 	return served
 }
@@ -46,8 +46,8 @@ func (c *cluster) served() SlotSet {
 func (c *cluster) apart() string {
 	first, more := "", 0
 	for _, x := range c.members {
-		for _, y := range c.members {
-			if x == y || x.connectedTo(y) || c.leaving(x) || c.leaving(y) {
+		for _, y := range c.unseen(x, (*Entry).reaches) {
+			if c.leaving(x) || c.leaving(y) {
 				continue
 			}
 			if more++; first == "" {
@@ -63,8 +63,10 @@ func (c *cluster) apart() string {
 
 func (n *Node) connectedTo(other *Node) bool {
 	e := n.sees(other.ID)
-	return e != nil && e.healthy() && e.IP == other.IP && e.IP != ""
+	return e != nil && e.reaches(other)
 }
+
+func (e *Entry) reaches(other *Node) bool { return e.healthy() && e.IP == other.IP && e.IP != "" }
 
 // met reports whether a node has, or is just getting, another one's present address.
 func (n *Node) met(other *Node) bool {
@@ -88,10 +90,10 @@ func (c *cluster) addresses() []Step {
 	hub := c.hub()
 	for _, x := range c.members {
 		for _, y := range c.members {
-			if x == y || y.IP == "" || x.Terminating || y.Terminating || x.met(y) || c.leaving(x) || c.leaving(y) {
+			if len(c.members) > meshLimit && x != hub && y != hub {
 				continue
 			}
-			if len(c.members) > meshLimit && x != hub && y != hub {
+			if x == y || y.IP == "" || x.Terminating || y.Terminating || x.met(y) || c.leaving(x) || c.leaving(y) {
 				continue
 			}
 			batch = append(batch, Step{Action: ActionMeet, Node: x.place(), Target: y.place(),
@@ -140,10 +142,13 @@ func (c *cluster) agree() []Step {
 	for _, x := range c.members {
 		for i := range x.View {
 			e := &x.View[i]
-			if e.Myself || c.byID[e.ID] == nil || len(e.Owned) == 0 {
+			if len(e.Owned) == 0 || e.Myself || c.byID[e.ID] == nil {
 				continue
 			}
 			wrong := e.Owned.Minus(c.owned[e.ID])
+			if len(wrong) == 0 {
+				continue
+			}
 			for _, slot := range sortedKeys(x.self().Importing) {
 				wrong = wrong.Minus(SlotSet{{slot, slot}}) // the repair of open slots tells it
 			}

@@ -10,8 +10,6 @@ import (
 	"strings"
 )
 
-func compare(a, b string) int { return strings.Compare(a, b) }
-
 func (c *cluster) copyRecord() *Record {
 	r := c.record
 	r.Shards = slices.Clone(r.Shards)

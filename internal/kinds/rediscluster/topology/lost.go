@@ -101,6 +101,14 @@ func (c *cluster) receiverOfLost(lost SlotSet) (best *Node, slots SlotSet) {
 // knowing returns the members that have a node in their view.
 func (c *cluster) knowing(id string) []*Node {
 	var all []*Node
+	if c.byID[id] == nil {
+		for _, s := range c.sightings[id] {
+			if !s.entry.Handshake {
+				all = append(all, s.by)
+			}
+		}
+		return all
+	}
 	for _, m := range c.members {
 		if e := m.sees(id); m.ID != id && e != nil && !e.Handshake {
 			all = append(all, m)
@@ -113,20 +121,12 @@ func (c *cluster) knowing(id string) []*Node {
 // any view, and no member follows them.
 func (c *cluster) ghosts() []Step {
 	var batch []Step
-	seen := map[string]bool{}
-	for _, m := range c.members {
-		for _, e := range m.View {
-			if seen[e.ID] || e.Handshake || c.byID[e.ID] != nil {
-				continue
-			}
-			seen[e.ID] = true
-			if c.fateOf(e.ID) == gone && c.harmless(e.ID) {
-				batch = append(batch, Step{Action: ActionForget, ID: e.ID, On: places(c.knowing(e.ID)),
-					Message: fmt.Sprintf("forget node %s, which is gone and owns nothing", e.ID)})
-			}
+	for _, id := range sortedKeys(c.sightings) {
+		if on := c.knowing(id); len(on) > 0 && c.fateOf(id) == gone && c.harmless(id) {
+			batch = append(batch, Step{Action: ActionForget, ID: id, On: places(on),
+				Message: fmt.Sprintf("forget node %s, which is gone and owns nothing", id)})
 		}
 	}
-	slices.SortFunc(batch, func(a, b Step) int { return compare(a.ID, b.ID) })
 	return together(ActionForget, "forget nodes that are gone", batch)
 }
 

@@ -185,8 +185,8 @@ func (c *cluster) tooLarge() string {
 	target := c.targets()
 	for _, n := range staying {
 		more := int64(target[n.Shard] - c.owned[n.ID].Len())
-		if more <= 0 || n.MaxMemory == 0 {
-			continue
+		if more <= 0 || n.MaxMemory == 0 || n.Evicts {
+			continue // a cache that is full makes room by its own policy
 		}
 		if after := n.UsedMemory + data*more/slots; after > n.MaxMemory {
 			return fmt.Sprintf("shards are not removed: %s would need %d MiB of its %d MiB for their data; raise maxmemory, delete data, or keep the shards",

@@ -24,6 +24,11 @@ type Node struct {
 	Terminating bool   // the pod is being deleted
 	Outdated    bool   // the pod has another revision than its StatefulSet wants
 
+	// NeverUp reports whether the Redis container has served nothing in this pod: it never ran here, or it ended
+	// again and again before the pod was ready once. No process loses anything when such a pod is deleted, and its
+	// volume stays.
+	NeverUp bool
+
 	// LostData reports whether the container refuses to start because its data is gone while its node id
 	// is not. It must not start as a new, empty node in the same pod: its former replicas find it at
 	// their master's address, and copy its emptiness. A new pod has another address.
@@ -47,6 +52,7 @@ type Node struct {
 	Keys        int64  // DBSIZE
 	UsedMemory  int64  // bytes
 	MaxMemory   int64  // bytes; 0 is no limit
+	Evicts      bool   // at maxmemory it removes keys of its choice, instead of refusing writes
 	Saving      bool   // a BGSAVE or a rewrite of the append-only file is running
 	Version     string // redis_version, such as 7.0.15
 	// Settings are the values that the node has of the settings that were asked for.

@@ -31,6 +31,39 @@ func (c *cluster) unblock() []Step {
 	return nil
 }
 
+// neverUp replaces pods of an old revision that served nothing yet: a wrong image, node selector or command must not
+// keep its own correction from being rolled out. It runs under every verdict, since deleting such a pod ends no
+// server, and its volume stays.
+func (c *cluster) neverUp() []Step {
+	for _, n := range c.nodes {
+		if n.Outdated && n.NeverUp && !n.Reached && !n.Loading && !n.Terminating {
+			return []Step{c.deletePod(n, "it never served in this pod ("+n.trouble()+"), and another revision is wanted")}
+		}
+	}
+	return nil
+}
+
+// outOfStep replaces replicas of an old revision that are no valid copy of their master, while that one is reached:
+// the new revision may be what they need, such as a newer Redis, more memory, or a larger output buffer. They are
+// no copy that the shard could lose. While a pod of the wanted revision is not up, it may be no better.
+func (c *cluster) outOfStep() []Step {
+	if c.unproven() || slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Terminating }) {
+		return nil
+	}
+	for _, s := range c.shards {
+		if s.master == nil || s.master.Terminating || len(c.owned[s.master.ID]) == 0 || !s.master.Replication.Master {
+			continue
+		}
+		for _, n := range s.nodes {
+			if n.Outdated && n != s.master && c.member(n) && !n.Terminating && len(c.owned[n.ID]) == 0 &&
+				n.self().MasterID == s.master.ID && !c.inStep(n) {
+				return []Step{c.deletePod(n, "a replica of an old revision that is no copy of its master")}
+			}
+		}
+	}
+	return nil
+}
+
 // mayCome reports whether a pod of an old revision that is not up is left to come up by itself.
 func (c *cluster) mayCome(n *Node) bool {
 	id := c.record.Nodes[n.Pod]

@@ -8,8 +8,11 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // Decide has an answer for every observation, however little sense it makes, and the order in which the
@@ -166,4 +169,80 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		})
 	}
+}
+
+// 1,000 pods, the most that a RedisCluster can have, cost a pass a fraction of a second of one core.
+func TestDecideScales(t *testing.T) {
+	half := func(n *Node) bool { return n.Shard%2 == 1 }
+	for name, c := range map[string]struct {
+		change func(s *scene)
+		want   Verdict
+	}{
+		"at rest":               {func(*scene) {}, Complete},
+		"a shard more":          {func(s *scene) { s.wanted.Shards = append(s.wanted.Shards, 2) }, Complete},
+		"two shards are wanted": {func(s *scene) { s.wanted.Shards = s.wanted.Shards[:2] }, Complete},
+		"half of it is down": {func(s *scene) {
+			for i := range s.nodes {
+				if n := &s.nodes[i]; half(n) {
+					*n = Node{Pod: n.Pod, UID: n.UID, Shard: n.Shard, Ordinal: n.Ordinal, Problem: "connection refused"}
+				}
+			}
+		}, Unknown},
+		"all have other addresses": {func(s *scene) {
+			for i := range s.nodes {
+				s.nodes[i].IP = fmt.Sprintf("127.8.%d.%d", i/250, i%250)
+			}
+		}, Healing},
+	} {
+		s := large(500)
+		c.change(s)
+		var best time.Duration
+		var d Decision
+		for try := 0; try < 3 && (try == 0 || best > time.Second); try++ {
+			began := cpu(t)
+			d = s.decide()
+			if took := cpu(t) - began; best == 0 || took < best {
+				best = took
+			}
+		}
+		t.Logf("%s: %s, %s, %.80s", name, best, d.Model.Verdict, d.Model.Reason)
+		assert.Equal(t, d.Model.Verdict, c.want, name)
+		assert.Assert(t, best < time.Second, "%s: it took %s", name, best)
+	}
+}
+
+// cpu returns what this process has used of all cores: other processes do not count.
+func cpu(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	assert.NilError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// large is settled, made faster.
+func large(shards int) *scene {
+	s := &scene{wanted: Wanted{Generation: 1, NodeTimeout: 5 * time.Second}, record: Record{Formed: true, Nodes: map[string]string{}}}
+	var view []Entry
+	for i := range shards {
+		s.wanted.Shards, s.record.Shards = append(s.wanted.Shards, 2), append(s.record.Shards, 2)
+		for j := range 2 {
+			n := Node{Pod: fmt.Sprintf("a-%d-%d", i, j), Shard: i, Ordinal: j, IP: fmt.Sprintf("127.5.%d.%d", i/100, i%100*2+j), Running: true, Ready: true, Reached: true,
+				ID: fmt.Sprintf("%040x", 0xa0000+i*16+j), StateOK: true, At: sceneNow, Keys: 9, Host: fmt.Sprint("host-", (i+j)%2)}
+			n.UID, s.record.Nodes[n.Pod] = n.Pod, n.ID
+			e := Entry{ID: n.ID, IP: n.IP, Port: 6379, Connected: true, PongReceived: sceneNow, Epoch: uint64(i + 1)}
+			n.Replication = Replication{Master: j == 0, Offset: 1000}
+			if e.Master = j == 0; e.Master {
+				e.Owned = SlotSet{{i * Slots / shards, (i+1)*Slots/shards - 1}}
+			} else {
+				master := s.nodes[len(s.nodes)-1]
+				e.Replica, e.MasterID, n.Replication.LinkUp, n.Replication.MasterHost = true, master.ID, true, master.IP
+			}
+			view, s.nodes = append(view, e), append(s.nodes, n)
+		}
+	}
+	for i := range s.nodes {
+		s.nodes[i].View = slices.Clone(view)
+		s.nodes[i].View[i].Myself = true
+	}
+	return s
 }

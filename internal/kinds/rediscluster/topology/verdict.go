@@ -5,6 +5,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,10 +22,8 @@ const (
 
 // fateOf tells what has become of a node that is no member.
 func (c *cluster) fateOf(id string) fate {
-	for _, m := range c.members {
-		if e := m.sees(id); e != nil && e.healthy() {
-			return away
-		}
+	if slices.ContainsFunc(c.sightings[id], func(s sighting) bool { return s.entry.healthy() }) {
+		return away
 	}
 	pod := c.podOf[id]
 	n := c.pods[pod]
@@ -46,9 +45,9 @@ func (e *Entry) healthy() bool {
 // of them can tell.
 func (c *cluster) silence(id string) time.Duration {
 	var shortest time.Duration
-	for _, m := range c.members {
-		e := m.sees(id)
-		if e == nil || e.Handshake {
+	for _, s := range c.sightings[id] {
+		m, e := s.by, s.entry
+		if e.Handshake {
 			continue
 		}
 		last := e.PongReceived
