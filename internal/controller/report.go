@@ -54,6 +54,7 @@ func newReporter[T client.Object, W any](kind kinds.Kind[T, W], c client.Client,
 func (r *reporter[T, W]) report(ctx context.Context, resource T, seen kinds.Seen[W]) (T, ctrl.Result, error) {
 	reported := resource.DeepCopyObject().(T)
 	r.kind.Status(reported, seen, metav1.Now())
+	boundStatus(reported)
 	was, is := r.kind.Summary(resource), r.kind.Summary(reported)
 	key := client.ObjectKeyFromObject(resource)
 	if equality.Semantic.DeepEqual(resource, reported) {

@@ -5,6 +5,7 @@ package agentjob
 
 import (
 	"encoding/json"
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,9 @@ func (r *Result) Duration() string {
 	return time.Duration(r.Seconds * float64(time.Second)).Round(time.Second).String()
 }
 
+// reasonPattern is that of the reasons that the agent knows. Another program may have written the message.
+var reasonPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,63}$`)
+
 // resultOf reads what a container has said at its end, or nil. One that failed has not succeeded, whatever it says.
 func resultOf(end *corev1.ContainerStateTerminated) *Result {
 	var result Result
@@ -53,5 +57,8 @@ func resultOf(end *corev1.ContainerStateTerminated) *Result {
 		return nil
 	}
 	result.OK = result.OK && end.ExitCode == 0
+	if !reasonPattern.MatchString(result.Reason) {
+		result.Reason = ""
+	}
 	return &result
 }
