@@ -121,6 +121,7 @@ func verifyBackup(arguments []string) int {
 	c := newConfig("verify")
 	id := c.String("backup", "latest", "the backup's ID")
 	scratch := c.String("scratch", "", "folder with room for the whole database; what is made there is removed")
+	more := c.configured()
 	end := c.ends()
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		if *scratch == "" {
@@ -130,23 +131,24 @@ func verifyBackup(arguments []string) int {
 		if err != nil {
 			return err
 		}
-		err = c.check(ctx, result, *id, *scratch, until)
+		err = c.check(ctx, result, *id, restore.Target{Volume: *scratch, Arguments: *more, Until: until})
 		if until != nil && restore.IsOfArchive(err) && !result.Verified {
 			// The archive is of no use: that says nothing of the backup, which is checked alone.
-			err = errors.Join(err, c.check(ctx, result, *id, *scratch, nil))
+			err = errors.Join(err, c.check(ctx, result, *id, restore.Target{Volume: *scratch, Arguments: *more}))
 		}
 		return errors.Join(err, c.verdict(ctx, result, err))
 	})
 }
 
-// check restores a backup to a folder that goes again.
-func (c *config) check(ctx context.Context, result *contract.Result, id, scratch string, until *restore.Until) (err error) {
-	volume, err := os.MkdirTemp(scratch, "verify-")
-	if err != nil {
+// check restores a backup to a new folder in the target's volume, and removes it.
+func (c *config) check(ctx context.Context, result *contract.Result, id string, target restore.Target) (err error) {
+	scratch := target.Volume
+	if target.Volume, err = os.MkdirTemp(scratch, "verify-"); err != nil {
 		return fmt.Errorf("make a folder in %s: %w", scratch, err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(volume)) }()
-	return c.restore(ctx, result, id, restore.Target{Volume: volume, Data: "mysql", Until: until})
+	defer func() { err = errors.Join(err, os.RemoveAll(target.Volume)) }()
+	target.Data, target.IsScratch = "mysql", true
+	return c.restore(ctx, result, id, target)
 }
 
 // verdict keeps what a verification has proven of the backup, beside it. A failure for any other reason leaves what is there.

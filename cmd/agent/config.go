@@ -47,7 +47,9 @@ type config struct {
 	recipients  list
 	source      string
 	termination string
-	atEnd       []func() // of the command
+	// serverConfig is the file that a restoring server is configured by.
+	serverConfig string
+	atEnd        []func() // of the command
 }
 
 func newConfig(command string) *config {
@@ -69,6 +71,14 @@ func newConfig(command string) *config {
 func (c *config) server() {
 	c.StringVar(&c.address, "server", "", "the server's host:port, or the path of its socket")
 	c.StringVar(&c.user, "user", "", "account to log in with; its password is in AGENT_PASSWORD or in the file AGENT_PASSWORD_FILE")
+}
+
+// configured adds the flags of commands that start the image's server, and returns its options.
+func (c *config) configured() *list {
+	c.StringVar(&c.serverConfig, "server-config", "", "file that the server is configured by; without it, those that it reads by itself")
+	more := &list{}
+	c.Var(more, "server-option", "option that the server gets while it loads; may be given several times")
+	return more
 }
 
 // writes adds the flags of commands that write encrypted objects.

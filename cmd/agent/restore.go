@@ -89,8 +89,7 @@ func restoreVolume(arguments []string) int {
 	target := restore.Target{}
 	c.StringVar(&target.Volume, "volume", "", "root of the empty volume")
 	c.StringVar(&target.Data, "data", "mysql", "folder of the data within the volume")
-	var more list
-	c.Var(&more, "server-option", "option that the server gets while it loads; may be given several times")
+	more := c.configured()
 	birth := c.Bool("birth", false, "succeed without a restore where the volume holds a database or has held one, or --record expects one")
 	expected := c.String("record", "", "folder with the operator's record, for --birth")
 	validate := c.Bool("validate", false, "only look whether the restore can succeed: read the store, write nothing")
@@ -100,8 +99,9 @@ func restoreVolume(arguments []string) int {
 		if target.Until, err = end(); err != nil {
 			return err
 		}
+		target.Arguments = *more
 		if *validate {
-			return c.validate(ctx, result, *id, target.Until)
+			return c.validate(ctx, result, *id, target)
 		}
 		if target.Volume == "" {
 			return contract.Errorf(contract.ReasonUsage, "--volume is required")
@@ -123,7 +123,6 @@ func restoreVolume(arguments []string) int {
 		if target.AccountPassword, err = secret("AGENT_ACCOUNT_PASSWORD"); err != nil {
 			return err
 		}
-		target.Arguments = more
 		return c.restore(ctx, result, *id, target)
 	})
 }
@@ -150,17 +149,22 @@ func tellStages(folder string) func(stage string) {
 }
 
 // validate looks whether a restore can succeed, and says what it would restore.
-func (c *config) validate(ctx context.Context, result *contract.Result, id string, until *restore.Until) error {
+func (c *config) validate(ctx context.Context, result *contract.Result, id string, target restore.Target) error {
 	programs, err := restore.FindPrograms(ctx)
 	if err != nil {
 		return err
 	}
-	source, err := c.backup(ctx, id, until)
+	programs.Config = c.serverConfig
+	source, err := c.backup(ctx, id, target.Until)
 	if err != nil {
 		return err
 	}
 	describe(result, source.Backup)
-	_, err = restore.Validate(ctx, source, programs, until)
+	if _, err = restore.Validate(ctx, source, programs, target.Until); err != nil {
+		return err
+	}
+	settings, err := restore.Configure(ctx, source.Backup, programs, target.Arguments, target.IsScratch)
+	result.Warnings = append(settings.Warnings, result.Warnings...)
 	return err
 }
 
@@ -169,6 +173,7 @@ func (c *config) restore(ctx context.Context, result *contract.Result, id string
 	if err != nil {
 		return err
 	}
+	programs.Config = c.serverConfig
 	source, err := c.reads(ctx, id, target.Until)
 	if err != nil {
 		return err
@@ -179,6 +184,7 @@ func (c *config) restore(ctx context.Context, result *contract.Result, id string
 	if err != nil {
 		return err
 	}
+	result.Warnings = append(out.Warnings, result.Warnings...)
 	result.Tables, result.Rows, result.Transactions, result.Position, result.Later = out.Tables, out.Rows, out.Transactions, out.Position, out.Later
 	if !out.RestoredTo.IsZero() {
 		result.RestoredTo = &out.RestoredTo

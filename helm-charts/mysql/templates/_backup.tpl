@@ -3,13 +3,14 @@ What makes backups, restores them and checks them. The pod that makes backups ha
 */}}
 {{- define "mysql.backup" }}
 {{- $v := .root.Values }}
+{{- $like := fromJson (include "mysql.likewise" (dict "component" .)) }}
 {{- $b := $v.backup }}
 {{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $b.destination "prefix" "")) }}
 {{- $account := dict "secretName" ($v.usersSecret | default (print .name "-users")) "defaultMode" 288 "items" (list (dict "key" "d3os_backup" "path" "password")) }}
 {{- $command := concat (list "/d3os-agent/agent" "backup" (include "mysql.backup.server" .) "--user=d3os_backup" "--skip-account=d3os_archive"
       (print "--max-lock-wait=" (get $b "maxLockWait" | default "10s"))) $store.args (include "common.backup.recipients" . | fromJsonArray) }}
 {{- include "common.backup.cronjob" (dict "component" . "store" $store "name" "backup" "label" .component "schedule" (get $b "schedule")
-      "command" $command "env" (list (dict "name" "AGENT_PASSWORD_FILE" "value" "/d3os-backup/account/password"))
+      "command" $command "env" (append $like.env (dict "name" "AGENT_PASSWORD_FILE" "value" "/d3os-backup/account/password"))
       "mounts" (list (dict "name" "account" "mountPath" "/d3os-backup/account" "readOnly" true))
       "volumes" (list (dict "name" "account" "secret" $account))) }}
 
@@ -21,15 +22,15 @@ What opens encrypted backups is a Secret that is there for a restore alone.
 */}}
 {{- if ne $v.kind "DaemonSet" }}
 {{- $root := dict "secretName" ($v.credentialsSecret | default (print .name "-credentials")) "defaultMode" 288 }}
-{{- $env := fromJsonArray (include "mysql.restore.accounts" .) }}
-{{- $mounts := list (dict "name" "data" "mountPath" "/d3os-volume") (dict "name" "root" "mountPath" "/d3os-backup/root" "readOnly" true) }}
-{{- $volumes := list (dict "name" "data" "persistentVolumeClaim" (dict "claimName" (printf "data-%s-0" .name))) (dict "name" "root" "secret" $root) }}
+{{- $env := concat $like.env (fromJsonArray (include "mysql.restore.accounts" .)) }}
+{{- $mounts := concat $like.mounts (list (dict "name" "data" "mountPath" "/d3os-volume") (dict "name" "root" "mountPath" "/d3os-backup/root" "readOnly" true)) }}
+{{- $volumes := concat $like.volumes (list (dict "name" "data" "persistentVolumeClaim" (dict "claimName" (printf "data-%s-0" .name))) (dict "name" "root" "secret" $root)) }}
 {{- if dig "encryption" "recipients" list $b }}
 {{- $env = append $env (dict "name" "AGENT_IDENTITIES_FILE" "value" "/d3os-backup/identity/identities") }}
 {{- $mounts = append $mounts (dict "name" "identity" "mountPath" "/d3os-backup/identity" "readOnly" true) }}
 {{- $volumes = append $volumes (dict "name" "identity" "secret" (dict "secretName" (print .name "-identity") "defaultMode" 288)) }}
 {{- end }}
-{{- $command = concat (list "/d3os-agent/agent" "restore" "--backup=latest" "--volume=/d3os-volume") $store.args }}
+{{- $command = concat (list "/d3os-agent/agent" "restore" "--backup=latest" "--volume=/d3os-volume") $store.args $like.args }}
 {{- if include "mysql.pointInTime" $v }}{{ $command = append $command "--to-time=latest" }}{{ end }}
 {{- include "common.backup.cronjob" (dict "component" . "store" $store "name" "restore" "label" (print .component "-restore") "schedule" ""
       "command" $command "env" $env "mounts" $mounts "volumes" $volumes "memory" "1Gi") }}
@@ -55,15 +56,16 @@ What opens encrypted backups is a Secret that is there for a restore alone.
 {{- $v := .component.root.Values }}
 {{- $claim := dict "accessModes" (list "ReadWriteOnce") "resources" (dict "requests" (dict "storage" (get .verify "size" | default $v.storage.size))) }}
 {{- with get .verify "storageClassName" | default $v.storage.storageClassName }}{{ $_ := set $claim "storageClassName" . }}{{ end }}
-{{- $volumes := list (dict "name" "scratch" "ephemeral" (dict "volumeClaimTemplate" (dict "spec" $claim))) }}
-{{- $mounts := list (dict "name" "scratch" "mountPath" "/d3os-scratch") }}
-{{- $env := list }}
+{{- $like := fromJson (include "mysql.likewise" (dict "component" .component)) }}
+{{- $volumes := append $like.volumes (dict "name" "scratch" "ephemeral" (dict "volumeClaimTemplate" (dict "spec" $claim))) }}
+{{- $mounts := append $like.mounts (dict "name" "scratch" "mountPath" "/d3os-scratch") }}
+{{- $env := $like.env }}
 {{- with get .verify "identitySecret" }}
-{{- $env = list (dict "name" "AGENT_IDENTITIES_FILE" "value" "/d3os-backup/identity/identities") }}
+{{- $env = append $env (dict "name" "AGENT_IDENTITIES_FILE" "value" "/d3os-backup/identity/identities") }}
 {{- $mounts = append $mounts (dict "name" "identity" "mountPath" "/d3os-backup/identity" "readOnly" true) }}
 {{- $volumes = append $volumes (dict "name" "identity" "secret" (dict "secretName" .name "defaultMode" 288)) }}
 {{- end }}
-{{- $command := concat (list "/d3os-agent/agent" "verify" "--backup=latest" "--scratch=/d3os-scratch") .store.args }}
+{{- $command := concat (list "/d3os-agent/agent" "verify" "--backup=latest" "--scratch=/d3os-scratch") .store.args $like.args }}
 {{- if include "mysql.pointInTime" $v }}{{ $command = append $command "--to-time=latest" }}{{ end }}
 {{- include "common.backup.cronjob" (dict "component" .component "store" .store "name" "verify" "label" (print .component.component "-verify") "schedule" .verify.schedule
       "command" $command "env" $env "mounts" $mounts "volumes" $volumes "memory" "1Gi") }}

@@ -6,10 +6,11 @@ has held some, or is expected to. Its container and its volumes are taken out ag
 {{- $v := .root.Values }}
 {{- $from := $v.restoreFrom }}
 {{- $store := fromJson (include "common.backup.reads" (dict "component" .)) }}
-{{- $env := concat $store.env (fromJsonArray (include "mysql.restore.accounts" .)) }}
-{{- $mounts := append $store.mounts (dict "name" "d3os-restore-root" "mountPath" "/d3os-backup/root" "readOnly" true) }}
+{{- $like := fromJson (include "mysql.likewise" (dict "component" .)) }}
+{{- $env := concat $store.env $like.env (fromJsonArray (include "mysql.restore.accounts" .)) }}
+{{- $mounts := append (concat $store.mounts $like.mounts) (dict "name" "d3os-restore-root" "mountPath" "/d3os-backup/root" "readOnly" true) }}
 {{- $volumes := append $store.volumes (dict "name" "d3os-restore-root" "secret" (dict "secretName" ($v.credentialsSecret | default (print .name "-credentials")) "defaultMode" 288)) }}
-{{- $command := concat (list "/d3os-agent/agent" "restore" "--birth" "--volume=/d3os-volume" "--data=mysql" "--record=/d3os-record") $store.args }}
+{{- $command := concat (list "/d3os-agent/agent" "restore" "--birth" "--volume=/d3os-volume" "--data=mysql" "--record=/d3os-record") $store.args $like.args }}
 {{- with get $from "toTime" }}{{ $command = append $command (print "--to-time=" .) }}{{ end }}
 {{- $container := dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" $env
       "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "memory" "1Gi"))

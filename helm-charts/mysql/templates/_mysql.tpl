@@ -30,6 +30,7 @@
 {{- $_ := set $c "files" (list (dict "mountPath" (print $folder "/my.cnf") "dir" $whole "file" "my.cnf" "text" $cnf
       "suffix" "" "volume" "mysql-ds-cnf" "settings" "mysqld" "head" "")) }}
 {{- include "common.files" $c }}
+{{- $_ := set $c "configured" (dict "mounts" (get $c "mounts" | default list) "volumes" (get $c "volumes" | default list)) }}
 {{- $schemas := .Files.Get "files/00-schemas.sh" | replace "@schemas@" (join " " $v.schemas) }}
 {{- include "common.configMap" (dict "component" $c "suffix" "-init" "data" (dict "00-schemas.sh" $schemas)) }}
 {{- $init := list (dict "configMap" (dict "name" (print $c.name "-init"))) }}
@@ -114,6 +115,20 @@ of the checksum: a change reaches it without a restart of the server.
       (dict "name" "accounts" "configMap" (dict "name" (print .name "-accounts")))
       (dict "name" "accounts-passwords" "secret" (dict "secretName" ($v.usersSecret | default (print .name "-users")) "optional" true))
       (dict "name" "accounts-tmp" "emptyDir" dict))) }}
+{{- end }}
+
+{{- /*
+Adds to what runs the agent (args, env, mounts, volumes) what has its server start as the database does: the files and options that
+configure the database, and its time zone. The agent forces what keeps others out and the data as it is.
+*/}}
+{{- define "mysql.likewise" -}}
+{{- $v := .component.root.Values }}
+{{- $all := dict "args" list "env" list "mounts" .component.configured.mounts "volumes" .component.configured.volumes }}
+{{- with $v.timeZone }}{{ $_ := set $all "env" (list (dict "name" "TZ" "value" .)) }}{{ end }}
+{{- with get ($v.env | default dict) "TZ" }}{{ $_ := set $all "env" (list (dict "name" "TZ" (kindIs "string" . | ternary "value" "valueFrom") .)) }}{{ end }}
+{{- range get $v "envs" | default list }}{{ if eq .name "TZ" }}{{ $_ := set $all "env" (list .) }}{{ end }}{{ end }}
+{{- range get $v "args" | default list }}{{ if hasPrefix "--" . }}{{ $_ := set $all "args" (append $all.args (print "--server-option=" .)) }}{{ end }}{{ end }}
+{{- toJson $all }}
 {{- end }}
 
 {{- /*

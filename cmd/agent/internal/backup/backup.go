@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +47,9 @@ type run struct {
 
 	options Options
 	conn    *server.Conn
+	// before are the objects that a restore loads before the dump, said the warnings that do not depend on it.
+	before []manifest.Object
+	said   []string
 }
 
 // Run makes a backup and returns its manifest, and the leftovers of earlier runs that it removed.
@@ -102,6 +107,9 @@ func (r *run) all(ctx context.Context) error {
 	if err := r.describe(); err != nil {
 		return err
 	}
+	if err := r.zones(ctx); err != nil {
+		return err
+	}
 	for try := 1; ; try++ {
 		err := r.dump(ctx)
 		if err == nil {
@@ -134,7 +142,12 @@ func (r *run) describe() error {
 	m, v := &r.Manifest, r.conn.Version
 	m.Server = manifest.Server{Version: v.Text, Flavour: v.Flavour}
 	var err error
-	if m.Server.LowerCaseTableNames, err = r.conn.Variable("lower_case_table_names"); err != nil {
+	if m.Server.Variables, err = r.conn.Settings(); err != nil {
+		return err
+	}
+	m.Server.LowerCaseTableNames = m.Server.Variables["lower_case_table_names"]
+	m.Server.Zone = &manifest.Zone{TZ: os.Getenv("TZ")}
+	if m.Server.Zone.Name, m.Server.Zone.Offsets, err = r.conn.SystemZone(); err != nil {
 		return err
 	}
 	if v.Flavour == server.MySQL {
@@ -199,9 +212,9 @@ func (r *run) dump(ctx context.Context) error {
 	if err := unchanged(before, after, scanner); err != nil {
 		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w", r.options.Server.Address, err)
 	}
-	r.Manifest.Objects = []manifest.Object{object}
+	r.Manifest.Objects = append(slices.Clone(r.before), object)
 	r.Manifest.Tables, r.Manifest.Position = scanner.Rows, scanner.Position
-	r.Manifest.Warnings = warnings(after)
+	r.Manifest.Warnings = append(slices.Clone(r.said), warnings(after)...)
 	return nil
 }
 

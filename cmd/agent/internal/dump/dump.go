@@ -22,6 +22,8 @@ type Options struct {
 	Server server.Options
 	// Schemas are dumped, all of them at one position.
 	Schemas []string
+	// Zones asks for the rows of ZoneTables in place of Schemas.
+	Zones bool
 	// Position asks for the position in the binary log, which takes a lock of all tables for a moment.
 	Position bool
 	// Version is the server's.
@@ -30,8 +32,7 @@ type Options struct {
 
 // arguments returns those of the dump program, which is of a version of its own.
 func (o Options) arguments(tool server.Version) []string {
-	args := []string{"--single-transaction", "--quick", "--routines", "--triggers", "--events", "--hex-blob", "--order-by-primary", "--dump-date=0",
-		"--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--no-tablespaces"}
+	args := []string{"--single-transaction", "--quick", "--hex-blob", "--order-by-primary", "--dump-date=0", "--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--no-tablespaces"}
 	if o.Position {
 		args = append(args, tool.Words().DumpPosition)
 	}
@@ -41,8 +42,14 @@ func (o Options) arguments(tool server.Version) []string {
 			args = append(args, "--column-statistics=0")
 		}
 	}
-	return append(append(args, "--databases", "--"), o.Schemas...)
+	if o.Zones {
+		return append(append(args, "--no-create-info", "--complete-insert", "--skip-triggers", "--skip-add-locks", "--skip-disable-keys", "--", "mysql"), ZoneTables...)
+	}
+	return append(append(args, "--routines", "--triggers", "--events", "--databases", "--"), o.Schemas...)
 }
+
+// ZoneTables are the tables of schema mysql with the named time zones.
+var ZoneTables = []string{"time_zone", "time_zone_leap_second", "time_zone_name", "time_zone_transition", "time_zone_transition_type"}
 
 // Run streams a dump to w and to a Scanner. It fails with DumpFailed unless the whole dump was written: the program's
 // exit code, its last line and the output's end all have to say so.

@@ -66,8 +66,22 @@ type Server struct {
 	Flavour string `json:"flavour"`
 	// LowerCaseTableNames is the variable of this name. A server with another one may not find the tables.
 	LowerCaseTableNames string `json:"lowerCaseTableNames,omitempty"`
+	// Variables are global variables that decide how the data is stored and read; nil in backups of older agents.
+	Variables map[string]string `json:"variables,omitempty"`
+	// Zone is the time zone of the server's process; nil in backups of older agents.
+	Zone *Zone `json:"zone,omitempty"`
 	// UUID is MySQL's server_uuid, or the id of etcd's cluster; empty for others.
 	UUID string `json:"uuid,omitempty"`
+}
+
+// Zone is the time zone that a server's process runs in.
+type Zone struct {
+	// TZ is the variable TZ of the agent's environment, which is that of the server in pods of one database; empty for none.
+	TZ string `json:"tz,omitempty"`
+	// Name is the variable system_time_zone, an abbreviation that is not unique.
+	Name string `json:"name"`
+	// Offsets are the seconds from UTC, as server.ZoneOffsets writes them.
+	Offsets string `json:"offsets"`
 }
 
 // Shard is a part of a Redis Cluster.

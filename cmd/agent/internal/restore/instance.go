@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,8 +25,18 @@ import (
 type Programs struct {
 	// Server is mysqld; Client is mysql; Install is MariaDB's program that makes an empty database, "" for MySQL.
 	Server, Client, Install string
+	// Config is the file that the server is configured by; "" for those that it reads by itself.
+	Config string
 	// Version is the server's.
 	Version server.Version
+}
+
+// config returns the option that names the configuration, which has to be the first one.
+func (p Programs) config() []string {
+	if p.Config == "" {
+		return nil
+	}
+	return []string{"--defaults-file=" + p.Config}
 }
 
 // FindPrograms looks for the programs in the image.
@@ -52,8 +63,10 @@ type Instance struct {
 	Programs
 	// Data is the data directory.
 	Data string
-	// Arguments are added to the server's own.
-	Arguments []string
+	// More are options of the caller's.
+	More []string
+	// Settings are those of the backup's server.
+	Settings
 	// Lock is handed to the processes that write to Data; nil for none.
 	Lock *os.File
 
@@ -74,10 +87,11 @@ func (i *Instance) Init(ctx context.Context) error {
 	program := i.Server
 	if i.Install != "" {
 		program = i.Install
-		args = []string{"--no-defaults", "--datadir=" + i.Data, "--auth-root-authentication-method=normal", "--skip-test-db"}
+		args = []string{"--auth-root-authentication-method=normal", "--skip-test-db"}
 	} else {
-		args = append([]string{"--no-defaults", "--initialize-insecure", "--datadir=" + i.Data}, i.Arguments...)
+		args = []string{"--initialize-insecure"}
 	}
+	args = append(append(append(i.config(), args...), i.forced()...), i.options()...)
 	// Of its own: a server that starts elsewhere with the same folder removes what it takes for leftovers in it.
 	temporary, err := os.MkdirTemp("", "agent-")
 	if err != nil {
@@ -86,7 +100,7 @@ func (i *Instance) Init(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(temporary) }()
 	words := &server.Tail{}
 	cmd := exec.CommandContext(ctx, program, append(args, asRoot()...)...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
+	cmd.Env = append(i.environment(), "TMPDIR="+temporary)
 	cmd.Stdout, cmd.Stderr = words, words
 	cmd.ExtraFiles = i.extra()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -94,6 +108,32 @@ func (i *Instance) Init(ctx context.Context) error {
 		return contract.Errorf(contract.ReasonFailed, "make an empty database in %s with %s: %w: %s", i.Data, program, err, words)
 	}
 	return nil
+}
+
+// forced returns the options that hold whatever the server is configured with: nobody else reaches it, it changes no data by
+// itself, it writes no other file than those of the database, and it fits into the memory of the agent's container.
+func (i *Instance) forced() []string {
+	args := []string{"--datadir=" + i.Data, "--skip-networking", "--skip-log-bin", "--event-scheduler=OFF", "--init-file=/dev/null", "--init-connect=", "--read-only=OFF", "--skip-grant-tables=OFF",
+		"--general-log=OFF", "--slow-query-log=OFF", "--skip-log-error", "--default-time-zone=SYSTEM",
+		"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-force-recovery=0", "--innodb-buffer-pool-size=128M",
+		"--loose-innodb-buffer-pool-instances=1", "--loose-innodb-buffer-pool-chunk-size=128M", "--loose-large-pages=OFF", "--max-allowed-packet=1G"}
+	if i.Version.Flavour == server.MariaDB {
+		return append(args, "--loose-max-statement-time=0", "--loose-secure-timestamp=NO")
+	}
+	args = append(args, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--loose-super-read-only=OFF", "--loose-offline-mode=OFF", "--loose-max-execution-time=0")
+	if i.Version.AtLeast(8, 0, 0) {
+		args = append(args, "--loose-innodb-dedicated-server=OFF", "--loose-persisted-globals-load=OFF", "--loose-sql-require-primary-key=OFF", "--loose-mysqlx=OFF")
+	}
+	return args
+}
+
+func (i *Instance) options() []string { return append(slices.Clone(i.Settings.Arguments), i.More...) }
+
+func (i *Instance) environment() []string {
+	if i.Zone == nil {
+		return os.Environ()
+	}
+	return append(os.Environ(), "TZ="+*i.Zone)
 }
 
 func (i *Instance) extra() []*os.File {
@@ -117,17 +157,13 @@ func (i *Instance) Start(ctx context.Context, more ...string) error {
 	if i.folder, err = os.MkdirTemp("", "agent-"); err != nil {
 		return fmt.Errorf("make a folder for the server's socket: %w", err)
 	}
-	args := []string{"--no-defaults", "--datadir=" + i.Data, "--socket=" + filepath.Join(i.folder, "s"), "--pid-file=" + filepath.Join(i.folder, "pid"), "--tmpdir=" + i.folder,
-		"--skip-networking", "--skip-log-bin", "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
-		"--max-allowed-packet=1G", i.Version.Words().SkipStart}
-	if i.Version.AtLeast(8, 0, 11) {
-		args = append(args, "--mysqlx=OFF")
-	}
-	args = append(append(append(args, i.Arguments...), more...), asRoot()...)
+	args := append(append(i.config(), i.forced()...), "--socket="+filepath.Join(i.folder, "s"), "--pid-file="+filepath.Join(i.folder, "pid"), "--tmpdir="+i.folder, i.Version.Words().SkipStart)
+	args = append(append(append(args, i.options()...), more...), asRoot()...)
 	i.words, i.done = &server.Tail{}, make(chan struct{})
 	// Not bound to ctx: where that ends, Stop is called, or the parent's end is the server's.
 	i.cmd = exec.CommandContext(context.WithoutCancel(ctx), i.Server, args...)
 	i.cmd.Stdout, i.cmd.Stderr = i.words, i.words
+	i.cmd.Env = i.environment()
 	i.cmd.ExtraFiles = i.extra()
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := i.cmd.Start(); err != nil {

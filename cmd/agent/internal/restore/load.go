@@ -71,24 +71,24 @@ func missing(err error) error {
 
 // Load has a server execute all objects of the backup, through the image's own client. It fails with Damaged when they
 // were not what the manifest says: then the server has to be thrown away.
-func (s Source) Load(ctx context.Context, to server.Options, client string) error {
+func (s Source) Load(ctx context.Context, to server.Options, p Programs) error {
 	total, _ := s.Backup.Totals()
 	tell := &loaded{total: total, tell: s.Progress}
 	for _, o := range s.Backup.Objects {
-		if err := s.load(ctx, o, to, client, tell); err != nil {
+		if err := s.load(ctx, o, to, p, tell); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, client string, tell *loaded) error {
+func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, p Programs, tell *loaded) error {
 	r, done, err := s.open(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer done()
-	cmd, err := to.Command(ctx, client, "--binary-mode", "--default-character-set=utf8mb4", "--max-allowed-packet=1G")
+	cmd, err := to.Command(ctx, p.Client, "--init-command="+s.session(p.Version), "--binary-mode", "--default-character-set=utf8mb4", "--max-allowed-packet=1G")
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 		return contract.Errorf(contract.ReasonFailed, "load %s: %w", o.Name, err)
 	}
 	if err := cmd.Start(); err != nil {
-		return contract.Errorf(contract.ReasonFailed, "run %s: %w", client, err)
+		return contract.Errorf(contract.ReasonFailed, "run %s: %w", p.Client, err)
 	}
 	server.Started(cmd)
 	_, copyErr := io.CopyBuffer(struct{ io.Writer }{stdin}, io.TeeReader(r, tell), make([]byte, 256<<10))
@@ -118,6 +118,21 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 		return contract.Errorf(contract.ReasonLoadFailed, "load %s of backup %s into server %s: %w", o.Name, s.Backup.ID, to.Address, copyErr)
 	}
 	return nil
+}
+
+// session returns what the client's session begins with: the empty SQL mode, as the backup's agent has it, and the time of the
+// backup, so that an event that was still to come then is created, and not dropped as one of the past.
+func (s Source) session(v server.Version) string {
+	at := s.Backup.Started
+	if !s.Backup.ServerTime.IsZero() {
+		at = s.Backup.ServerTime.Add(s.Backup.Started.Sub(s.Backup.Completed)).Add(-time.Second)
+	}
+	statement := fmt.Sprintf("SET SESSION sql_mode = '', timestamp = %d", at.Unix())
+	if from, _ := server.ParseVersion(s.Backup.Server.Version); v.AtLeast(8, 0, 11) && !from.AtLeast(8, 0, 0) {
+		// The older server does not write a collation that is its character set's default, which is another one since 8.0.
+		statement += ", default_collation_for_utf8mb4 = utf8mb4_general_ci"
+	}
+	return statement
 }
 
 type loaded struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
 // Replay applies the archive to a stopped instance, which runs afterwards.
@@ -30,13 +31,13 @@ func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome) error {
 	return nil
 }
 
-// apply has the server apply the relay logs, and looks that it has applied all and no more.
+// apply has the server apply the relay logs, and gives events the status that they have on the source.
 func (s *spool) apply(ctx context.Context, i *Instance) error {
-	w := i.Version.Words()
 	args := []string{"--server-id=4294967295", "--relay-log=" + relay, "--relay-log-index=" + relay + ".index", "--relay-log-purge=0", "--relay-log-recovery=0"}
 	if i.Version.AtLeast(8, 0, 26) {
 		args = append(args, "--replica-parallel-workers=1")
 	}
+	args = append(args, i.Settings.Replay...)
 	if s.gtid {
 		args = append(args, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 	}
@@ -48,6 +49,25 @@ func (s *spool) apply(ctx context.Context, i *Instance) error {
 		return err
 	}
 	defer conn.Close()
+	if err := inZone(conn, s.plan.source.Backup); err != nil {
+		return err
+	}
+	events, err := readStatuses(conn)
+	if err != nil {
+		return err
+	}
+	if err := s.applied(ctx, conn); err != nil {
+		return err
+	}
+	for _, statement := range s.events {
+		events.apply(statement)
+	}
+	return events.settle(conn)
+}
+
+// applied waits until the server has applied the relay logs, and looks that it has applied all and no more.
+func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
+	w := conn.Version.Words()
 	last := s.files[len(s.files)-1]
 	for _, statement := range []string{
 		fmt.Sprintf("%s %s='none', RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.ChangeSource, w.SourceHost, s.files[0], s.plan.source.Backup.Position.Offset),

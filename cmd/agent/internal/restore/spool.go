@@ -41,6 +41,8 @@ type spool struct {
 	last   time.Time
 	// later is what lies behind the end of the replay.
 	later contract.Later
+	// events are the statements of the replay that concern events.
+	events []eventStatement
 	// dry: nothing is written; what lies behind is counted.
 	dry bool
 }
@@ -202,6 +204,9 @@ func (s *spool) event(raw []byte) error {
 	case after:
 		s.stop, s.at, s.last = here, len(s.files)-1, e.Commit
 		s.count++
+		if concernsEvents(e.Statement) {
+			s.events = append(s.events, eventStatement{e.Schema, e.Statement})
+		}
 	}
 	return nil
 }

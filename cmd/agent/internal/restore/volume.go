@@ -24,6 +24,8 @@ type Target struct {
 	Volume, Data string
 	// Arguments are added to the server's.
 	Arguments []string
+	// IsScratch reports whether nobody will use the database: its server gets the backup's settings in place of its configuration's.
+	IsScratch bool
 	// RootPassword is set for root@localhost. Restored accounts keep the passwords that they had.
 	RootPassword string
 	// Account is one that gets AccountPassword, and all rights on the restored databases where the backup has no such account;
@@ -69,6 +71,8 @@ type Outcome struct {
 	// IsChecked reports whether the backup itself was loaded and found to be what its manifest says, also where the restore failed
 	// afterwards.
 	IsChecked bool
+	// Warnings are what the restored database does not have, or does otherwise.
+	Warnings []string
 }
 
 // Validate fails where a restore cannot succeed, as far as that is known without a volume. It returns the plan of the replay,
@@ -92,6 +96,10 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 	if err != nil {
 		return out, err
 	}
+	settings, err := Configure(ctx, s.Backup, p, t.Arguments, t.IsScratch)
+	if err != nil {
+		return out, err
+	}
 	lock, err := lock(ctx, t.Volume)
 	if err != nil {
 		return out, err
@@ -101,14 +109,12 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 	if err != nil {
 		return out, err
 	}
-	i := &Instance{Programs: p, Data: filepath.Join(t.Volume, t.Data), Arguments: t.Arguments, Lock: lock}
-	if n := s.Backup.Server.LowerCaseTableNames; n != "" {
-		i.Arguments = append([]string{"--lower-case-table-names=" + n}, i.Arguments...)
-	}
+	i := &Instance{Programs: p, Data: filepath.Join(t.Volume, t.Data), More: t.Arguments, Lock: lock, Settings: settings}
 	defer i.Kill()
 	if out, err = build(ctx, s, i, t, plan); err != nil {
 		return out, err
 	}
+	out.Warnings = append(settings.Warnings, out.Warnings...)
 	// From here on a server may start.
 	if err := volume.Restored(t.Volume, p.Version.Text); err != nil {
 		return out, fmt.Errorf("restore backup %s: %w", s.Backup.ID, err)
@@ -188,7 +194,10 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	if err := i.Start(ctx); err != nil {
 		return out, err
 	}
-	if err := s.Load(ctx, i.Options(), i.Client); err != nil {
+	if err := i.inZone(ctx, s.Backup); err != nil {
+		return out, err
+	}
+	if err := s.Load(ctx, i.Options(), i.Programs); err != nil {
 		return out, err
 	}
 	out.Position = s.Backup.Position

@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -85,7 +87,7 @@ func root() string {
 func Programs(t testing.TB, flavour string) restore.Programs {
 	t.Helper()
 	folder := Tools(t, flavour)
-	p := restore.Programs{Server: filepath.Join(folder, "mysqld"), Client: filepath.Join(folder, "mysql")}
+	p := restore.Programs{Server: filepath.Join(folder, "mysqld"), Client: filepath.Join(folder, "mysql"), Config: os.DevNull}
 	if flavour == server.MariaDB {
 		p.Install = filepath.Join(folder, "mysql_install_db")
 	}
@@ -103,7 +105,8 @@ type Server struct {
 	Tools   string
 	Data    string
 	Port    int
-	More    []string
+	// More are options, and variables of the environment such as TZ=UTC.
+	More []string
 
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -179,13 +182,14 @@ func (s *Server) Up() {
 	s.T.Helper()
 	args := append([]string{"--no-defaults", "--datadir=" + s.Data, "--socket=" + s.socket(), "--port=" + fmt.Sprint(s.Port), "--bind-address=127.0.0.1",
 		"--pid-file=" + s.Data + ".pid", "--tmpdir=" + filepath.Dir(s.Data), "--log-bin=binlog", "--binlog-format=ROW", "--server-id=7", "--user=root", "--innodb-buffer-pool-size=64M",
-		"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--max-allowed-packet=64M"}, s.More...)
+		"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--max-allowed-packet=64M"}, s.options()...)
 	if s.Flavour == server.MySQL {
 		args = append(args, "--mysqlx=OFF")
 	}
 	s.log, s.done = &server.Tail{}, make(chan struct{})
 	s.cmd = exec.Command(filepath.Join(s.Tools, "mysqld"), args...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	s.cmd.Env = append(os.Environ(), slices.DeleteFunc(slices.Clone(s.More), isOption)...)
 	// The thread must live as long as its child.
 	started := make(chan error)
 	go func() {
@@ -214,6 +218,31 @@ func (s *Server) Up() {
 			}
 		}
 	}
+}
+
+func isOption(text string) bool { return strings.HasPrefix(text, "--") }
+
+func (s *Server) options() []string {
+	return slices.DeleteFunc(slices.Clone(s.More), func(text string) bool { return !isOption(text) })
+}
+
+// Config writes the server's options as a file that the restoring server is configured by.
+func (s *Server) Config() string {
+	text := "[mysqld]\nmax_allowed_packet=64M\n"
+	for _, option := range s.options() {
+		text += strings.TrimPrefix(option, "--") + "\n"
+	}
+	file := filepath.Join(s.T.TempDir(), "my.cnf")
+	assert.NilError(s.T, os.WriteFile(file, []byte(text), 0o644))
+	return file
+}
+
+// On starts a server with the options of this one on another folder of data.
+func (s *Server) On(data string) *Server {
+	other := &Server{T: s.T, Flavour: s.Flavour, Tools: s.Tools, Data: data, Port: freePort(s.T), More: s.More}
+	other.Up()
+	s.T.Cleanup(other.Kill)
+	return other
 }
 
 func (s *Server) socket() string {
@@ -258,6 +287,20 @@ func (s *Server) Exec(statements ...string) {
 	for _, statement := range statements {
 		assert.NilError(s.T, conn.Do(statement))
 	}
+}
+
+// Ask returns the rows of a query, as root, one a line.
+func (s *Server) Ask(query string) string {
+	s.T.Helper()
+	conn := s.session()
+	defer conn.Close()
+	rows, err := conn.Rows(query)
+	assert.NilError(s.T, err)
+	var lines []string
+	for _, row := range rows {
+		lines = append(lines, strings.Join(row, "|"))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // LogEnd returns where the server's binary log ends.

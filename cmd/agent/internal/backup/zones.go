@@ -1,0 +1,42 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/dump"
+)
+
+// zones writes the object with the server's named time zones, which are rows of the server's own schema. Without them, a restored
+// database does not know the zones that its events, its sessions and its configuration name. A restore loads them first.
+func (r *run) zones(ctx context.Context) error {
+	count, err := r.conn.Value("SELECT COUNT(*) FROM mysql.time_zone_name")
+	if contract.ReasonOf(err) == contract.ReasonAccessDenied && err != nil {
+		r.said = append(r.said, "the named time zones are not in the backup: the account that makes it may not read table mysql.time_zone_name")
+		return nil
+	}
+	if err != nil || count == "0" {
+		return err
+	}
+	object, err := r.Put(ctx, "zones.sql", func(w io.Writer) error {
+		for _, table := range dump.ZoneTables {
+			if _, err := fmt.Fprintf(w, "TRUNCATE TABLE mysql.%s;\n", table); err != nil {
+				return err
+			}
+		}
+		if _, err := io.WriteString(w, "USE mysql;\n"); err != nil {
+			return err
+		}
+		_, err := dump.Run(ctx, dump.Options{Server: r.options.Server, Version: r.conn.Version, Zones: true}, r.options.DumpProgram, w)
+		return err
+	})
+	if err == nil {
+		r.before = append(r.before, object)
+	}
+	return err
+}

@@ -1,0 +1,283 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"fmt"
+	"strings"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// A replay marks each event that it creates or changes as one of a replica, whatever its status was on the source. statuses follows
+// the statements of the replay, and has the status of each event on the source, by schema and name in lower case.
+type statuses map[[2]string]string
+
+// Status of an event, as statements have it.
+const (
+	enabled   = "ENABLE"
+	disabled  = "DISABLE"
+	ofReplica = "DISABLE ON SLAVE"
+)
+
+// eventStatement is one that may create, change or drop events.
+type eventStatement struct {
+	schema string
+	text   []byte
+}
+
+// concernsEvents reports whether a statement may create, change or drop events.
+func concernsEvents(text []byte) bool {
+	words := words(text)
+	switch words.next() {
+	case "CREATE", "ALTER":
+		words.definer()
+		return words.next() == "EVENT"
+	case "DROP":
+		word := words.next()
+		return word == "EVENT" || word == "DATABASE" || word == "SCHEMA"
+	}
+	return false
+}
+
+// apply follows a statement.
+func (s statuses) apply(e eventStatement) {
+	w := words(e.text)
+	verb := w.next()
+	if verb != "DROP" {
+		w.definer()
+	}
+	kind := w.next()
+	exists := false
+	for word := w.peek(); word == "IF" || word == "NOT" || word == "EXISTS"; word = w.peek() {
+		exists = true
+		w.next()
+	}
+	name := w.name(e.schema)
+	switch {
+	case verb == "DROP" && kind == "EVENT":
+		delete(s, name)
+	case verb == "DROP":
+		for other := range s {
+			if other[0] == name[1] {
+				delete(s, other)
+			}
+		}
+	case verb == "CREATE" && exists && s[name] != "":
+	default:
+		status, renamed := w.clauses(name)
+		if status == "" {
+			status = s[name]
+		}
+		if status == "" || verb == "CREATE" && status == s[name] {
+			status = enabled
+		}
+		delete(s, name)
+		s[renamed] = status
+	}
+}
+
+// lexer splits a statement into words in upper case, names in backticks, texts and single characters.
+type lexer struct {
+	text  []byte
+	ahead string
+	has   bool
+}
+
+func words(text []byte) *lexer { return &lexer{text: text} }
+
+func (l *lexer) peek() string {
+	if !l.has {
+		l.ahead, l.has = l.scan(), true
+	}
+	return l.ahead
+}
+
+func (l *lexer) next() string {
+	word := l.peek()
+	l.has = false
+	return word
+}
+
+// scan returns the next word; "" at the end. Names and texts begin with their quote.
+func (l *lexer) scan() string {
+	l.space()
+	if len(l.text) == 0 {
+		return ""
+	}
+	switch c := l.text[0]; {
+	case c == '`' || c == '\'' || c == '"':
+		return l.quoted(c)
+	case !isWord(c):
+		l.text = l.text[1:]
+		return string(c)
+	}
+	n := 0
+	for n < len(l.text) && isWord(l.text[n]) {
+		n++
+	}
+	word := string(l.text[:n])
+	l.text = l.text[n:]
+	return strings.ToUpper(word)
+}
+
+func isWord(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '$' || c >= 0x80
+}
+
+// space skips white space and comments, but reads what is within a comment that servers execute.
+func (l *lexer) space() {
+	for len(l.text) > 0 {
+		rest := string(l.text[:min(len(l.text), 3)])
+		end := 0
+		switch {
+		case strings.ContainsRune(" \t\r\n", rune(rest[0])):
+			end = 1
+		case rest == "/*!" || rest == "/*M":
+			for end = 2; end < len(l.text) && strings.ContainsRune("M!0123456789", rune(l.text[end])); end++ {
+			}
+		case strings.HasPrefix(rest, "*/"):
+			end = 2
+		case strings.HasPrefix(rest, "/*"):
+			end = after(l.text, "*/")
+		case rest[0] == '#' || strings.HasPrefix(rest, "--"):
+			end = after(l.text, "\n")
+		default:
+			return
+		}
+		l.text = l.text[end:]
+	}
+}
+
+// after returns where the first occurrence of a text ends, or the end.
+func after(text []byte, what string) int {
+	if i := strings.Index(string(text), what); i >= 0 {
+		return i + len(what)
+	}
+	return len(text)
+}
+
+func (l *lexer) quoted(quote byte) string {
+	var b strings.Builder
+	b.WriteByte(quote)
+	for i := 1; i < len(l.text); i++ {
+		c := l.text[i]
+		switch {
+		case c == '\\' && quote != '`' && i+1 < len(l.text):
+			i++
+			c = l.text[i]
+		case c == quote && i+1 < len(l.text) && l.text[i+1] == quote:
+			i++
+		case c == quote:
+			l.text = l.text[i+1:]
+			return b.String()
+		}
+		b.WriteByte(c)
+	}
+	l.text = nil
+	return b.String()
+}
+
+// definer skips OR REPLACE and DEFINER = account.
+func (l *lexer) definer() {
+	if l.peek() == "OR" {
+		l.next()
+		l.next()
+	}
+	if l.peek() != "DEFINER" {
+		return
+	}
+	for word := l.next(); word != ""; word = l.next() {
+		if next := l.peek(); next == "EVENT" || next == "VIEW" || next == "PROCEDURE" || next == "FUNCTION" || next == "TRIGGER" || next == "SQL" || next == "AGGREGATE" {
+			return
+		}
+	}
+}
+
+// name reads the name of an event or a schema. Events are known without regard to case.
+func (l *lexer) name(schema string) [2]string {
+	one := strings.TrimLeft(l.next(), "`\"")
+	if l.peek() == "." {
+		l.next()
+		schema, one = one, strings.TrimLeft(l.next(), "`\"")
+	}
+	return [2]string{strings.ToLower(schema), strings.ToLower(one)}
+}
+
+// clauses reads up to the body of an event, and returns the status that the statement gives, "" for none, and the event's new name.
+func (l *lexer) clauses(name [2]string) (status string, renamed [2]string) {
+	renamed = name
+	for word := l.next(); word != "" && word != "DO"; word = l.next() {
+		switch word {
+		case "ENABLE":
+			status = enabled
+		case "DISABLE":
+			status = disabled
+			if l.peek() == "ON" {
+				status = ofReplica
+			}
+		case "RENAME":
+			l.next() // TO
+			renamed = l.name(name[0])
+		}
+	}
+	return status, renamed
+}
+
+// readStatuses returns the status of each event of a server.
+func readStatuses(conn *server.Conn) (statuses, error) {
+	rows, err := conn.Rows("SELECT EVENT_SCHEMA, EVENT_NAME, STATUS FROM information_schema.EVENTS")
+	if err != nil {
+		return nil, err
+	}
+	s := statuses{}
+	for _, row := range rows {
+		status := enabled
+		switch {
+		case row[2] == "DISABLED":
+			status = disabled
+		case row[2] != "ENABLED":
+			status = ofReplica
+		}
+		s[[2]string{strings.ToLower(row[0]), strings.ToLower(row[1])}] = status
+	}
+	return s, nil
+}
+
+// settle gives each event that a replay has marked as one of a replica the status that it has on the source. No event runs: the server
+// has no scheduler. ALTER EVENT stores its session's definer, mode and character set, so the session gets those of the event.
+func (s statuses) settle(conn *server.Conn) error {
+	rows, err := conn.Rows("SELECT EVENT_SCHEMA, EVENT_NAME, STATUS, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.EVENTS")
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		want := s[[2]string{strings.ToLower(row[0]), strings.ToLower(row[1])}]
+		if row[2] == "ENABLED" || row[2] == "DISABLED" || want == ofReplica || want == "" {
+			continue
+		}
+		at := strings.LastIndex(row[3], "@")
+		if at < 0 {
+			return fmt.Errorf("event %s of schema %s has the definer %q", row[1], row[0], row[3])
+		}
+		charset := fmt.Sprintf("character_set_client = %s, collation_connection = %s, ", row[5], row[6])
+		if strings.ContainsFunc(row[0]+row[1]+row[3], func(r rune) bool { return r > 0x7f }) {
+			charset = "" // the names are written as UTF-8
+		}
+		for _, statement := range []string{
+			fmt.Sprintf("SET SESSION %ssql_mode = %s", charset, literal(row[4])),
+			fmt.Sprintf("ALTER DEFINER = %s@%s EVENT %s.%s %s", server.Quote(row[3][:at]), server.Quote(row[3][at+1:]), server.Quote(row[0]), server.Quote(row[1]), want),
+			"SET NAMES utf8mb4", "SET SESSION sql_mode = ''",
+		} {
+			if err := conn.Do(statement); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func literal(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
+}

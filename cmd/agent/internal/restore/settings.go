@@ -1,0 +1,204 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Settings are what a restoring server is started with so that it does what the backup's server did.
+type Settings struct {
+	// Arguments are options of the server, Replay those of a server that has its time zone tables.
+	Arguments, Replay []string
+	// Zone is the environment's TZ for the server; nil for the agent's own.
+	Zone *string
+	// Warnings say what the server that uses the data does otherwise.
+	Warnings []string
+}
+
+// Configure compares the configuration of the image's server with what the backup's server had. It fails with Refused where the
+// data would not be the same. Nobody uses the database of a scratch volume: its server gets what the backup's had.
+func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []string, scratch bool) (Settings, error) {
+	var s Settings
+	had := b.Server.Variables
+	if had == nil { // of an older agent
+		if n := b.Server.LowerCaseTableNames; n != "" {
+			had = map[string]string{"lower_case_table_names": n}
+		}
+	}
+	has, err := p.configured(ctx, more)
+	if err != nil {
+		return s, err
+	}
+	var differ []string
+	for _, name := range sorted(had) {
+		use, known := server.Variables[name]
+		value, ok := has[name]
+		if !known || !ok || server.SameSetting(value, had[name]) {
+			continue
+		}
+		if scratch && (use == server.Needed || name == server.PageSize) {
+			use = server.Given
+		}
+		if use == server.Needed || name == server.PageSize && !scratch && number(value) < number(had[name]) {
+			return s, contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, this one is configured with %s: set %s to %s in the configuration of the database that is restored",
+				b.ID, name, had[name], value, name, had[name])
+		}
+		if use == server.Given && name != server.TimeZone {
+			s.Arguments = append(s.Arguments, option(name, had[name]))
+		}
+		if !scratch {
+			differ = append(differ, fmt.Sprintf("%s (%s, was %s)", name, brief(value), brief(had[name])))
+		}
+	}
+	if zone := had[server.TimeZone]; zone != "" && zone != "SYSTEM" {
+		s.Replay = append(s.Replay, option("default_time_zone", zone))
+	}
+	if zone := b.Server.Zone; zone != nil {
+		if s.Zone, err = findZone(b.ID, *zone); err != nil {
+			return s, err
+		}
+		if own := offsetsOf(time.Local); own != zone.Offsets && !scratch {
+			differ = append(differ, fmt.Sprintf("system_time_zone (TZ=%s, was %s)", os.Getenv("TZ"), zone.Name))
+		}
+	}
+	if len(differ) > 0 {
+		s.Warnings = []string{"the database is configured otherwise than that of the backup: " + strings.Join(differ, ", ")}
+	}
+	return s, nil
+}
+
+// option writes a variable as an option, which servers ignore that do not have it.
+func option(name, value string) string {
+	return "--loose-" + strings.ReplaceAll(name, "_", "-") + "=" + value
+}
+
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64) // of what is no number nothing depends
+	return n
+}
+
+func brief(value string) string {
+	if value == "" {
+		return "empty"
+	}
+	return value[:min(len(value), 60)]
+}
+
+func sorted(of map[string]string) []string {
+	names := make([]string, 0, len(of))
+	for name := range of {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// configured returns what the server's program says that its variables are, by its configuration and options.
+func (p Programs) configured(ctx context.Context, more []string) (map[string]string, error) {
+	folder, err := os.MkdirTemp("", "agent-") // it looks whether the file system distinguishes cases
+	if err != nil {
+		return nil, fmt.Errorf("make a folder to look at the configuration: %w", err)
+	}
+	defer os.RemoveAll(folder)
+	arguments := append(p.config(), "--verbose", "--help", "--datadir="+folder)
+	arguments = append(append(arguments, more...), asRoot()...)
+	words := &server.Tail{}
+	cmd := exec.CommandContext(ctx, p.Server, arguments...)
+	cmd.Stderr = words
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, contract.Errorf(contract.ReasonFailed, "read the configuration of %s: %w: %s", p.Server, err, words)
+	}
+	_, list, ok := bytes.Cut(text, []byte("\nVariables (--variable-name=value)\n"))
+	if !ok {
+		return nil, contract.Errorf(contract.ReasonFailed, "read the configuration of %s: it lists no variables", p.Server)
+	}
+	found := map[string]string{}
+	for line := range strings.Lines(string(list)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name = strings.ReplaceAll(name, "-", "_")
+		if name == "default_time_zone" {
+			name = server.TimeZone
+		}
+		if _, ok := server.Variables[name]; ok {
+			found[name] = strings.TrimSpace(value)
+		}
+	}
+	return found, nil
+}
+
+// findZone returns a TZ under which the offsets are those of a zone: the agent's own (nil), that of the backup's agent, or, for
+// a zone whose offset never changes, one that is made for it.
+func findZone(id string, zone manifest.Zone) (*string, error) {
+	if offsetsOf(time.Local) == zone.Offsets {
+		return nil, nil
+	}
+	for _, name := range []string{zone.TZ, zone.Name} {
+		if name == "" {
+			continue
+		}
+		if l, err := time.LoadLocation(strings.TrimPrefix(name, ":")); err == nil && offsetsOf(l) == zone.Offsets {
+			return &name, nil
+		}
+	}
+	_, offset, _ := strings.Cut(zone.Offsets, ":")
+	if seconds, err := strconv.ParseInt(offset, 10, 64); err == nil {
+		name := fixedZone(zone.Name, seconds)
+		return &name, nil
+	}
+	return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of a server in the time zone %s (TZ=%q), which this image does not have: set TZ in the environment of the database that is restored",
+		id, zone.Name, zone.TZ)
+}
+
+// fixedZone writes a zone as POSIX has it, which counts westwards.
+func fixedZone(name string, seconds int64) string {
+	sign := "-"
+	if seconds < 0 {
+		sign, seconds = "+", -seconds
+	}
+	return fmt.Sprintf("<%s>%s%02d:%02d:%02d", strings.Trim(name, "<>"), sign, seconds/3600, seconds/60%60, seconds%60)
+}
+
+func offsetsOf(l *time.Location) string {
+	return server.ZoneOffsets(func(moment int64) int64 {
+		_, offset := time.Unix(moment, 0).In(l).Zone()
+		return int64(offset)
+	})
+}
+
+func (i *Instance) inZone(ctx context.Context, b *manifest.Backup) error {
+	conn, err := i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return inZone(conn, b)
+}
+
+// inZone fails unless the started server's time zone is the backup's.
+func inZone(conn *server.Conn, b *manifest.Backup) error {
+	zone := b.Server.Zone
+	if zone == nil {
+		return nil
+	}
+	name, offsets, err := conn.SystemZone()
+	if err == nil && offsets != zone.Offsets {
+		err = contract.Errorf(contract.ReasonRefused, "backup %s is of a server in the time zone %s (TZ=%q), this one runs in %s: set TZ in the environment of the database that is restored",
+			b.ID, zone.Name, zone.TZ, name)
+	}
+	return err
+}

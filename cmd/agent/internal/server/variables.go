@@ -1,0 +1,152 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Use is what a restore does with the value that a variable had on the backup's server.
+type Use byte
+
+const (
+	// Compared: a difference is a warning. The data does not depend on it, but its users may.
+	Compared Use = iota
+	// Needed: a restore is refused where the server is configured otherwise.
+	Needed
+	// Given: the restoring server gets the value, because what the dump and the archive do depends on it.
+	Given
+)
+
+// TimeZone is the name of the variable that the restoring server gets only when its time zone tables are filled.
+const TimeZone = "time_zone"
+
+// PageSize is the name of the variable of which a smaller value may refuse rows.
+const PageSize = "innodb_page_size"
+
+// Variables has the global variables that decide how a server stores, compares, reads or indexes data. Each one that a server
+// has is in the manifests of its backups.
+var Variables = map[string]Use{
+	"lower_case_table_names": Needed, PageSize: Compared,
+	// The definition of what a statement makes.
+	"character_set_server": Given, "collation_server": Given, "character_set_collations": Given, "default_storage_engine": Given, "explicit_defaults_for_timestamp": Given,
+	"innodb_default_row_format": Given, "innodb_file_per_table": Given, "innodb_strict_mode": Given, "innodb_large_prefix": Given, "innodb_file_format": Given,
+	"innodb_compression_algorithm": Given, "mysql56_temporal_format": Given, "old_mode": Given, "partial_revokes": Given, "max_heap_table_size": Given,
+	"system_versioning_alter_history": Given, "innodb_default_encryption_key_id": Given,
+	// The values of generated columns, views and routines.
+	"block_encryption_mode": Given, "default_week_format": Given, "div_precision_increment": Given, "lc_time_names": Given, "max_sort_length": Given, TimeZone: Given,
+	// Indexes for full-text search are built by the restoring server as the server that uses them is configured.
+	"ft_max_word_len": Compared, "ft_min_word_len": Compared, "ft_stopword_file": Compared, "innodb_ft_enable_stopword": Compared, "innodb_ft_max_token_size": Compared,
+	"innodb_ft_min_token_size": Compared, "innodb_ft_server_stopword_table": Compared, "ngram_token_size": Compared,
+	// What users of the data see.
+	"activate_all_roles_on_login": Compared, "auto_increment_increment": Compared, "auto_increment_offset": Compared, "event_scheduler": Compared, "group_concat_max_len": Compared,
+	"mandatory_roles": Compared, "max_allowed_packet": Compared, "sql_generate_invisible_primary_key": Compared, "sql_mode": Compared, "sql_require_primary_key": Compared,
+	"transaction_isolation": Compared, "tx_isolation": Compared, "updatable_views_with_limit": Compared,
+	"default_table_encryption": Compared, "innodb_encrypt_tables": Compared,
+}
+
+// Settings returns the values of Variables, of those that the server has.
+func (c *Conn) Settings() (map[string]string, error) {
+	rows, err := c.Rows("SHOW GLOBAL VARIABLES")
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]string{}
+	for _, row := range rows {
+		if _, ok := Variables[row[0]]; ok {
+			settings[row[0]] = row[1]
+		}
+	}
+	return settings, nil
+}
+
+// SameSetting reports whether two texts are one value of a variable: the server's answer and the list of its options write
+// some of them differently.
+func SameSetting(a, b string) bool { return plain(a) == plain(b) }
+
+func plain(value string) string {
+	value = strings.ToUpper(value)
+	switch value {
+	case "TRUE", "YES", "1":
+		return "ON"
+	case "FALSE", "NO", "0":
+		return "OFF"
+	case "(NO DEFAULT VALUE)", "(BUILT-IN)", "SYSTEM":
+		return ""
+	}
+	value = strings.TrimSuffix(strings.ReplaceAll(value, "UTF8MB3", "UTF8"), ";")
+	if strings.Contains(value, ",") {
+		parts := strings.Split(value, ",")
+		slices.Sort(parts)
+		value = strings.Join(parts, ",")
+	}
+	return value
+}
+
+// zoneYears are the years that an Offsets text covers.
+var zoneYears = [2]int{1970, 2037}
+
+// ZoneMoments returns the times at which time zones are compared, in seconds since 1970: the begin of each month.
+func ZoneMoments() []int64 {
+	var moments []int64
+	for year := zoneYears[0]; year <= zoneYears[1]; year++ {
+		for month := range 12 {
+			moments = append(moments, int64((year-1970)*31556952+month*2629746+86400))
+		}
+	}
+	return moments
+}
+
+// ZoneOffsets writes how far a time zone is from UTC at each of ZoneMoments, as the moments from which on the offset is another
+// one: "86400:28800".
+func ZoneOffsets(at func(moment int64) int64) string {
+	var text []string
+	last := int64(-1 << 62)
+	for _, moment := range ZoneMoments() {
+		if offset := at(moment); offset != last {
+			text = append(text, fmt.Sprintf("%d:%d", moment, offset))
+			last = offset
+		}
+	}
+	return strings.Join(text, " ")
+}
+
+// SystemZone returns the name and the offsets of the time zone that the server's process runs in.
+func (c *Conn) SystemZone() (name, offsets string, err error) {
+	if name, err = c.Variable("system_time_zone"); err != nil {
+		return "", "", err
+	}
+	own, err := c.Value("SELECT @@SESSION.time_zone")
+	if err != nil {
+		return "", "", err
+	}
+	if err := c.Do("SET SESSION time_zone = 'SYSTEM'"); err != nil {
+		return "", "", err
+	}
+	moments := ZoneMoments()
+	columns := make([]string, len(moments))
+	for i, moment := range moments {
+		columns[i] = fmt.Sprintf("TIMESTAMPDIFF(SECOND, '1970-01-01 00:00:00', FROM_UNIXTIME(%d)) - %d", moment, moment)
+	}
+	rows, err := c.Rows("SELECT " + strings.Join(columns, ", "))
+	if err != nil || len(rows) == 0 {
+		return "", "", err
+	}
+	found := map[int64]int64{}
+	for i, moment := range moments {
+		var offset int64
+		if _, err := fmt.Sscan(rows[0][i], &offset); err != nil {
+			return "", "", fmt.Errorf("read the server's time zone: %w", err)
+		}
+		found[moment] = offset
+	}
+	return name, ZoneOffsets(func(moment int64) int64 { return found[moment] }), c.Do("SET SESSION time_zone = " + literal(own))
+}
+
+// literal writes a text as SQL in the empty SQL mode.
+func literal(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
+}

@@ -1,0 +1,162 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// original is a server whose backup and archive are restored.
+type original struct {
+	*rig.Server
+	to       store.Store
+	identity *age.X25519Identity
+	a        *archiver
+}
+
+func observed(t *testing.T, s *rig.Server) *original {
+	o := &original{Server: s, to: folder(t), identity: key(t)}
+	o.a = archive(s, o.to, o.identity, time.Second)
+	t.Cleanup(func() { o.a.stop(); o.a.done.Wait() })
+	return o
+}
+
+func (o *original) backup() {
+	o.T.Helper()
+	_, _, err := backup.Run(o.T.Context(), options(o.Server, o.to, o.identity))
+	assert.NilError(o.T, err)
+}
+
+// settled waits until the archive has everything that was done.
+func (o *original) settled() {
+	o.T.Helper()
+	conn, err := server.Connect(o.T.Context(), o.Root())
+	assert.NilError(o.T, err)
+	defer conn.Close()
+	end, err := conn.Now()
+	assert.NilError(o.T, err)
+	until(o.T, "the archive", 2*time.Minute, func() bool { return o.a.reached().After(end) })
+}
+
+// build restores to a volume, with the server configured as the original is unless a file is given. Root has no password.
+func (o *original) build(end *restore.Until, config ...string) (string, restore.Outcome, error) {
+	o.T.Helper()
+	entry, err := catalogue.Find(o.T.Context(), o.to, "latest")
+	assert.NilError(o.T, err)
+	programs := rig.Programs(o.T, o.Flavour)
+	programs.Config = append(config, o.Config())[0]
+	volume := o.T.TempDir()
+	out, err := restore.Restore(o.T.Context(), restore.Source{Store: o.to, Backup: entry.Manifest, Identities: []age.Identity{o.identity}}, programs,
+		restore.Target{Volume: volume, Data: "mysql", Until: end})
+	return filepath.Join(volume, "mysql"), out, err
+}
+
+// restored starts the restored database as it is used.
+func (o *original) restored(end *restore.Until) (*rig.Server, restore.Outcome) {
+	o.T.Helper()
+	data, out, err := o.build(end)
+	assert.NilError(o.T, err)
+	return o.On(data), out
+}
+
+// zone makes a named time zone, as the image's entrypoint does from the system's files.
+var zone = []string{"INSERT INTO mysql.time_zone (Time_zone_id, Use_leap_seconds) VALUES (4711, 'N')", "INSERT INTO mysql.time_zone_name VALUES ('Test/Eight', 4711)",
+	"INSERT INTO mysql.time_zone_transition_type VALUES (4711, 0, 28800, 0, 'CST')"}
+
+// The restoring server does what the database did: it is in the same time zone, knows the named ones, is configured as the database is,
+// and runs no events. A database in use answers as the original does, and runs its events again.
+func TestRestoringServerIsLikeTheDatabase(t *testing.T) {
+	for _, flavour := range both {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			o := observed(t, rig.Start(t, flavour, "TZ=CST-8", "--innodb-ft-min-token-size=2", "--innodb-strict-mode=OFF", "--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES", "--event-scheduler=ON",
+				"--log-bin-trust-function-creators=1", "--read-only=OFF", "--default-storage-engine=MyISAM"))
+			o.Exec(zone...)
+			o.Exec("CREATE DATABASE a", "CREATE TABLE a.t (id INT PRIMARY KEY, ts TIMESTAMP NULL, d INT) ENGINE=InnoDB", "INSERT INTO a.t VALUES (1, '2026-11-25 10:00:00', 0)",
+				"CREATE TABLE a.f (id INT PRIMARY KEY, b VARCHAR(100), FULLTEXT (b)) ENGINE=InnoDB", "INSERT INTO a.f VALUES (1, 'go is ok')",
+				"CREATE EVENT a.daily ON SCHEDULE EVERY 1 DAY STARTS '2037-01-01 03:00:00' DO DELETE FROM a.t WHERE id = 99",
+				"SET time_zone = 'Test/Eight'", "CREATE EVENT a.named ON SCHEDULE AT '2037-05-05 05:05:05' DO DELETE FROM a.t WHERE id = 99",
+				"CREATE EVENT a.off ON SCHEDULE EVERY 1 SECOND DISABLE DO UPDATE a.t SET d = -1",
+				"CREATE EVENT a.past ON SCHEDULE AT NOW() + INTERVAL 4 SECOND DO UPDATE a.t SET d = 4",
+				"CREATE USER 'q''\\\\'@'%' IDENTIFIED BY 'x'")
+			o.backup()
+			o.Exec("ALTER TABLE a.t MODIFY ts DATETIME NULL, ADD COLUMN made DATETIME DEFAULT CURRENT_TIMESTAMP", "CREATE TABLE a.wide (id INT PRIMARY KEY, c CHAR(1)) ROW_FORMAT=COMPACT KEY_BLOCK_SIZE=8 ENGINE=InnoDB",
+				"CREATE TABLE a.plain (id INT PRIMARY KEY)",
+				"SET time_zone = 'Test/Eight'", "CREATE TABLE a.n (id INT PRIMARY KEY, at DATETIME DEFAULT CURRENT_TIMESTAMP)", "INSERT INTO a.n (id) VALUES (1)", "ALTER TABLE a.n ADD COLUMN c DATETIME DEFAULT CURRENT_TIMESTAMP",
+				"CREATE EVENT a.late ON SCHEDULE AT '2037-06-06 06:06:06' DO DELETE FROM a.t WHERE id = 99", "ALTER EVENT a.off COMMENT 'still off'",
+				"SET sql_mode = 'ANSI_QUOTES'", `ALTER EVENT a."daily" COMMENT 'daily'`)
+			until(t, "the event to run and go", time.Minute, func() bool {
+				return o.Ask("SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_NAME = 'past'") == "0"
+			})
+			o.settled()
+			questions := []string{"SELECT * FROM a.t", "SELECT * FROM a.n", "SELECT id FROM a.f WHERE MATCH (b) AGAINST ('ok')", "SHOW CREATE TABLE a.wide", "SHOW CREATE TABLE a.plain",
+				"SELECT CONVERT_TZ('2026-01-01 00:00:00', '+00:00', 'Test/Eight'), @@system_time_zone, @@innodb_ft_min_token_size, @@innodb_strict_mode",
+				"SELECT EVENT_NAME, TIME_ZONE, STATUS, STARTS, EXECUTE_AT, DEFINER, SQL_MODE, EVENT_COMMENT, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.EVENTS ORDER BY 1",
+				"SELECT User, Host FROM mysql.user WHERE User LIKE 'q%'"}
+			want := map[string]string{}
+			for _, q := range questions {
+				want[q] = o.Ask(q)
+			}
+			o.Exec("CREATE EVENT a.each ON SCHEDULE EVERY 1 SECOND DO UPDATE a.t SET d = d + 1")
+			time.Sleep(2 * time.Second)
+			o.Exec("SET GLOBAL event_scheduler = OFF")
+			o.settled()
+			want[questions[6]] = o.Ask(questions[6])
+			counted := o.Ask("SELECT d FROM a.t")
+			r, out := o.restored(&restore.Until{})
+			if counter := r.Ask("SELECT d >= " + counted + " FROM a.t"); counter != "1" {
+				t.Errorf("the counter of the event lost runs")
+			}
+			for _, q := range questions[1:] {
+				assert.Equal(t, r.Ask(q), want[q], q)
+			}
+			made := "SELECT id, ts, made FROM a.t"
+			assert.Equal(t, r.Ask(made), o.Ask(made))
+			assert.DeepEqual(t, out.Warnings, []string{"the database is configured otherwise than that of the backup: system_time_zone (TZ=, was CST)"}) // the test's process
+			until(t, "the event to run again", time.Minute, func() bool { return r.Ask("SELECT d > "+counted+" + 1 FROM a.t") == "1" })
+		})
+	}
+}
+
+// A restore says before it begins what it cannot keep.
+func TestRestoreIsRefusedOrSaysWhereTheConfigurationDiffers(t *testing.T) {
+	o := observed(t, rig.Start(t, server.MySQL, "--innodb-ft-min-token-size=2"))
+	o.backup()
+	config := filepath.Join(t.TempDir(), "my.cnf")
+	for text, want := range map[string]string{
+		"lower_case_table_names=1":                             "lower_case_table_names=0, this one is configured with 1",
+		"innodb_page_size=8k\ninnodb_ft_min_token_size=2":      "innodb_page_size=16384",
+		"innodb_ft_min_token_size=5":                           "",
+		"innodb_ft_min_token_size=2\ndefault_time_zone=+01:00": "",
+	} {
+		assert.NilError(t, os.WriteFile(config, []byte("[mysqld]\nmax_allowed_packet=64M\n"+text+"\n"), 0o644))
+		entry, err := catalogue.Find(t.Context(), o.to, "latest")
+		assert.NilError(t, err)
+		programs := rig.Programs(t, o.Flavour)
+		programs.Config = config
+		settings, err := restore.Configure(t.Context(), entry.Manifest, programs, nil, false)
+		if want != "" {
+			assert.ErrorContains(t, err, want)
+			assert.Equal(t, contract.ReasonOf(err), contract.ReasonRefused)
+			continue
+		}
+		assert.NilError(t, err)
+		assert.Assert(t, len(settings.Warnings) == 1 && strings.Contains(settings.Warnings[0], strings.Split(strings.Split(text, "\n")[strings.Count(text, "\n")], "=")[0][8:]), "%s: %q", text, settings.Warnings)
+	}
+}
