@@ -63,11 +63,18 @@ type Backup struct {
 	// +optional
 	MaxLockWait string `json:"maxLockWait,omitempty"`
 
-	// resources (ResourceRequirements) of the pods that make backups.
+	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory.
 	// +kubebuilder:example=`{limits: {memory: 512Mi}}`
 	// +optional
 	// +nullable
 	Resources *Object `json:"resources,omitempty"`
+
+	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check, restore and remove backups, and of the archive. The container that does the
+	// work is called backup, and the one before it, which brings the agent, agent.
+	// +kubebuilder:example=`{spec: {securityContext: {runAsUser: 1000700000}, containers: [{name: backup, env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}]}]}}`
+	// +optional
+	// +nullable
+	PodTemplate *Object `json:"podTemplate,omitempty"`
 }
 
 // PointInTime says how the binary log of a database is archived.

@@ -57,29 +57,79 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(result)
 }
 
-// OverlayStatefulSets does the same with the pods of all StatefulSets among some objects, and names their service account
-// as the API server does.
+// WorkContainer is the name by which a podTemplate for backups means the container that does the work.
+const WorkContainer = "backup"
+
+// OverlayJobs merges a podTemplate for backups into the pod template of one of the workloads that look after them, as OverlayPods does.
+// What it gives the container WorkContainer goes to the first one, however that is called.
+func OverlayJobs(path string, template map[string]any, podTemplate []byte) (map[string]any, error) {
+	var patch map[string]any
+	if err := json.Unmarshal(podTemplate, &patch); err != nil {
+		return nil, Mistake(path, "%v", err)
+	}
+	work := WorkContainer
+	if containers, _, _ := unstructured.NestedSlice(template, "spec", "containers"); len(containers) > 0 {
+		if first, ok := containers[0].(map[string]any); ok {
+			work, _ = first["name"].(string)
+		}
+	}
+	spec, _ := patch["spec"].(map[string]any)
+	containers, _ := spec["containers"].([]any)
+	for i := range containers {
+		if c, ok := containers[i].(map[string]any); ok && c["name"] == WorkContainer {
+			c["name"] = work
+		}
+	}
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return OverlayPods(path, template, data)
+}
+
+// OverlayCronJobs merges a podTemplate for backups into the pods of all CronJobs among some objects, as OverlayJobs does.
+func OverlayCronJobs(path string, objects []*unstructured.Unstructured, podTemplate []byte) error {
+	for _, o := range objects {
+		if o.GetKind() != "CronJob" {
+			continue
+		}
+		if err := overlayObject(o, OverlayJobs, path, podTemplate, "spec", "jobTemplate", "spec", "template"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OverlayStatefulSets merges a podTemplate into the pods of all StatefulSets among some objects, as OverlayPods does.
 func OverlayStatefulSets(path string, objects []*unstructured.Unstructured, podTemplate []byte) error {
 	for _, o := range objects {
 		if o.GetKind() != "StatefulSet" {
 			continue
 		}
-		pods, _, err := unstructured.NestedMap(o.Object, "spec", "template")
-		if err != nil {
-			return fmt.Errorf("read the pods of StatefulSet %s: %w", o.GetName(), err)
-		}
-		if pods, err = OverlayPods(path, pods, podTemplate); err != nil {
+		if err := overlayObject(o, OverlayPods, path, podTemplate, "spec", "template"); err != nil {
 			return err
 		}
-		// The API server completes one name of the account by the other; an old one would come back.
-		if account, found, _ := unstructured.NestedString(pods, "spec", "serviceAccountName"); found {
-			if err := unstructured.SetNestedField(pods, account, "spec", "serviceAccount"); err != nil {
-				return fmt.Errorf("set the service account of StatefulSet %s: %w", o.GetName(), err)
-			}
+	}
+	return nil
+}
+
+// overlayObject merges a podTemplate into the pods of an object, and names their service account as the API server does.
+func overlayObject(o *unstructured.Unstructured, overlay func(string, map[string]any, []byte) (map[string]any, error), path string, podTemplate []byte, at ...string) error {
+	pods, _, err := unstructured.NestedMap(o.Object, at...)
+	if err != nil {
+		return fmt.Errorf("read the pods of %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	if pods, err = overlay(path, pods, podTemplate); err != nil {
+		return err
+	}
+	// The API server completes one name of the account by the other; an old one would come back.
+	if account, found, _ := unstructured.NestedString(pods, "spec", "serviceAccountName"); found {
+		if err := unstructured.SetNestedField(pods, account, "spec", "serviceAccount"); err != nil {
+			return fmt.Errorf("set the service account of %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
-		if err := unstructured.SetNestedMap(o.Object, pods, "spec", "template"); err != nil {
-			return fmt.Errorf("set the pods of StatefulSet %s: %w", o.GetName(), err)
-		}
+	}
+	if err := unstructured.SetNestedMap(o.Object, pods, at...); err != nil {
+		return fmt.Errorf("set the pods of %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	return nil
 }

@@ -74,3 +74,22 @@ func TestDirectivesOfAnyTypeDoNotPanic(t *testing.T) {
 		}
 	}
 }
+
+// A podTemplate for backups means by the container backup the one that does the work, however a workload calls it.
+func TestPodTemplateOfBackupsReachesTheContainerThatWorks(t *testing.T) {
+	t.Parallel()
+	const given = `{"spec":{"serviceAccountName":"backups","containers":[{"name":"backup","resources":{"limits":{"cpu":"2"}}},{"name":"proxy","image":"p"}]}}`
+	for _, work := range []string{"backup", "archive"} {
+		template := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": work, "image": "x"}}}}
+		merged, err := OverlayJobs("spec.backup.podTemplate", template, []byte(given))
+		assert.NilError(t, err)
+		names := map[string]any{}
+		for _, c := range merged["spec"].(map[string]any)["containers"].([]any) {
+			c := c.(map[string]any)
+			names[c["name"].(string)] = c["image"]
+		}
+		assert.DeepEqual(t, names, map[string]any{work: "x", "proxy": "p"})
+	}
+	_, err := OverlayJobs("spec.backup.podTemplate", rendered(), []byte(`{"spec":{"container":[]}}`))
+	assert.ErrorContains(t, err, "spec.backup.podTemplate.spec.container: unknown field")
+}

@@ -4,7 +4,9 @@
 package security_test
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/cluster"
@@ -132,4 +135,44 @@ func admits(t *testing.T, peer networkingv1.NetworkPolicyPeer, namespace string,
 func convert(t *testing.T, from map[string]any, to any) {
 	t.Helper()
 	assert.NilError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(from, to))
+}
+
+// Each container of databases, their backups and their checks has requests and limits, at most ten times as much, unless a resource
+// gives its own: a ResourceQuota on limits and a LimitRange with a ratio of ten accept the pods as they are.
+func TestQuotasAcceptThePodsOfDatabases(t *testing.T) {
+	t.Parallel()
+	renderer, err := newRenderer()
+	assert.NilError(t, err)
+	for chart, least := range map[string]int{"mysql": 15, "rediscluster": 10, "etcdcluster": 6, "third-party": 1} {
+		data := mustRead(t, "helm-charts/"+chart+"/ci/everything-values.yaml")
+		v := map[string]any{}
+		assert.NilError(t, yaml.Unmarshal(data, &v))
+		for _, own := range []string{"resources", "size", "initContainers", "sidecars"} {
+			delete(v, own)
+		}
+		if backup, ok := v["backup"].(map[string]any); ok {
+			delete(backup, "resources")
+		}
+		rendered, err := renderer.Render(render.Release{Name: "data", Namespace: "data"}, []render.Part{{Name: "part", Chart: chart, Values: v}})
+		assert.NilError(t, err)
+		found := 0
+		for id, template := range podsOf(t, rendered[0]) {
+			for _, c := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
+				found++
+				for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+					request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
+					assert.Check(t, !request.IsZero() && !limit.IsZero() && limit.MilliValue() <= 10*request.MilliValue(),
+						"%s, %s, container %s: %s of %s, at most %s", chart, id, c.Name, &request, name, &limit)
+				}
+			}
+		}
+		assert.Assert(t, found >= least, "%s: %d containers", chart, found)
+	}
+}
+
+func mustRead(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), file))
+	assert.NilError(t, err)
+	return data
 }

@@ -42,11 +42,18 @@ type ClusterBackup struct {
 	// +optional
 	Retention BackupRetention `json:"retention,omitempty"`
 
-	// resources are the requests and limits of the pods that make backups. Default: 100m of CPU, 128Mi to 512Mi of memory.
+	// resources are the requests and limits of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory.
 	// +kubebuilder:example=`{limits: {memory: 512Mi}}`
 	// +optional
 	// +nullable
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// podTemplate (PodTemplateSpec) is merged last into the pods that make and remove backups. The container that does the
+	// work is called backup, and the one before it, which brings the agent, agent.
+	// +kubebuilder:example=`{spec: {securityContext: {runAsUser: 1000700000}, containers: [{name: backup, env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}]}]}}`
+	// +optional
+	// +nullable
+	PodTemplate *Object `json:"podTemplate,omitempty"`
 }
 
 // ClusterBackupStatus is what is known of the backups of a cluster. Times change with a backup, and never go back.

@@ -112,7 +112,8 @@ spec:
 {{- define "common.backup.pod" }}
 {{- $c := .component }}
 {{- $v := $c.root.Values }}
-{{- $resources := get $v.backup "resources" | default (dict "requests" (dict "cpu" "100m" "memory" "128Mi") "limits" (dict "memory" (get . "memory" | default "512Mi"))) }}
+{{- /* Limits are at most ten times the requests, so that the usual quotas and LimitRanges take these pods as they are. */}}
+{{- $resources := get $v.backup "resources" | default (dict "requests" (dict "cpu" "100m" "memory" "128Mi") "limits" (dict "cpu" "1000m" "memory" (get . "memory" | default "512Mi"))) }}
 {{- $pod := dict "runAsNonRoot" true "runAsUser" (int $c.user) "runAsGroup" (int $c.user) "fsGroup" (int $c.user) "fsGroupChangePolicy" "OnRootMismatch" "seccompProfile" (dict "type" "RuntimeDefault") }}
 {{- include "common.override" (dict "to" $pod "from" $v.podSecurityContext) }}
 {{- $container := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
@@ -138,7 +139,7 @@ spec:
       image: {{ quote $v.agentImage }}
       imagePullPolicy: IfNotPresent
       command: ["/agent", "install", "/d3os-agent/agent"]
-      resources: {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}}
+      resources: {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}}
       securityContext: {{ toJson $container }}
       volumeMounts: [{"name": "agent", "mountPath": "/d3os-agent"}]
   containers:

@@ -71,7 +71,7 @@ annotation on the pod, allows it to start without. So an empty volume never vote
 {{- $_ := set . "handlers" (dict "startup" $live "readiness" $ready "liveness" $live) }}
 {{- $_ := set . "initContainers" (list (dict "name" "d3os-agent" "image" (required "agentImage must be given" $v.agentImage) "imagePullPolicy" "IfNotPresent"
       "command" (list "/agent" "install" "/d3os-agent/agent")
-      "resources" (dict "requests" (dict "cpu" "10m" "memory" "16Mi") "limits" (dict "cpu" "500m" "memory" "64Mi"))
+      "resources" (dict "requests" (dict "cpu" "50m" "memory" "16Mi") "limits" (dict "cpu" "500m" "memory" "64Mi"))
       "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))) }}
 {{- end }}
 

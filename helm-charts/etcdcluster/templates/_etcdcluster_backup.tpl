@@ -38,7 +38,7 @@ was formed, nothing is restored.
 {{- $mounts := concat $store.mounts (list (dict "name" "data" "mountPath" "/data") (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
       (dict "name" "d3os-notes" "mountPath" "/d3os-notes") (dict "name" "d3os-record" "mountPath" "/d3os-record" "readOnly" true)) }}
 {{- $container := dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" (concat $env $store.env)
-      "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "memory" "1Gi")) "volumeMounts" $mounts }}
+      "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "cpu" "1000m" "memory" "1Gi")) "volumeMounts" $mounts }}
 {{- $_ := set . "initContainers" (append .initContainers $container) }}
 {{- $_ := set . "volumes" (concat .volumes $store.volumes (list (dict "name" "d3os-record" "configMap" (dict "name" (print .name "-membership"))))) }}
 {{- end }}

@@ -13,7 +13,7 @@ has held some, or is expected to. Its container and its volumes are taken out ag
 {{- $command := concat (list "/d3os-agent/agent" "restore" "--birth" "--volume=/d3os-volume" "--data=mysql" "--record=/d3os-record") $store.args $like.args }}
 {{- with get $from "toTime" }}{{ $command = append $command (print "--to-time=" .) }}{{ end }}
 {{- $container := dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" $env
-      "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "memory" "1Gi"))
+      "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "cpu" "1000m" "memory" "1Gi"))
       "volumeMounts" (concat (list
         (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
         (dict "name" "d3os-record" "mountPath" "/d3os-record" "readOnly" true)

@@ -140,7 +140,7 @@ restarts nothing.
 {{- define "mysql.guard" }}
 {{- $v := .root.Values }}
 {{- $record := print .name "-data" }}
-{{- $resources := dict "requests" (dict "cpu" "10m" "memory" "32Mi") "limits" (dict "cpu" "500m" "memory" "256Mi") }}
+{{- $resources := dict "requests" (dict "cpu" "50m" "memory" "32Mi") "limits" (dict "cpu" "500m" "memory" "256Mi") }}
 {{- $command := list "/d3os-agent/agent" "guard" "--volume=/d3os-volume" "--data=mysql" "--record=/d3os-record" "--report=/dev/termination-log"
       (printf "--claim=data-%s-0" .name) (print "--record-name=" $record) }}
 {{- with $v.serverVersion }}{{ $command = append $command (print "--declared=" .) }}{{ end }}

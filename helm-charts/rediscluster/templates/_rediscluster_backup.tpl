@@ -33,10 +33,10 @@ not replaced when that changes.
 {{- $_ := set . "initContainers" (list
       (dict "name" "d3os-agent" "image" ($v.restoreAgentImage | default (required "agentImage must be given" $v.agentImage)) "imagePullPolicy" "IfNotPresent"
         "command" (list "/agent" "install" "/d3os-agent/agent")
-        "resources" (dict "requests" (dict "cpu" "10m" "memory" "32Mi") "limits" (dict "cpu" "500m" "memory" "256Mi"))
+        "resources" (dict "requests" (dict "cpu" "50m" "memory" "32Mi") "limits" (dict "cpu" "500m" "memory" "256Mi"))
         "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))
       (dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" $env
-        "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "memory" "1Gi")) "volumeMounts" $mounts)) }}
+        "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "cpu" "1000m" "memory" "1Gi")) "volumeMounts" $mounts)) }}
 {{- $_ := set . "volumes" (concat .volumes $store.volumes (list (dict "name" "d3os-agent" "emptyDir" dict)
       (dict "name" "d3os-record" "configMap" (dict "name" (print .name "-topology"))))) }}
 {{- end }}

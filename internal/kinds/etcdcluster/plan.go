@@ -94,7 +94,7 @@ func (p *planner) make(ec *etcdv1.EtcdCluster, owner object.Owner, how planned, 
 		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}
 	rendering := stateful.Rendering{
-		Owner: owner, Chart: chart, Values: v,
+		Owner: owner, Chart: chart, Values: v, Backup: ec.Spec.Backup,
 		Settle: func(objects []*unstructured.Unstructured) error { return settle(objects, podsOf(live)) },
 	}
 	if ec.Spec.PodTemplate != nil {

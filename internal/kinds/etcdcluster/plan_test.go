@@ -148,7 +148,10 @@ func TestMistakes(t *testing.T) {
 		"old version":   {"version: 3.3.27", etcdv1.ReasonUnsupportedVersion, "spec.version: etcd 3.3.27 is not supported: use 3.4.0 or newer"},
 		"unknown major": {"version: 4.0.0", etcdv1.ReasonUnsupportedVersion, "not supported"},
 		"unknown field": {"podTemplate: {spec: {hostnames: a}}", kinds.ReasonInvalidSpec, "spec.podTemplate.spec.hostnames: unknown field"},
-		"own label":     {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", kinds.ReasonInvalidSpec, "label app.kubernetes.io/instance is the operator's own"},
+		"unknown field of backups": {
+			"backup: {destination: {claim: {name: b}}, podTemplate: {spec: {hostnames: a}}}", kinds.ReasonInvalidSpec, "spec.backup.podTemplate.spec.hostnames: unknown field",
+		},
+		"own label": {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", kinds.ReasonInvalidSpec, "label app.kubernetes.io/instance is the operator's own"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

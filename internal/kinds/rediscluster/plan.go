@@ -126,7 +126,7 @@ func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, how planned
 	if err != nil {
 		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}
-	rendering := stateful.Rendering{Owner: owner, Chart: chart, Values: v}
+	rendering := stateful.Rendering{Owner: owner, Chart: chart, Values: v, Backup: rc.Spec.Backup}
 	if rc.Spec.PodTemplate != nil {
 		rendering.PodTemplate = rc.Spec.PodTemplate.Raw
 	}

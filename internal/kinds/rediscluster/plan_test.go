@@ -200,7 +200,10 @@ func TestMistakes(t *testing.T) {
 		"own variable":   {"pod: [{env: [{name: POD_IP, value: a}]}]", kinds.ReasonInvalidSpec, "spec.pod[0].env: POD_IP is set by the operator"},
 		"unknown field":  {"podTemplate: {spec: {hostnames: a}}", kinds.ReasonInvalidSpec, `spec.podTemplate.spec.hostnames: unknown field: there is no such field; did you mean 'hostname'?`},
 		"own annotation": {"pod: [{annotations: {d3os-product.com.d3os/ticket: a}}]", kinds.ReasonInvalidSpec, "spec.pod[0].annotations: annotations of d3os-product.com.d3os"},
-		"own label":      {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", kinds.ReasonInvalidSpec, "spec.podTemplate.metadata.labels: label app.kubernetes.io/instance"},
+		"unknown field of backups": {
+			"backup: {destination: {claim: {name: b}}, podTemplate: {spec: {hostnames: a}}}", kinds.ReasonInvalidSpec, "spec.backup.podTemplate.spec.hostnames: unknown field",
+		},
+		"own label": {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", kinds.ReasonInvalidSpec, "spec.podTemplate.metadata.labels: label app.kubernetes.io/instance"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

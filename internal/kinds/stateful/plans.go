@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/object"
@@ -75,6 +76,8 @@ type Rendering struct {
 	Values map[string]any
 	// PodTemplate is spec.podTemplate as JSON; nil without one.
 	PodTemplate []byte
+	// Backup is spec.backup; nil without one. Its podTemplate is for the CronJobs.
+	Backup *backupv1.ClusterBackup
 	// Settle changes the objects at the end; nil: it does not.
 	Settle func([]*unstructured.Unstructured) error
 }
@@ -88,6 +91,11 @@ func (p *Plans) Render(part engine.Part, r Rendering) (engine.Part, error) {
 	}
 	if r.PodTemplate != nil {
 		if err := specfield.OverlayStatefulSets("spec.podTemplate", rendered[0], r.PodTemplate); err != nil {
+			return part, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
+		}
+	}
+	if r.Backup != nil && r.Backup.PodTemplate != nil {
+		if err := specfield.OverlayCronJobs("spec.backup.podTemplate", rendered[0], r.Backup.PodTemplate.Raw); err != nil {
 			return part, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 		}
 	}
@@ -122,6 +130,9 @@ func Plain(values map[string]any) (map[string]any, error) {
 		return nil, fmt.Errorf("read the spec: %w", err)
 	}
 	maps.DeleteFunc(result, func(_ string, value any) bool { return value == nil })
+	if backup, ok := result["backup"].(map[string]any); ok {
+		delete(backup, "podTemplate") // which Render lays over the pods
+	}
 	if policy, ok := result["networkPolicy"].(map[string]any); ok && policy["allowFrom"] == nil {
 		delete(policy, "allowFrom")
 	}

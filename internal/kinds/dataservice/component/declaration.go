@@ -40,6 +40,14 @@ func (d *Declaration) PodTemplate() *dsv1.Object {
 	return d.Workload.PodTemplate
 }
 
+// BackupTemplate returns the podTemplate of the pods that make backups; nil for none.
+func (d *Declaration) BackupTemplate() *dsv1.Object {
+	if d.MySQL == nil || d.MySQL.Backup == nil || d.MySQL.Backup.PodTemplate == nil {
+		return nil
+	}
+	return &dsv1.Object{JSON: d.MySQL.Backup.PodTemplate.JSON}
+}
+
 // Image is the image that the spec gives, if any.
 func (d *Declaration) Image() string {
 	if d.CronJob != nil {

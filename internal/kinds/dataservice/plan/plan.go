@@ -123,7 +123,7 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 			return nil, nil, &specfield.Error{Field: "spec", Message: tooMuchInput}
 		}
 		inputs[i] = object.Sum(data)
-		plan.Components[i].NeedsDryRun = c.PodTemplate() != nil || c.Kind == component.Managed || values.NeedsDryRun(v)
+		plan.Components[i].NeedsDryRun = c.PodTemplate() != nil || c.BackupTemplate() != nil || c.Kind == component.Managed || values.NeedsDryRun(v)
 		if was, ok := known[c.Name]; ok && was.input == inputs[i] {
 			plan.Components[i].Component, plan.Components[i].Objects, plan.Components[i].Revision = *c, was.objects, was.revision
 			continue
@@ -178,12 +178,16 @@ func spellOut(objects []*unstructured.Unstructured) error {
 // name, namespace and UID and what is the same throughout the process.
 func inputOf(c *component.Component, v map[string]any) ([]byte, error) {
 	input := struct {
-		Chart       string
-		Values      map[string]any
-		PodTemplate string
+		Chart          string
+		Values         map[string]any
+		PodTemplate    string
+		BackupTemplate string
 	}{Chart: c.Chart, Values: v}
 	if template := c.PodTemplate(); template != nil {
 		input.PodTemplate = string(template.Raw)
+	}
+	if template := c.BackupTemplate(); template != nil {
+		input.BackupTemplate = string(template.Raw)
 	}
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data) // sorts keys

@@ -37,8 +37,12 @@ func completePods(c *component.Component, objects []*unstructured.Unstructured) 
 			return fmt.Errorf("read the pods of %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 		// The pods of its backups are not the component's.
-		if c.PodTemplate() != nil && o.GetLabels()[object.LabelBackup] == "" {
-			if template, err = specfield.OverlayPods(c.Path+".podTemplate", template, c.PodTemplate().Raw); err != nil {
+		given, at, overlay := c.PodTemplate(), c.Path+".podTemplate", specfield.OverlayPods
+		if o.GetLabels()[object.LabelBackup] != "" {
+			given, at, overlay = c.BackupTemplate(), c.Path+".backup.podTemplate", specfield.OverlayJobs
+		}
+		if given != nil {
+			if template, err = overlay(at, template, given.Raw); err != nil {
 				return err
 			}
 			if err := unstructured.SetNestedMap(o.Object, template, path...); err != nil {

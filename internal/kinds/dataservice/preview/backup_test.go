@@ -111,3 +111,34 @@ func TestBackupsHaveWhatTheyNeedAndNoMore(t *testing.T) {
 	}
 	assert.Equal(t, seen, len(want))
 }
+
+// backup.podTemplate reaches every pod that looks after backups, also that of the archive, whose container has another name, and no
+// pod of the database.
+func TestPodTemplateOfBackupsReachesTheirPodsAlone(t *testing.T) {
+	t.Parallel()
+	ds, err := Parse([]byte(backedUp + `      podTemplate:
+        spec: {serviceAccountName: backups, containers: [{name: backup, env: [{name: NO_PROXY, value: .svc}]}]}
+`))
+	assert.NilError(t, err)
+	renderer, err := render.New(KubeVersion)
+	assert.NilError(t, err)
+	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
+	objects, err := Planned(ds, plan.NewPlanner(renderer, map[string]string{values.AgentImage: "example/agent:v1"}), credentials.NewPreview(), none)
+	assert.NilError(t, err)
+	seen := 0
+	for _, o := range objects {
+		for _, pod := range podsIn(o.Object["spec"]) {
+			isBackup := o.GetLabels()[object.LabelBackup] != ""
+			assert.Equal(t, pod["serviceAccount"] == "backups" && pod["serviceAccountName"] == "backups", isBackup, o.GetName())
+			containers := pod["containers"].([]any)
+			env, _ := containers[0].(map[string]any)["env"].([]any)
+			has := slices.ContainsFunc(env, func(v any) bool { return v.(map[string]any)["name"] == "NO_PROXY" })
+			assert.Equal(t, has, isBackup, o.GetName())
+			if isBackup {
+				seen++
+				assert.Equal(t, len(containers), 1, o.GetName())
+			}
+		}
+	}
+	assert.Equal(t, seen, 5)
+}

@@ -79,6 +79,11 @@ func takeBackup(path string, spec map[string]any, backup, restore *dsv1.Object) 
 		if err := specfield.Decode(path+".backup", json.RawMessage(backup.Raw), &given); err != nil {
 			return err
 		}
+		if given.PodTemplate != nil {
+			if _, err := specfield.OverlayPods(path+".backup.podTemplate", map[string]any{}, given.PodTemplate.Raw); err != nil {
+				return err
+			}
+		}
 		given.SetDefaults()
 		spec["backup"] = given
 	}

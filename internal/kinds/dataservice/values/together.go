@@ -97,6 +97,11 @@ func checkBackup(c *component.Component) error {
 			return specfield.Mistake(fmt.Sprintf("%s.users[%d].name", c.Path, i), "%s is the account of backups; choose another name", user.Name)
 		}
 	}
+	if template := c.BackupTemplate(); template != nil {
+		if _, err := specfield.OverlayPods(c.Path+".backup.podTemplate", map[string]any{}, template.Raw); err != nil {
+			return err
+		}
+	}
 	if backup.Resources == nil {
 		return nil
 	}

@@ -125,6 +125,9 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 	v["credentialsSecret"] = in.Credentials.MySQLSecret
 	v["usersSecret"] = in.Credentials.MySQLUsersSecret
 	v["agentImage"] = in.Images[AgentImage]
+	if backup, ok := v["backup"].(map[string]any); ok {
+		delete(backup, "podTemplate") // which the plan lays over the pods
+	}
 	var scripts []any
 	for _, ref := range c.MySQL.InitScripts {
 		scripts = append(scripts, ref.Name)
