@@ -74,7 +74,7 @@ func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 	for object, version := range was.Objects {
 		changed := is.Objects[object] != version
 		switch object {
-		case "Deployment/web", "DataService/" + platform, brings[0]:
+		case "Deployment/web", "DataService/" + platform, brings[0], "Service/mysql-dataservice":
 			assert.Assert(t, changed, "%s has not changed: this operator has not rolled the change out", object)
 		default:
 			assert.Assert(t, !changed, "%s: was %s, is %s", object, version, is.Objects[object])

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -51,7 +52,7 @@ func (p *plugin) mysqlCommand() *cobra.Command {
 			if root {
 				script = asRoot
 			}
-			return p.exec(cmd.Context(), c, pod, pod.Spec.Containers[0].Name, append([]string{"/bin/sh", "-c", script, "mysql"}, args[1:]...))
+			return p.exec(cmd.Context(), c, pod, databaseContainer(pod), append([]string{"/bin/sh", "-c", script, "mysql"}, args[1:]...))
 		},
 	}
 	cmd.Flags().BoolVar(&root, "root", false, "as root")
@@ -73,6 +74,17 @@ func databasePod(ds *dsv1.DataService, pods []*corev1.Pod) (*corev1.Pod, error) 
 		}
 	}
 	return nil, fmt.Errorf("no pod of mysql runs: 'kubectl dataservice why %s mysql' says why", ds.Name)
+}
+
+// databaseContainer returns the name of the database's container, which is that of the workload and so begins the pod's. A mesh may
+// have put its own container first.
+func databaseContainer(pod *corev1.Pod) string {
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; strings.HasPrefix(pod.Name, c.Name+"-") {
+			return c.Name
+		}
+	}
+	return pod.Spec.Containers[0].Name
 }
 
 // exec runs a command in a container of a pod.

@@ -15,6 +15,7 @@ import (
 
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -149,4 +150,15 @@ func TestMySQL(t *testing.T) {
 	none.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Kind: "ThirdParty"}}
 	_, err = databasePod(none, nil)
 	assert.ErrorContains(t, err, "runs elsewhere")
+}
+
+// A container that a mesh or another webhook puts first is not the one in which a client is opened.
+func TestMySQLPicksTheContainerOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	for _, pod := range []string{"mysql-dataservice-0", "mysql-dataservice-6b7c9-x2x"} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod}, Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Name: "istio-proxy"}, {Name: "accounts"}, {Name: "mysql-dataservice"}, {Name: "exporter"},
+		}}}
+		assert.Equal(t, databaseContainer(p), "mysql-dataservice")
+	}
 }

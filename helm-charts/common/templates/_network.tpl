@@ -3,6 +3,7 @@ Works out the component's ports, of its port and the values ports and nodePort:
   servicePorts    the ports of its Service, the main one first; the value port is called http
   containerPorts  those of them that its container listens on
   port            the main one of the container, 0 without; listen  the number that the server is told
+appProtocol, where given, is that of the main port in the Service: a mesh takes a port called http for HTTP otherwise.
 */}}
 {{- define "common.ports" }}
 {{- $v := .root.Values }}
@@ -37,7 +38,7 @@ Works out the component's ports, of its port and the values ports and nodePort:
 {{- if and (eq $i 0) (not $nodePort) }}{{ $nodePort = get $v "nodePort" | int }}{{ end }}
 {{- if $nodePort }}{{ $_ := set $servicePort "nodePort" $nodePort }}{{ end }}
 {{- $servicePorts = append $servicePorts $servicePort }}
-{{- if eq $i 0 }}{{ $listen = $number }}{{ end }}
+{{- if eq $i 0 }}{{ $listen = $number }}{{ with get $ "appProtocol" }}{{ $_ := set $servicePort "appProtocol" . }}{{ end }}{{ end }}
 {{- if not $named }}
 {{- if eq $i 0 }}{{ $first = $target }}{{ $listen = $target }}{{ end }}
 {{- $id := printf "%d/%s" $target $protocol }}

@@ -1,6 +1,6 @@
 {{- /* One Service for clients, with the members that are ready, and one for the names of all pods. */}}
 {{- define "etcdcluster.services" }}
-{{- $client := dict "name" "client" "port" 2379 "targetPort" 2379 "protocol" "TCP" }}
+{{- $client := dict "name" "client" "port" 2379 "targetPort" 2379 "protocol" "TCP" "appProtocol" "tcp" }}
 ---
 apiVersion: v1
 kind: Service
@@ -22,8 +22,8 @@ spec:
   selector: {{ .selector }}
   ports:
     - {{ toJson $client }}
-    - {"name": "peer", "port": 2380, "targetPort": 2380, "protocol": "TCP"}
-    - {"name": "metrics", "port": 2381, "targetPort": 2381, "protocol": "TCP"}
+    - {"name": "peer", "appProtocol": "tcp", "port": 2380, "targetPort": 2380, "protocol": "TCP"}
+    - {"name": "metrics", "appProtocol": "http", "port": 2381, "targetPort": 2381, "protocol": "TCP"}
 {{- end }}
 
 {{- /* Whoever reaches the port of members without TLS can act as one. So only the cluster's own pods may, always. */}}

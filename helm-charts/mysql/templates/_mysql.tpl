@@ -1,7 +1,7 @@
 {{- define "mysql" }}
 {{- $v := .Values }}
 {{- $store := $v.storage }}
-{{- $c := dict "root" . "name" "mysql-dataservice" "component" "mysql" "port" $v.port "image" $v.image "user" 999
+{{- $c := dict "root" . "name" "mysql-dataservice" "component" "mysql" "appProtocol" "tcp" "port" $v.port "image" $v.image "user" 999
       "readOnly" true "writable" (list "/tmp" "/var/run/mysqld") "strategy" (dict "type" "Recreate")
       "resources" (dict "requests" (dict "cpu" "100m" "memory" "1500Mi") "limits" (dict "cpu" "1000m" "memory" "2000Mi")) }}
 {{- include "common.init" $c }}

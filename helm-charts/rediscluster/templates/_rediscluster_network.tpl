@@ -1,6 +1,6 @@
 {{- /* One Service for clients, with the pods that are ready, and one for the names of all pods. */}}
 {{- define "rediscluster.services" }}
-{{- $redis := dict "name" "redis" "port" 6379 "targetPort" 6379 "protocol" "TCP" }}
+{{- $redis := dict "name" "redis" "port" 6379 "targetPort" 6379 "protocol" "TCP" "appProtocol" "tcp" }}
 ---
 apiVersion: v1
 kind: Service
@@ -22,9 +22,9 @@ spec:
   selector: {{ .selector }}
   ports:
     - {{ toJson $redis }}
-    - {"name": "bus", "port": 16379, "targetPort": 16379, "protocol": "TCP"}
+    - {"name": "bus", "appProtocol": "tcp", "port": 16379, "targetPort": 16379, "protocol": "TCP"}
     {{- if .root.Values.monitorImage }}
-    - {"name": "metrics", "port": 9121, "targetPort": 9121, "protocol": "TCP"}
+    - {"name": "metrics", "appProtocol": "http", "port": 9121, "targetPort": 9121, "protocol": "TCP"}
     {{- end }}
 {{- end }}
 
