@@ -61,8 +61,8 @@ func TestAccountsScript(t *testing.T) {
 	assert.NilError(t, os.Chmod(file("bin/sleep"), 0o700))
 	write("ready", "of the last run")
 	write("list", "database a_b\nuser u a_b c\nuser v\n")
-	password := "it's \\ \"$(x)` \n two\n"
-	write("passwords/u", password)
+	password := "it's \\ \"$(x)`  two"
+	write("passwords/u", password+"\n") // the newline is no part of it
 	stderr, err := os.Create(file("stderr"))
 	assert.NilError(t, err)
 	command := exec.CommandContext(t.Context(), "/bin/sh", "mysql/files/accounts.sh", file("list"), file("passwords"), "socket", file("ready"))
@@ -70,7 +70,9 @@ func TestAccountsScript(t *testing.T) {
 	command.Stderr = stderr
 	assert.NilError(t, command.Start())
 
-	is("a password is missing", says("user v: there is no password"))
+	is("a password is missing", says("user v: its password is not used: it is empty"))
+	write("passwords/v", "p\tq")
+	is("a password is refused", says("user v: its password is not used: it has a control character"))
 	write("passwords/v", "p")
 	write("state", "1\t1\n")
 	is("the server of a first start is not it", says("the server is being set up"))
@@ -80,7 +82,7 @@ func TestAccountsScript(t *testing.T) {
 	write("state", "0\t1\n")
 	is("all is done", ready)
 	assert.Equal(t, runs(), 1)
-	quoted := `'it''s \\ "$(x)` + "` \n two\n'"
+	quoted := `'it''s \\ "$(x)` + "`  two'"
 	assert.Equal(t, read("sql"), "SET SESSION sql_mode = '';\n"+
 		"CREATE DATABASE IF NOT EXISTS `a_b` DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;\n"+
 		"GRANT ALL PRIVILEGES ON `a\\_b`.* TO 'o''brien'@'%';\n"+

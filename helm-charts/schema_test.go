@@ -50,7 +50,7 @@ func TestTheOperatorsValuesFitTheSchemas(t *testing.T) {
 			graph, err := component.NewGraph(&ds.Spec)
 			assert.NilError(t, err)
 			nothing := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
-			secrets, err := credentials.NewPreview().Plan(ds, graph, nothing)
+			secrets, err := credentials.NewPreview().Plan(ds, graph, nothing, nil)
 			assert.NilError(t, err)
 			in := values.Input{
 				Instance: ds.Name, Namespace: namespace, Graph: graph, Credentials: secrets.Credentials,

@@ -86,16 +86,32 @@ func (c *config) writes() {
 	c.Var(&c.recipients, "recipient", "public key to encrypt to, such as age1...; may be given several times")
 }
 
-// secret returns what the environment has under a name, or the file that NAME_FILE names.
+// secret returns what the environment has under a name, or the file that NAME_FILE names, by the rule for all secrets. One that
+// is not given at all is empty.
 func secret(name string) (string, error) {
-	if file := os.Getenv(name + "_FILE"); file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return "", contract.Errorf(contract.ReasonUsage, "read the file that %s_FILE names: %w", name, err)
-		}
-		return strings.TrimRight(string(text), "\r\n"), nil
+	raw, from, err := given(name)
+	if err != nil || from == "" {
+		return "", err
 	}
-	return os.Getenv(name), nil
+	value, err := contract.CleanSecret(raw)
+	if err != nil {
+		return "", contract.Errorf(contract.ReasonUsage, "%s is not used: %w", from, err)
+	}
+	return value, nil
+}
+
+// given returns what the environment has under a name, or the file that NAME_FILE names, and which of the two; neither is "".
+func given(name string) (raw []byte, from string, err error) {
+	if file := os.Getenv(name + "_FILE"); file != "" {
+		if raw, err = os.ReadFile(file); err != nil {
+			return nil, "", contract.Errorf(contract.ReasonUsage, "read the file that %s_FILE names: %w", name, err)
+		}
+		return raw, "the secret in " + file, nil
+	}
+	if value, ok := os.LookupEnv(name); ok {
+		return []byte(value), "the variable " + name, nil
+	}
+	return nil, "", nil
 }
 
 // open opens the store.
@@ -136,14 +152,14 @@ func (c *config) publicKeys() ([]age.Recipient, error) { return seal.ParseRecipi
 
 // privateKeys reads AGENT_IDENTITIES; none is fine for backups that are not encrypted, so neither is a missing file a failure.
 func privateKeys() ([]age.Identity, error) {
-	text, err := secret("AGENT_IDENTITIES")
+	text, _, err := given("AGENT_IDENTITIES") // lines of text, and no password
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil || text == "" {
+	if err != nil || len(text) == 0 {
 		return nil, err
 	}
-	return seal.ParseIdentities(text)
+	return seal.ParseIdentities(string(text))
 }
 
 // command runs what a command does, and reports: progress while it works, the result on the last line.

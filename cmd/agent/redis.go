@@ -28,6 +28,9 @@ func backupRedis(arguments []string) int {
 		if cluster.Password, err = secret("AGENT_PASSWORD"); err != nil {
 			return err
 		}
+		if cluster.Password == "" {
+			return contract.Errorf(contract.ReasonUsage, "AGENT_PASSWORD or AGENT_PASSWORD_FILE is required")
+		}
 		options, err := c.draft(ctx)
 		if err != nil {
 			return err

@@ -85,7 +85,7 @@ func (r *renderTime) plan() error {
 	if err != nil {
 		return err
 	}
-	secrets, err := r.keeper.Plan(r.ds, graph, func(string, string) (*unstructured.Unstructured, error) { return nil, nil })
+	secrets, err := r.keeper.Plan(r.ds, graph, func(string, string) (*unstructured.Unstructured, error) { return nil, nil }, nil)
 	if err != nil {
 		return err
 	}

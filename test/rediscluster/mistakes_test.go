@@ -253,3 +253,22 @@ func TestPasswordOfTheUserIsChanged(t *testing.T) {
 	}
 	s.holds()
 }
+
+// A password that is refused starts no server, and the status begins with what is wrong. A newline at the end is no part of it, for
+// servers, operator and clients alike, and nobody gets in without it.
+func TestUserPasswordWithANewline(t *testing.T) {
+	s := newScene(t)
+	s.Start()
+	s.secret, s.password = "mine", "first"
+	s.Must(suite.API.Create(s.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.secret}, StringData: map[string]string{"password": "\n"}}))
+	s.create("{replicas: 6, repository: redis, credentialsSecret: mine}")
+	s.says("the key password of Secret mine is not used: it is empty")
+	s.setPassword(s.secret, "first\n")
+	s.ready(6)
+	s.write()
+	s.holds()
+	s.password = "wrong"
+	if err := s.node(s.pods()[0]).Ping(s.Ctx).Err(); err == nil {
+		t.Error("a wrong password gets in")
+	}
+}

@@ -30,6 +30,23 @@ grant() {
   printf "GRANT ALL PRIVILEGES ON \`%s\`.* TO %s@'%%';\n" "$(printf '%s' "$1" | sed 's/_/\\_/g')" "$(quoted "$2")"
 }
 
+# read_secret FILE: sets $secret by the rule for all secrets: without the newline at its end. It fails and sets $refusal where the
+# value is missing, empty, or has another control character.
+read_secret() {
+  secret='' more='' refusal='it is empty'
+  [ -s "$1" ] || return 1
+  {
+    IFS= read -r secret || :
+    ! IFS= read -r more || more=line
+  } <"$1"
+  [ -n "$secret$more" ] || return 1
+  refusal='it has a control character'
+  case $secret$more in *[[:cntrl:]]*) return 1 ;; esac
+  # NUL is in no variable, only in the size.
+  size=$(($(wc -c <"$1") - $(printf '%s' "$secret" | wc -c)))
+  [ -z "$more" ] && [ "$size" -le 1 ] && [ "$size" -eq "$(wc -l <"$1")" ]
+}
+
 # user NAME DATABASE...
 user() {
   name=$1
@@ -38,12 +55,11 @@ user() {
     echo "user $name: that account has its password from elsewhere" >&2
     return 1
   fi
-  if ! [ -s "$passwords/$name" ]; then
-    echo "user $name: there is no password" >&2
+  if ! read_secret "$passwords/$name"; then
+    echo "user $name: its password is not used: $refusal" >&2
     return 1
   fi
-  password=$(cat "$passwords/$name" && echo .) || return 1
-  password=$(quoted "${password%.}")
+  password=$(quoted "$secret")
   printf "CREATE USER IF NOT EXISTS '%s'@'%%' IDENTIFIED BY %s;\n" "$name" "$password"
   printf "ALTER USER '%s'@'%%' IDENTIFIED BY %s;\n" "$name" "$password"
   for database; do

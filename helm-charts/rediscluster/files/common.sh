@@ -7,9 +7,26 @@ run=/run/redis
 # One claim for all pods has a folder for each.
 [ -z "${SHARED_FOLDER:-}" ] || data=/shared/$SHARED_FOLDER/$POD_NAME
 
+# read_secret FILE: sets $secret by the rule for all secrets: without the newline at its end. It fails and sets $refusal where the
+# value is missing, empty, or has another control character.
+read_secret() {
+	secret='' more='' refusal='it is empty'
+	[ -s "$1" ] || return 1
+	{
+		IFS= read -r secret || :
+		! IFS= read -r more || more=line
+	} <"$1"
+	[ -n "$secret$more" ] || return 1
+	refusal='it has a control character'
+	case $secret$more in *[[:cntrl:]]*) return 1 ;; esac
+	# NUL is in no variable, only in the size.
+	size=$(($(wc -c <"$1") - $(printf '%s' "$secret" | wc -c)))
+	[ -z "$more" ] && [ "$size" -le 1 ] && [ "$size" -eq "$(wc -l <"$1")" ]
+}
+
 # The password is neither an argument, which other processes see, nor a variable of the container.
-password=
-[ ! -r /credentials/password ] || IFS= read -r password </credentials/password || :
+read_secret /credentials/password || :
+password=$secret
 
 # What follows starts two processes for a question and none to read an answer: probes ask every few seconds, in each pod.
 

@@ -4,6 +4,12 @@ set -eu
 umask 077
 # shellcheck source=common.sh
 . /scripts/common.sh
+if ! read_secret /credentials/password; then
+	refusal="the key password of its Secret is not used: $refusal"
+	echo "$refusal" >&2
+	printf '{"reason":"PasswordRefused","message":"%s"}' "$refusal" >/dev/termination-log 2>/dev/null || :
+	exit 78
+fi
 mkdir -p "$data"
 
 # has_data: Redis keeps a manifest, or an append-only file before version 7, from its first moment on.
@@ -73,7 +79,7 @@ quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 	echo "cluster-announce-ip $POD_IP"
 	major=$(redis-server --version | sed -n 's/.* v=\([0-9]*\)\..*/\1/p')
 	[ "${major:-0}" -lt 7 ] || echo "cluster-announce-hostname $POD_NAME.$SERVICE.$POD_NAMESPACE.svc"
-	[ -z "$password" ] || printf 'requirepass "%s"\nmasterauth "%s"\n' "$quoted" "$quoted"
+	printf 'requirepass "%s"\nmasterauth "%s"\n' "$quoted" "$quoted"
 } >"$run/redis.conf"
 printf '%s' "$password" >"$run/password"
 exec redis-server "$run/redis.conf"

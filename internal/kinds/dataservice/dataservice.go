@@ -96,7 +96,7 @@ func (k *Kind) Plan(declared *dsv1.DataService, in kinds.Inputs) (*engine.Plan, 
 			return nil, mistake(err)
 		}
 	}
-	secrets, err := k.keeper.Plan(ds, graph, in.Lookup)
+	secrets, err := k.keeper.Plan(ds, graph, in.Lookup, &credentials.Users{Live: in.LookupLive, List: in.List})
 	if err != nil {
 		return nil, &engine.SecretError{Err: err}
 	}

@@ -40,7 +40,7 @@ func TestAccountsOfTheUser(t *testing.T) {
 	a.now = func() time.Time { return now }
 	used := func() server.Access {
 		t.Helper()
-		access, err := a.access(t.Context(), rc)
+		access, _, err := a.access(t.Context(), rc)
 		assert.NilError(t, err)
 		return access
 	}

@@ -31,7 +31,7 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, now metav1.Time) {
 	c.Set(redisv1.ConditionProgressing, progressing, s.Reason, s.Message, idle, "no change is in progress")
 	reason, message := s.Reason, s.Message
 	if v.seen.Failure == nil && v.seen.Observed != nil {
-		reason, message = v.waiting(), stateful.Join(v.decided.Model.Reason, v.firstProblem())
+		reason, message = v.waiting(), stateful.Join(v.password(), v.decided.Model.Reason, v.firstProblem())
 	}
 	c.Set(redisv1.ConditionDegraded, degraded, reason, message, redisv1.ReasonHealthy, "nothing has failed")
 	c.While(redisv1.ConditionReconciling, progressing, s.Reason, s.Message)
@@ -44,9 +44,8 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, now metav1.Time) {
 		notes = append(notes, fmt.Sprintf("spec.pod[0].configmap: ConfigMap %s did not exist when the pods started: create it; servers read it when they start the next time",
 			podOf(&v.rc.Spec).ConfigMap))
 	}
-	if v.world.OtherPassword {
-		notes = append(notes, fmt.Sprintf("Secret %s has another password than the servers take, and a pod that starts now cannot join them: "+
-			"put the former one back, and change it on the servers first", secretOf(v.rc)))
+	if text := v.password(); text != "" {
+		notes = append(notes, text)
 	}
 	c.While(redisv1.ConditionSpecIgnored, len(notes) > 0, redisv1.ReasonNotSupported, strings.Join(notes, "; "))
 	if v.seen.Observed != nil {

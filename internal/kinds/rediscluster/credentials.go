@@ -16,7 +16,9 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/usersecret"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/password"
 )
 
 // keyPassword is the key of the Secret.
@@ -47,11 +49,12 @@ type passwords struct {
 	known    map[types.NamespacedName]string // by Secret
 	proven   map[types.NamespacedName]string // by Secret: those that servers take
 	refuted  map[types.NamespacedName]string // by Secret: those that it had and servers refused
+	users    *usersecret.Reader
 }
 
 func newPasswords(generate func() (string, error)) *passwords {
 	return &passwords{generate: generate, known: map[types.NamespacedName]string{}, proven: map[types.NamespacedName]string{},
-		refuted: map[types.NamespacedName]string{}}
+		refuted: map[types.NamespacedName]string{}, users: usersecret.New()}
 }
 
 // random returns a new password of 128 bits.
@@ -63,26 +66,30 @@ func random() (string, error) {
 	return hex.EncodeToString(b), nil
 }
 
-// plan returns the Secret that a cluster should have, or nil if its password is in a Secret of the
-// user's.
-func (p *passwords) plan(rc *redisv1.RedisCluster, owner object.Owner, live *unstructured.Unstructured, record topology.Record) (*unstructured.Unstructured, error) {
-	if rc.Spec.CredentialsSecret != "" {
+// plan returns the Secret that a cluster should have, or nil if pods read that of the user. copied is the password of the
+// user's Secret where pods read a copy.
+func (p *passwords) plan(rc *redisv1.RedisCluster, owner object.Owner, live *unstructured.Unstructured, record topology.Record, copied string) (*unstructured.Unstructured, error) {
+	name, value, keep := copyOf(rc), copied, false
+	switch {
+	case rc.Spec.CredentialsSecret == "":
+		var err error
+		if value, err = p.password(rc, passwordIn(live), record); err != nil {
+			return nil, err
+		}
+		name, keep = secretOf(rc), keepsData(&rc.Spec)
+	case copied == "":
 		return nil, nil
 	}
-	password, err := p.password(rc, passwordIn(live), record)
-	if err != nil {
-		return nil, err
-	}
 	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))
-	secret.SetName(secretOf(rc))
+	secret.SetName(name)
 	secret.SetNamespace(rc.Namespace)
 	secret.SetLabels(owner.Labels(part))
-	if keepsData(&rc.Spec) {
+	if keep {
 		secret.SetAnnotations(map[string]string{object.AnnotationPolicy: object.PolicyKeep})
 	}
 	secret.Object["type"] = string(corev1.SecretTypeOpaque)
-	secret.Object["data"] = map[string]any{keyPassword: base64.StdEncoding.EncodeToString([]byte(password))}
-	_, err = object.Finish(secret, owner)
+	secret.Object["data"] = map[string]any{keyPassword: base64.StdEncoding.EncodeToString([]byte(value))}
+	_, err := object.Finish(secret, owner)
 	return secret, err
 }
 
@@ -113,15 +120,15 @@ func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topol
 
 // prove notes which servers take a password: some, all that answer, or none. One that none takes any more has been changed there,
 // and the Secret may follow. Another one than they took before has to be taken by all.
-func (p *passwords) prove(rc *redisv1.RedisCluster, password string, taken, refused bool) {
+func (p *passwords) prove(rc *redisv1.RedisCluster, used string, taken, refused bool) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case refused && p.proven[key] != "" && p.proven[key] != password:
-		p.refuted[key] = password
+	case refused && p.proven[key] != "" && p.proven[key] != used:
+		p.refuted[key] = used
 	case taken:
-		p.proven[key] = password
+		p.proven[key] = used
 		delete(p.refuted, key)
 	case refused:
 		delete(p.proven, key)
@@ -132,13 +139,13 @@ func (p *passwords) prove(rc *redisv1.RedisCluster, password string, taken, refu
 // Secret had not been seen. It reports whether that changes the plan. One that servers take is kept.
 func (p *passwords) adopt(rc *redisv1.RedisCluster, live *unstructured.Unstructured) bool {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
-	password := passwordIn(live)
+	value := passwordIn(live)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if password == "" || p.known[key] == password || p.proven[key] != "" {
+	if value == "" || live.GetName() != key.Name || p.known[key] == value || p.proven[key] != "" {
 		return false
 	}
-	p.known[key] = password
+	p.known[key] = value
 	return true
 }
 
@@ -151,15 +158,31 @@ func (p *passwords) forget(namespace, cluster string) {
 	delete(p.refuted, key)
 }
 
-// passwordIn returns the password in a Secret, which may be nil.
+// passwordIn returns the password in a Secret, which may be nil. One that is refused is none.
 func passwordIn(secret *unstructured.Unstructured) string {
 	if secret == nil {
 		return ""
 	}
-	encoded, _, _ := unstructured.NestedString(secret.Object, "data", keyPassword)
-	password, err := base64.StdEncoding.DecodeString(encoded)
+	value, _, err := password.In(secret, keyPassword)
 	if err != nil {
 		return ""
 	}
-	return string(password)
+	return value
+}
+
+// copyOf returns the name of the operator's copy of a user's Secret without the newline at its end, which containers get in their
+// environment.
+func copyOf(rc *redisv1.RedisCluster) string { return rc.Name + "-password" }
+
+// copied returns the password of the user's Secret where that has a newline behind it, else nothing. An error says why it is
+// refused. A Secret that does not exist is no error: pods wait for it.
+func (p *passwords) copied(rc *redisv1.RedisCluster, lookup usersecret.Lookup) (string, error) {
+	if rc.Spec.CredentialsSecret == "" {
+		return "", nil
+	}
+	values, isCut, err := p.users.Read(rc.Namespace, rc.Spec.CredentialsSecret, lookup, keyPassword)
+	if err != nil || !isCut {
+		return "", err
+	}
+	return values[keyPassword], nil
 }

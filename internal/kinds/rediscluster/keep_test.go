@@ -72,7 +72,7 @@ func TestEditedPassword(t *testing.T) {
 		return o
 	}
 	plan := func(live *unstructured.Unstructured) string {
-		made, err := p.plan(rc, ownerOf(rc), live, formed)
+		made, err := p.plan(rc, ownerOf(rc), live, formed, "")
 		assert.NilError(t, err)
 		return passwordIn(made)
 	}

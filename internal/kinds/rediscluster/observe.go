@@ -47,6 +47,8 @@ type World struct {
 	Announced bool
 	// OtherPassword reports whether the Secret has another password than the servers take.
 	OtherPassword bool
+	// Password says why the password in the Secret is refused.
+	Password string
 
 	access   server.Access
 	recordAt stateful.Version
@@ -77,7 +79,7 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 		w.Lagging = w.Lagging || stateful.IsLagging(set)
 	}
 	w.place(rc, sets, live)
-	if w.access, err = k.accounts.access(ctx, rc); err != nil {
+	if w.access, w.Password, err = k.accounts.access(ctx, rc); err != nil {
 		return w, err
 	}
 	settings := slices.Sorted(maps.Keys(settingsOf(rc.Spec.Config).live))
@@ -102,6 +104,11 @@ func (k *Kind) judgePassword(ctx context.Context, rc *redisv1.RedisCluster, w *W
 	refused := slices.ContainsFunc(w.Nodes, refuses)
 	k.planner.passwords.prove(rc, w.access.Password, taken, refused)
 	if !refused {
+		if slices.ContainsFunc(w.Nodes, func(n topology.Node) bool { return !n.Running }) {
+			var err error
+			w.Password, err = k.accounts.lookAgain(ctx, rc)
+			return err
+		}
 		return nil
 	}
 	stands, differs, err := k.accounts.refused(ctx, rc, w.access, taken)

@@ -49,7 +49,11 @@ func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in kinds.In
 	if err != nil {
 		return nil, err
 	}
-	how := planned{Shards: shards, Settings: p.holds.file(rc, file), Formed: rc.Spec.RestoreFrom != nil && len(record.Nodes) > 0}
+	copied, err := p.passwords.copied(rc, in.LookupLive)
+	if err != nil && len(record.Nodes) == 0 && !record.Formed { // what runs is healed as ever
+		return nil, &engine.SecretError{Err: err}
+	}
+	how := planned{Copied: copied != "", Shards: shards, Settings: p.holds.file(rc, file), Formed: rc.Spec.RestoreFrom != nil && len(record.Nodes) > 0}
 	if how.Agents, err = p.agents(rc, record, in); err != nil {
 		return nil, err
 	}
@@ -65,7 +69,7 @@ func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in kinds.In
 	if err != nil {
 		return nil, err
 	}
-	secret, err := p.passwords.plan(rc, owner, live, record)
+	secret, err := p.passwords.plan(rc, owner, live, record, copied)
 	if err != nil {
 		return nil, &engine.SecretError{Err: err}
 	}

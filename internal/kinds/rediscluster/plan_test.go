@@ -165,7 +165,7 @@ func TestPasswords(t *testing.T) {
 	n := 0
 	p := newPasswords(func() (string, error) { n++; return strings.Repeat("x", n), nil })
 	plan := func(live *unstructured.Unstructured, record topology.Record) (string, error) {
-		secret, err := p.plan(rc, ownerOf(rc), live, record)
+		secret, err := p.plan(rc, ownerOf(rc), live, record, "")
 		return passwordIn(secret), err
 	}
 	first, err := plan(nil, topology.Record{})
@@ -186,7 +186,7 @@ func TestPasswords(t *testing.T) {
 	var lost *LostError
 	assert.Assert(t, errors.As(err, &lost))
 	rc.Spec.CredentialsSecret = "account"
-	secret, err := p.plan(rc, ownerOf(rc), nil, topology.Record{})
+	secret, err := p.plan(rc, ownerOf(rc), nil, topology.Record{}, "")
 	assert.NilError(t, err)
 	assert.Assert(t, secret == nil)
 }

@@ -138,6 +138,8 @@ func (v *view) explain(s *redisv1.RedisClusterStatus) (reason, message string) {
 		return redisv1.ReasonDeleting, v.deleting()
 	case v.seen.Failure != nil:
 		return v.seen.Failure.Reason, stateful.Join(paused, v.seen.Failure.Message)
+	case v.password() != "" && !v.settled():
+		return kinds.ReasonCredentialsFailed, stateful.Join(v.password(), paused)
 	case v.settled():
 		text := fmt.Sprintf("all %d slots are served by %d shards", s.Slots, s.Shards)
 		if v.seen.Paused {
@@ -152,6 +154,18 @@ func (v *view) explain(s *redisv1.RedisClusterStatus) (reason, message string) {
 		return redisv1.ReasonWorking, "looking at the cluster"
 	}
 	return v.waiting(), v.waitsFor()
+}
+
+// password returns what is wrong with the password in the Secret, and what to do; empty for nothing.
+func (v *view) password() string {
+	switch {
+	case v.world.Password != "":
+		return v.world.Password + ". No server starts without it: put the password of the servers there"
+	case v.world.OtherPassword:
+		return fmt.Sprintf("Secret %s has another password than the servers take, and a pod that starts now cannot join them: "+
+			"put the former one back, and change it on the servers first", secretOf(v.rc))
+	}
+	return ""
 }
 
 // deleting says what becomes of the data.

@@ -26,6 +26,8 @@ var ownVariables = []string{"POD_IP", "POD_NAME", "POD_NAMESPACE", "SERVICE", "M
 
 // planned is what a plan depends on besides the resource.
 type planned struct {
+	// Copied reports whether pods read the operator's copy of the user's Secret.
+	Copied bool
 	Shards []int
 	// Settings are those for the file that servers change while they run.
 	Settings map[string]string
@@ -59,6 +61,9 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 		"priorityClassName": pod.PriorityClassName,
 		"agentImage":        how.Agents.backup, "restoreAgentImage": how.Agents.restore, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": how.Formed,
 		"restoreShards": len(wantedShards(spec)),
+	}
+	if how.Copied {
+		v["credentialsSecret"] = copyOf(rc)
 	}
 	if spec.Storage.Size == nil { // of a resource that no API server has completed
 		delete(v["storage"].(map[string]any), "size")

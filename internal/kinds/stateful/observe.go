@@ -43,6 +43,9 @@ func InitImageOf(set *unstructured.Unstructured, container string) string {
 }
 
 func imageIn(set *unstructured.Unstructured, field, container string) string {
+	if set == nil {
+		return ""
+	}
 	containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", field)
 	for _, c := range containers {
 		if c, ok := c.(map[string]any); ok && c["name"] == container {

@@ -21,6 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/password"
 )
 
 // The keys of the Secrets.
@@ -57,9 +58,9 @@ type Plan struct {
 
 type data map[string]string
 
-// Plan returns the Secrets that a DataService should have.
-func (k *Keeper) Plan(ds *dsv1.DataService, graph *component.Graph, lookup Lookup) (*Plan, error) {
-	p := &planner{keeper: k, ds: ds, lookup: lookup, plan: &Plan{}}
+// Plan returns the Secrets that a DataService should have. Without users, the Secrets of users stay unread.
+func (k *Keeper) Plan(ds *dsv1.DataService, graph *component.Graph, lookup Lookup, users *Users) (*Plan, error) {
+	p := &planner{keeper: k, ds: ds, lookup: lookup, others: users, plan: &Plan{}}
 	if err := p.platform(graph); err != nil {
 		return nil, err
 	}
@@ -81,6 +82,7 @@ type planner struct {
 	keeper *Keeper
 	ds     *dsv1.DataService
 	lookup Lookup
+	others *Users
 	plan   *Plan
 	jwt    string
 }
@@ -111,9 +113,10 @@ func (p *planner) mysql(c *component.Component) error {
 	if err := p.users(c, keep); err != nil {
 		return err
 	}
-	if c.MySQL.CredentialsSecret != "" { // the user's own, unread
-		p.plan.Credentials.MySQLSecret = c.MySQL.CredentialsSecret
-		return nil
+	if secret := c.MySQL.CredentialsSecret; secret != "" { // the user's own
+		var err error
+		p.plan.Credentials.MySQLSecret, err = p.clean(c, secret, keep, keyRootPassword, keyUsername, keyPassword)
+		return err
 	}
 	name := c.ObjectName + "-credentials"
 	if err := p.checkLost(name, c); err != nil {
@@ -169,11 +172,11 @@ func (p *planner) checkLost(secret string, c *component.Component) error {
 
 // thirdParty uses the user's own Secret unread, or puts what the spec says into one.
 func (p *planner) thirdParty(c *component.Component) error {
-	if ref := c.ThirdParty.SecretRef; ref != nil && ref.Name != "" {
-		p.plan.Credentials.MySQLSecret = ref.Name
-		return nil
-	}
 	var err error
+	if ref := c.ThirdParty.SecretRef; ref != nil && ref.Name != "" {
+		p.plan.Credentials.MySQLSecret, err = p.clean(c, ref.Name, false, keyUsername, keyPassword)
+		return err
+	}
 	given := data{keyUsername: c.ThirdParty.Username, keyPassword: c.ThirdParty.Password}
 	p.plan.Credentials.MySQLSecret, p.plan.Credentials.MySQLChecksum, err = p.given(c, given)
 	return err
@@ -183,15 +186,22 @@ func (p *planner) thirdParty(c *component.Component) error {
 func (p *planner) redis(c *component.Component) error {
 	found := &p.plan.Credentials
 	if c.Kind != component.ThirdParty {
-		if found.RedisSecret = c.Redis.CredentialsSecret; found.RedisSecret == "" {
-			found.RedisSecret = c.ObjectName + "-credentials"
+		found.RedisSecret = c.ObjectName + "-credentials"
+		if secret := c.Redis.CredentialsSecret; secret != "" {
+			isCut, err := p.isCut(secret, keyPassword)
+			if found.RedisSecret = secret; isCut {
+				found.RedisSecret = c.ObjectName + "-password" // the RedisCluster's copy
+			}
+			return err
 		}
 		return nil
 	}
 	tp := c.ThirdParty
 	if tp.SecretRef != nil && tp.SecretRef.Name != "" {
-		found.RedisSecret, found.RedisHasUser = tp.SecretRef.Name, true
-		return nil
+		var err error
+		found.RedisHasUser = true
+		found.RedisSecret, err = p.clean(c, tp.SecretRef.Name, false, "?"+keyUsername, keyPassword)
+		return err
 	}
 	if tp.Password == "" {
 		return nil
@@ -208,7 +218,15 @@ func (p *planner) redis(c *component.Component) error {
 // given puts an account that the spec gives into a Secret, and returns its name and a checksum of the account.
 func (p *planner) given(c *component.Component, d data) (secret, checksum string, err error) {
 	secret = c.ObjectName + "-third-party"
-	username, password := d[keyUsername], d[keyPassword]
+	for key, value := range d {
+		if value == "" {
+			continue
+		}
+		if d[key], err = password.Clean([]byte(value)); err != nil {
+			return "", "", fmt.Errorf("%s.thirdParty.%s is not used: %w", c.Name, key, err)
+		}
+	}
+	username, secretText := d[keyUsername], d[keyPassword]
 	// Keyed, so that the checksum on the pods does not help to guess a weak password: with the secret
 	// of the product's services, or where there is none of these, with one of its own.
 	key := p.jwt
@@ -219,7 +237,7 @@ func (p *planner) given(c *component.Component, d data) (secret, checksum string
 		key = d[keyChecksum]
 	}
 	mac := hmac.New(sha256.New, []byte(key))
-	fmt.Fprintf(mac, "%d:%s%s", len(username), username, password)
+	fmt.Fprintf(mac, "%d:%s%s", len(username), username, secretText)
 	return secret, hex.EncodeToString(mac.Sum(nil)[:12]), p.add(secret, string(c.Name), d, false)
 }
 
@@ -258,9 +276,15 @@ func decode(secret *unstructured.Unstructured) data {
 	}
 	encoded, _, _ := unstructured.NestedStringMap(secret.Object, "data")
 	for key, value := range encoded {
-		if text, err := base64.StdEncoding.DecodeString(value); err == nil {
-			decoded[key] = string(text)
+		raw, err := base64.StdEncoding.DecodeString(value)
+		if err != nil {
+			continue
 		}
+		text, err := password.Clean(raw)
+		if err != nil {
+			text = string(raw) // a new one in its place would not open the data
+		}
+		decoded[key] = text
 	}
 	return decoded
 }

@@ -33,11 +33,12 @@ const (
 
 // fixture is a DataService in a pretended namespace of live objects.
 type fixture struct {
-	t     *testing.T
-	ds    *dsv1.DataService
-	live  map[string]*unstructured.Unstructured // kind/name
-	fails string                                // a kind that cannot be read
-	asked []string                              // kind/name of what was read
+	t      *testing.T
+	ds     *dsv1.DataService
+	live   map[string]*unstructured.Unstructured // kind/name
+	fails  string                                // a kind that cannot be read
+	asked  []string                              // kind/name of what was read
+	others *Users
 }
 
 var errBoom = errors.New("boom")
@@ -62,7 +63,7 @@ func (f *fixture) try(k *Keeper) (*Plan, error) {
 	f.t.Helper()
 	graph, err := component.NewGraph(&f.ds.Spec)
 	assert.NilError(f.t, err)
-	return k.Plan(f.ds, graph, f.look)
+	return k.Plan(f.ds, graph, f.look, f.others)
 }
 
 func (f *fixture) plan(k *Keeper) *Plan {

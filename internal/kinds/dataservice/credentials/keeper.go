@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds/usersecret"
 )
 
 // Keeper plans Secrets. It remembers their values while the process lives, so that a Secret
@@ -20,6 +21,7 @@ type Keeper struct {
 	generate func() (string, error)
 	mu       sync.Mutex
 	known    map[string]map[string]data // namespace/dataservice -> Secret -> data
+	users    *usersecret.Reader
 }
 
 // NewKeeper returns a Keeper that generates values at random.
@@ -31,7 +33,7 @@ func NewPreview() *Keeper {
 }
 
 func newKeeper(generate func() (string, error)) *Keeper {
-	return &Keeper{generate: generate, known: map[string]map[string]data{}}
+	return &Keeper{generate: generate, known: map[string]map[string]data{}, users: usersecret.New()}
 }
 
 // Forget drops what is remembered of a DataService that is gone.

@@ -98,7 +98,7 @@ func Planned(ds *dsv1.DataService, planner *plan.Planner, keeper *credentials.Ke
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := keeper.Plan(ds, graph, lookup)
+	secrets, err := keeper.Plan(ds, graph, lookup, nil)
 	if err != nil {
 		return nil, err
 	}

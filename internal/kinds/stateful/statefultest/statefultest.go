@@ -26,7 +26,8 @@ type There map[string]*unstructured.Unstructured
 
 // Inputs are those of a plan beside these objects.
 func (l There) Inputs() kinds.Inputs {
-	return kinds.Inputs{Lookup: func(kind, name string) (*unstructured.Unstructured, error) { return l[kind+"/"+name], nil }}
+	lookup := func(kind, name string) (*unstructured.Unstructured, error) { return l[kind+"/"+name], nil }
+	return kinds.Inputs{Lookup: lookup, LookupLive: lookup}
 }
 
 // Set adds a StatefulSet of so many pods, with the image in a container.
