@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/etcd"
 )
@@ -34,6 +36,7 @@ func startMember(args []string) int {
 	flags.StringVar(&server.ServerTLS, "server-tls", "", "folder with the certificate for clients: tls.crt, tls.key, ca.crt")
 	flags.StringVar(&server.PeerTLS, "peer-tls", "", "folder with the certificate for other members: tls.crt, tls.key, ca.crt")
 	flags.StringVar(&server.Program, "server", "etcd", "the server's program")
+	wanted := flags.String("version", "", "version of etcd that the image must have, such as 3.6.16; its patch may differ. Empty: any")
 	report := flags.String("report", "", "file for the reason why this program ends, such as /dev/termination-log")
 	watched := flags.Int("watch", 0, "only watch beside the server with this process id; for this program's own use")
 	if err := flags.Parse(args[1:]); err != nil || a.Volume == "" || a.Ticket == "" || a.Notes == "" {
@@ -51,6 +54,11 @@ func startMember(args []string) int {
 	if *watched != 0 {
 		return code(a.Watch(ctx, *watched))
 	}
+	if *wanted != "" {
+		if err := s.CheckVersion(*wanted); err != nil {
+			return lastWords(*report, contract.Errorf("WrongVersion", "%w", err))
+		}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return lastWords(*report, fmt.Errorf("find this program: %w", err))
@@ -66,7 +74,8 @@ func startMember(args []string) int {
 // lastWords prints an error and leaves it as the container's termination message.
 func lastWords(file string, err error) int {
 	if err != nil && file != "" {
-		_ = os.WriteFile(file, []byte(err.Error()+"\n"), 0o600) // the log has it, too
+		text, _ := json.Marshal(map[string]string{"reason": string(contract.ReasonOf(err)), "message": err.Error()})
+		_ = os.WriteFile(file, text, 0o600) // the log has it, too
 	}
 	return code(err)
 }

@@ -40,6 +40,7 @@ annotation on the pod, allows it to start without. So an empty volume never vote
       (dict "name" "peer" "containerPort" 2380 "protocol" "TCP") (dict "name" "metrics" "containerPort" 2381 "protocol" "TCP")) }}
 {{- $command := list "/d3os-agent/agent" "member" "etcd" "--volume=/data" "--ticket=/d3os-ticket/ticket" "--notes=/d3os-notes" "--report=/dev/termination-log"
       (printf "--domain=%s-headless.%s.svc" .name .root.Release.Namespace) }}
+{{- with $v.version }}{{ $command = append $command (print "--version=" .) }}{{ end }}
 {{- $data := dict "name" "data" "mountPath" "/data" }}
 {{- $mounts := list $data (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
       (dict "name" "d3os-notes" "mountPath" "/d3os-notes") (dict "name" "d3os-ticket" "mountPath" "/d3os-ticket" "readOnly" true) }}

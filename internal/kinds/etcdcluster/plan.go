@@ -6,6 +6,7 @@ package etcdcluster
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +36,9 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inpu
 	if err := checkVersion(versionOf(&ec.Spec)); err != nil {
 		return nil, &kinds.Mistake{Reason: etcdv1.ReasonUnsupportedVersion, Err: err}
 	}
+	if err := checkImage(&ec.Spec); err != nil {
+		return nil, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
+	}
 	if p.images.Agent == "" {
 		return nil, &kinds.Mistake{Reason: etcdv1.ReasonAgentMissing, Err: errors.New("the operator does not know the image of its agent, without which no member starts: " +
 			"set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image")}
@@ -42,6 +46,9 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inpu
 	record, err := records.Planned(in, owner)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkScheme(&ec.Spec, record); err != nil {
+		return nil, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}
 	how, err := p.planned(ec, record, in)
 	if err != nil {
@@ -69,21 +76,49 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inpu
 // record, what lives stays as it is until the operator has made the record again.
 func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in kinds.Inputs) (planned, error) {
 	replicas, version := membership.Planned(wanted(ec), record)
-	how := planned{Replicas: replicas, Version: version, Image: imageOf(&ec.Spec, version, p.images.Etcd), Formed: ec.Spec.RestoreFrom != nil && record.Cluster != 0}
-	if record.Replicas > 0 {
+	how := planned{Replicas: replicas, Version: version, Expected: version, Image: imageOf(&ec.Spec, version, p.images.Etcd), Formed: ec.Spec.RestoreFrom != nil && record.Cluster != 0}
+	if record.Replicas > 0 && how.Image != "" {
 		return how, nil
 	}
 	live, err := in.Lookup(object.StatefulSetKind.Kind, ec.Name)
-	if err != nil || live == nil {
+	if err != nil {
 		return how, err
 	}
-	if pods, _, _ := unstructured.NestedInt64(live.Object, "spec", "replicas"); replicas > 0 {
-		how.Replicas = max(how.Replicas, int(pods))
+	if pods := replicasIn(live); record.Replicas == 0 && replicas > 0 {
+		how.Replicas = max(how.Replicas, pods)
 	}
-	if image := stateful.ImageOf(live, container); image != "" && record.Version == "" {
-		how.Image = image
+	if image := stateful.ImageOf(live, container); image != "" && (how.Image == "" || record.Replicas == 0 && record.Version == "") {
+		how.Image, how.Expected = image, expectedIn(live)
+	}
+	if how.Image == "" {
+		return how, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: fmt.Errorf("spec.image names one image, of etcd %s, and the members are of %s: give the image without a tag and digest",
+			versionOf(&ec.Spec), version)}
 	}
 	return how, nil
+}
+
+// expectedIn returns the version that the agent in the pods of a StatefulSet looks for; empty for none.
+func expectedIn(set *unstructured.Unstructured) string {
+	containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "containers")
+	for _, c := range containers {
+		fields, _ := c.(map[string]any)
+		command, _, _ := unstructured.NestedStringSlice(fields, "command")
+		for _, argument := range command {
+			if version, ok := strings.CutPrefix(argument, "--version="); ok && fields["name"] == container {
+				return version
+			}
+		}
+	}
+	return ""
+}
+
+// replicasIn returns how many pods a StatefulSet is to have, which may be nil.
+func replicasIn(set *unstructured.Unstructured) int {
+	if set == nil {
+		return 0
+	}
+	pods, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
+	return int(pods)
 }
 
 // make returns all but the Secrets.

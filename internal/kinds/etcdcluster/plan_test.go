@@ -147,6 +147,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		"old version":   {"version: 3.3.27", etcdv1.ReasonUnsupportedVersion, "spec.version: etcd 3.3.27 is not supported: use 3.4.0 or newer"},
 		"unknown major": {"version: 4.0.0", etcdv1.ReasonUnsupportedVersion, "not supported"},
+		"another tag":   {"{image: 'registry:5000/etcd:v3.4.44', version: 3.6.16}", kinds.ReasonInvalidSpec, "spec.image is of etcd 3.4.44 by its tag, and spec.version is 3.6.16"},
 		"unknown field": {"podTemplate: {spec: {hostnames: a}}", kinds.ReasonInvalidSpec, "spec.podTemplate.spec.hostnames: unknown field"},
 		"unknown field of backups": {
 			"backup: {destination: {claim: {name: b}}, podTemplate: {spec: {hostnames: a}}}", kinds.ReasonInvalidSpec, "spec.backup.podTemplate.spec.hostnames: unknown field",
@@ -163,6 +164,16 @@ func TestMistakes(t *testing.T) {
 			assert.Equal(t, mistake.Reason, c.reason)
 			assert.ErrorContains(t, err, c.message)
 		})
+	}
+	formed := membership.Record{Cluster: 1, Replicas: 3, Version: "3.4.44", Scheme: "http"}
+	for spec, message := range map[string]string{
+		"{tls: {mode: Auto}}":    "spec.tls.mode cannot change to Auto: the cluster was formed with http addresses: set it back",
+		"{image: 'etcd:latest'}": "spec.image names one image, of etcd 3.6.16, and the members are of 3.4.44",
+	} {
+		ec := read(t, "minimal")
+		assert.NilError(t, yaml.Unmarshal([]byte(spec), &ec.Spec))
+		_, err := testPlanner(t).plan(ec, ownerOf(ec), withRecord(t, ec, formed).Inputs())
+		assert.ErrorContains(t, err, message)
 	}
 	ec := read(t, "minimal")
 	p := testPlanner(t)
@@ -187,6 +198,20 @@ func TestImages(t *testing.T) {
 		ec := &etcdv1.EtcdCluster{}
 		assert.NilError(t, yaml.Unmarshal([]byte(spec), &ec.Spec))
 		assert.Equal(t, imageOf(&ec.Spec, defaultVersion, ""), want, spec)
+	}
+	for _, c := range []struct{ image, version, planned, want string }{ // of the members on their way to what is wanted
+		{"registry:5000/etcd", "3.6.16", "3.5.35", "registry:5000/etcd:v3.5.35"},
+		{"registry:5000/etcd:v3.6.16", "", "3.4.44", "registry:5000/etcd:v3.4.44"},
+		{"registry:5000/etcd:v3.6.16", "", "3.6.16", "registry:5000/etcd:v3.6.16"},
+		{"etcd:3.6.16-amd64", "3.6.16", "3.5.35", "etcd:3.5.35-amd64"},
+		{"etcd:v3.5.35", "", "3.6.16", "etcd:v3.6.16"}, // until the way back is refused
+		{"etcd:latest", "3.6.16", "3.5.35", ""},
+		{"etcd@sha256:0", "3.6.16", "3.4.44", ""},
+		{"etcd:v3.6.16@sha256:0", "", "3.5.35", ""},
+		{"etcd:v3.6.16@sha256:0", "", "3.6.16", "etcd:v3.6.16@sha256:0"},
+	} {
+		spec := &etcdv1.EtcdClusterSpec{Image: c.image, Version: c.version}
+		assert.Equal(t, imageOf(spec, c.planned, ""), c.want, "%+v", c)
 	}
 	none := &etcdv1.EtcdClusterSpec{}
 	assert.Equal(t, imageOf(none, defaultVersion, "mirror/etcd@sha256:0"), "mirror/etcd@sha256:0")

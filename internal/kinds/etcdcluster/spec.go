@@ -4,7 +4,9 @@
 package etcdcluster
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -42,19 +44,23 @@ func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
 	return int(*spec.Replicas)
 }
 
-// versionOf returns the version that is wanted.
+// versionOf returns the version that is wanted: that of the spec, or else of the image's tag.
 func versionOf(spec *etcdv1.EtcdClusterSpec) string {
-	if spec.Version == "" {
-		return defaultVersion
+	if spec.Version != "" {
+		return spec.Version
 	}
-	return spec.Version
+	if _, version, _, ok := splitTag(tagOf(spec.Image)); ok {
+		return version
+	}
+	return defaultVersion
 }
 
-// imageOf returns the image of a version of etcd. related is the one that stands for the default; empty for none.
+// imageOf returns the image of a version of etcd, or nothing where the spec pins the image of another one. related is the one that
+// stands for the default; empty for none.
 func imageOf(spec *etcdv1.EtcdClusterSpec, version, related string) string {
 	switch {
 	case spec.Image != "" && hasTag(spec.Image):
-		return spec.Image
+		return withVersion(spec, version)
 	case spec.Image != "":
 		return spec.Image + ":v" + version
 	case spec.Registry != "":
@@ -67,8 +73,58 @@ func imageOf(spec *etcdv1.EtcdClusterSpec, version, related string) string {
 	return defaultRegistry + "/" + defaultRepository + ":v" + version
 }
 
+// withVersion returns the spec's image, which has a tag or a digest, at a version: the versions on the way to that of a tag are
+// tags of the same form.
+func withVersion(spec *etcdv1.EtcdClusterSpec, version string) string {
+	if numbers(version) == numbers(versionOf(spec)) {
+		return spec.Image
+	}
+	if isPinned(spec) {
+		return ""
+	}
+	tag := tagOf(spec.Image)
+	before, _, after, _ := splitTag(tag)
+	return strings.TrimSuffix(spec.Image, tag) + before + version + after
+}
+
+// isPinned reports whether a spec names one image whose version nobody can read from its name.
+func isPinned(spec *etcdv1.EtcdClusterSpec) bool {
+	if spec.Image == "" || !hasTag(spec.Image) {
+		return false
+	}
+	_, _, _, ok := splitTag(tagOf(spec.Image))
+	return !ok || strings.Contains(spec.Image, "@")
+}
+
 func hasTag(image string) bool {
 	return strings.ContainsAny(image[strings.LastIndex(image, "/")+1:], ":@")
+}
+
+// tagOf returns the tag of an image; empty for none. The host of a registry may have a port.
+func tagOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	return tag
+}
+
+var versionTag = regexp.MustCompile(`^(v?)([0-9]+\.[0-9]+\.[0-9]+)([-_.+].*)?$`)
+
+// splitTag splits a tag such as v3.6.16-amd64 around its version.
+func splitTag(tag string) (before, version, after string, ok bool) {
+	found := versionTag.FindStringSubmatch(tag)
+	if found == nil {
+		return "", "", "", false
+	}
+	return found[1], found[2], found[3], true
+}
+
+// checkImage returns why an image cannot be of the version that is wanted, or nil. Of a digest the agent sees it before etcd starts.
+func checkImage(spec *etcdv1.EtcdClusterSpec) error {
+	_, version, _, ok := splitTag(tagOf(spec.Image))
+	if !ok || spec.Version == "" || numbers(version) == numbers(spec.Version) {
+		return nil
+	}
+	return fmt.Errorf("spec.image is of etcd %s by its tag, and spec.version is %s: make them agree, or give the image without a tag", version, spec.Version)
 }
 
 // numbers returns the three numbers of a version; all are 0 if it has not three.
@@ -108,6 +164,16 @@ func encrypted(spec *etcdv1.EtcdClusterSpec) bool {
 	return spec.TLS.Mode == etcdv1.TLSAuto || spec.TLS.Mode == etcdv1.TLSSecrets
 }
 
+// checkScheme returns why the members of a formed cluster cannot encrypt their connections from now on, or no more; or nil. They
+// know each other by addresses with a scheme, so a member that restarts with another one is not found.
+func checkScheme(spec *etcdv1.EtcdClusterSpec, record membership.Record) error {
+	if record.Cluster == 0 || record.Scheme == "" || record.Scheme == scheme(spec) {
+		return nil
+	}
+	return fmt.Errorf("spec.tls.mode cannot change to %s: the cluster was formed with %s addresses: set it back. To change it, restore a backup into a new EtcdCluster (restoreFrom)",
+		cmp.Or(spec.TLS.Mode, etcdv1.TLSOff), record.Scheme)
+}
+
 func scheme(spec *etcdv1.EtcdClusterSpec) string {
 	if encrypted(spec) {
 		return "https"
@@ -131,7 +197,7 @@ func endpoints(ec *etcdv1.EtcdCluster) string {
 func wanted(ec *etcdv1.EtcdCluster) membership.Want {
 	spec := &ec.Spec
 	w := membership.Want{
-		Replicas: replicasOf(spec), Version: versionOf(spec), Path: path,
+		Replicas: replicasOf(spec), Version: versionOf(spec), Path: path, Pinned: isPinned(spec),
 		Maintenance: membership.Maintenance{Compact: spec.Maintenance.Compaction != nil, DefragAtLeast: defragAtLeast},
 	}
 	for ordinal := range membership.MaxReplicas {

@@ -23,6 +23,8 @@ type planned struct {
 	Replicas int
 	Version  string
 	Image    string
+	// Expected is the version that the agent looks for in the image: Version, or with the image of the pods, what they expect.
+	Expected string
 	// Formed reports whether the cluster was formed, so that nothing is restored any more. Only where a backup was to be.
 	Formed bool
 }
@@ -45,6 +47,9 @@ func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, images Images
 	}
 	if images.Namespace != "" {
 		v["operatorNamespace"] = images.Namespace
+	}
+	if p.Expected != "" {
+		v["version"] = p.Expected
 	}
 	if spec.AntiAffinity != "" {
 		v["antiAffinity"] = spec.AntiAffinity

@@ -6,6 +6,7 @@ package member
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Volume is one word for what a volume is.
@@ -42,6 +43,8 @@ const (
 	DataForeign Reason = "DataForeign"
 	// DataDamaged: the data is not what the server wrote.
 	DataDamaged Reason = "DataDamaged"
+	// TLSChanged: the other members have the address of this one with another scheme.
+	TLSChanged Reason = "TLSChanged"
 	// Removed: the members that run have removed the member that the data is of.
 	Removed Reason = "Removed"
 )
@@ -79,6 +82,12 @@ func Decide(s Situation) Decision {
 func (d Decision) wait(reason Reason, format string, args ...any) Decision {
 	d.Reason, d.Message = reason, fmt.Sprintf(format, args...)
 	return d
+}
+
+// schemeOf returns the scheme of a URL.
+func schemeOf(url string) string {
+	scheme, _, _ := strings.Cut(url, "://")
+	return scheme
 }
 
 func volumeOf(s Situation) Volume {
@@ -131,6 +140,10 @@ func (d Decision) foreign(s Situation) Decision {
 
 // own decides about data of this pod.
 func (d Decision) own(s Situation) Decision {
+	if has := schemeOf(s.PeerURL); s.Mark != nil && s.Mark.Scheme != "" && s.Mark.Scheme != has {
+		return d.wait(TLSChanged, "the members know each other by %s addresses, and this one would use %s: set spec.tls.mode back to what it was. "+
+			"To change it, restore a backup into a new cluster", s.Mark.Scheme, has)
+	}
 	id := s.identity()
 	member, known := s.Peers.find(id)
 	removed := known && member == nil

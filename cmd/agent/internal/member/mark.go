@@ -31,6 +31,8 @@ type Mark struct {
 	// Ticket is the text of the last ticket that a start on this volume used, and PodUID the UID of the pod that had it.
 	Ticket string `json:"ticket,omitempty"`
 	PodUID string `json:"podUID,omitempty"`
+	// Scheme is that of the address at which the other members know this one, http or https.
+	Scheme string `json:"scheme,omitempty"`
 	// Token is that of the last ticket force.
 	Token string `json:"token,omitempty"`
 }

@@ -189,7 +189,7 @@ func (a *Agent) start(s Situation, d Decision) error {
 
 // mark writes whose data will be on the volume, and makes room for it.
 func (a *Agent) mark(s Situation, d Decision, folder string) error {
-	next := Mark{Pod: a.Pod}
+	next := Mark{Pod: a.Pod, Scheme: schemeOf(s.PeerURL)}
 	if s.Mark != nil {
 		next.Ticket, next.PodUID, next.Token = s.Mark.Ticket, s.Mark.PodUID, s.Mark.Token
 	}

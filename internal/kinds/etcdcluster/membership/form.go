@@ -3,7 +3,10 @@
 
 package membership
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // form starts a cluster that was never there, with one member: the first pod gets the ticket to seed it, once all pods
 // have said that their volumes are empty.
@@ -65,8 +68,22 @@ func (c *cluster) remember() []Step {
 	if record == c.Record {
 		return nil
 	}
+	record.Scheme = c.scheme()
 	c.phase = c.creating()
 	return []Step{{Action: ActionRecord, Record: &record, Was: c.Record, Message: fmt.Sprintf("write down that this is cluster %s, with %d pods", c.id, replicas)}}
+}
+
+// scheme returns that of the addresses at which the members know each other, or what is recorded of it. It is written with the next
+// change of the record.
+func (c *cluster) scheme() string {
+	for _, s := range c.members {
+		if s.ordinal >= 0 {
+			if scheme, _, found := strings.Cut(s.PeerURLs[0], "://"); found {
+				return scheme
+			}
+		}
+	}
+	return c.Record.Scheme
 }
 
 func (c *cluster) creating() string {

@@ -65,6 +65,11 @@ func (c *cluster) upgrade() []Step {
 		c.stuck = true
 		return c.blocked("etcd stays at %s: %s", c.Record.Version, why)
 	}
+	if c.want.Pinned && next != c.want.Version {
+		c.stuck = true
+		return c.blocked("etcd stays at %s: %s is reached by way of %s, and spec.image is one image: give it without a tag and digest, or set both fields to %s first",
+			c.Record.Version, c.want.Version, next, next)
+	}
 	for _, s := range c.members {
 		if s.Learner || s.pod == nil || s.pod.Outdated || c.Lagging || !c.healthy(s) || s.answer.Version != lowest {
 			return c.blocked("etcd goes to %s when all members are well and run %s", next, c.Record.Version)

@@ -105,6 +105,7 @@ func (c *cluster) do(phase string, step Step, format string, args ...any) []Step
 // record returns the step that changes the record.
 func (c *cluster) record(phase string, change func(*Record), format string, args ...any) []Step {
 	record := c.Record
+	record.Scheme = c.scheme()
 	change(&record)
 	return c.do(phase, Step{Action: ActionRecord, Record: &record, Was: c.Record}, format, args...)
 }

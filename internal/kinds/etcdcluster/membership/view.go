@@ -47,6 +47,8 @@ type Want struct {
 	Version string
 	// Path are the last patches of the minors that lead to other ones, such as 3.5.35, in any order.
 	Path []string
+	// Pinned reports whether there is one image, of Version alone.
+	Pinned bool
 	// PeerURLs are the addresses at which members reach each other, by ordinal, for all ordinals up to MaxReplicas.
 	PeerURLs []string
 	// ReplaceAfter is how long a member may crash before its volume is given up. 0 is never.
@@ -98,6 +100,8 @@ type Record struct {
 	Replicas int `json:"replicas,omitempty"`
 	// Version is that of etcd in the pods' template.
 	Version string `json:"version,omitempty"`
+	// Scheme is that of the addresses at which members know each other, http or https.
+	Scheme string `json:"scheme,omitempty"`
 	// Token is that of the last recovery that was begun.
 	Token string `json:"token,omitempty"`
 	// Survivor is the pod that the recovery goes on with, until it is done.

@@ -39,6 +39,26 @@ func program(t *testing.T, version string) string {
 	return file
 }
 
+// An image whose version only its own program knows, such as one with a digest, starts on no data of another minor version.
+func TestImageMustHaveTheVersion(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ has, wanted, err string }{
+		"the same":        {"3.6.16", "3.6.16", ""},
+		"another patch":   {"3.6.11", "3.6.16", ""},
+		"older":           {"3.5.35", "3.6.16", "the image has etcd 3.5, and spec.version is 3.6.16"},
+		"much newer":      {"3.6.16", "3.4.44", "the image has etcd 3.6, and spec.version is 3.4.44"},
+		"ten of a minor":  {"3.1.0", "3.10.0", "the image has etcd 3.1, and"},
+		"it does not say": {"unknown", "3.6.16", ""},
+	} {
+		s := serverOf(t, func(s *Server) { s.Program = program(t, c.has) })
+		if err := s.CheckVersion(c.wanted); c.err == "" {
+			assert.NilError(t, err, name)
+		} else {
+			assert.ErrorContains(t, err, c.err, name)
+		}
+	}
+}
+
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	joined := []member.Listed{

@@ -182,15 +182,37 @@ func (v version) atLeast(major, minor int) bool {
 
 var versionLine = regexp.MustCompile(`etcd Version: (\d+)\.(\d+)\.`)
 
+// CheckVersion returns why the image's etcd is not of the minor version that is wanted, such as 3.6.16, or nil.
+func (s *Server) CheckVersion(wanted string) error {
+	program, err := exec.LookPath(s.Program)
+	if err != nil {
+		return fmt.Errorf("find %s in the image: %w", s.Program, err)
+	}
+	has, known := readVersion(program)
+	if known && !strings.HasPrefix(wanted+".", fmt.Sprintf("%d.%d.", has.major, has.minor)) {
+		return fmt.Errorf("the image has etcd %d.%d, and spec.version is %s: make spec.image and spec.version agree", has.major, has.minor, wanted)
+	}
+	return nil
+}
+
 // askVersion asks the image's etcd. One that does not say is taken for a new one.
 func askVersion(program string) version {
+	if has, known := readVersion(program); known {
+		return has
+	}
+	return version{3, 6}
+}
+
+// readVersion runs the image's etcd for its version.
+func readVersion(program string) (has version, known bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	text, err := exec.CommandContext(ctx, program, "--version").Output()
-	if found := versionLine.FindSubmatch(text); err == nil && found != nil {
-		major, _ := strconv.Atoi(string(found[1]))
-		minor, _ := strconv.Atoi(string(found[2]))
-		return version{major, minor}
+	found := versionLine.FindSubmatch(text)
+	if err != nil || found == nil {
+		return has, false
 	}
-	return version{3, 6}
+	has.major, _ = strconv.Atoi(string(found[1]))
+	has.minor, _ = strconv.Atoi(string(found[2]))
+	return has, true
 }
