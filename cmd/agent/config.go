@@ -214,9 +214,10 @@ func (c *config) tell(result *contract.Result) {
 	}
 }
 
+// cut takes the middle out of a long text: what was tried comes first, and the cause last.
 func cut(text string, limit int) string {
 	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit]) + "…"
+		return string(runes[:limit/3]) + "…" + string(runes[len(runes)-limit+limit/3:])
 	}
 	return text
 }

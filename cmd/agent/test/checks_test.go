@@ -28,7 +28,7 @@ func checksThatFail(t *testing.T, flavour string) {
 	s, identity, to := start(t, flavour), key(t), folder(t)
 	a := archive(s, to, identity, time.Second)
 	defer func() { a.stop(); a.done.Wait() }()
-	s.Exec("CREATE TABLE shop.wide (id INT PRIMARY KEY, body LONGTEXT)", "INSERT INTO shop.wide SELECT ORDINAL_POSITION, REPEAT('x', 500000) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME = 'user'")
+	s.Exec("CREATE TABLE shop.wide (id INT PRIMARY KEY, body LONGTEXT)", "INSERT INTO shop.wide SELECT ORDINAL_POSITION, REPEAT('4111-1111-1111-1111', 25000) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME = 'user'")
 	var ids []string
 	for range 3 {
 		made, _, err := backup.Run(t.Context(), options(s, to, identity))
@@ -81,6 +81,9 @@ func checksThatFail(t *testing.T, flavour string) {
 				c.during(cmd)
 			}
 			_ = cmd.Wait() // its result is looked at
+			if strings.Contains(out.String(), "4111-1111") || strings.Contains(out.String(), c.key) {
+				t.Errorf("the output has a row or a key: %s", out)
+			}
 			if cmd.ProcessState.ExitCode() >= 0 {
 				if r := result(t, out); c.reason != "*" && r.Reason != c.reason || c.reason == "*" && (r.OK || r.Reason == contract.ReasonDamaged || r.Reason == contract.ReasonMismatch) || r.Verified != (c.verdict == "good") {
 					t.Errorf("%+v", r)
@@ -107,5 +110,34 @@ func checksThatFail(t *testing.T, flavour string) {
 				t.Errorf("left are %v of %v", entries, ids)
 			}
 		})
+	}
+}
+
+// What a replay fails with is named, and neither the statement's password nor a row of the event.
+func TestReplayThatFailsTellsNoSecret(t *testing.T) {
+	for _, flavour := range flavours() {
+		for statement, says := range map[string]string{
+			"ALTER USER 'hidden'@'%' IDENTIFIED BY 'replay-secret'": "error 1396",
+			"UPDATE shop.hidden SET body = 'another-secret'":         "error 1032",
+		} {
+			t.Run(flavour+" "+says, func(t *testing.T) {
+				t.Parallel()
+				s, identity, to := start(t, flavour), key(t), folder(t)
+				s.Exec("CREATE TABLE shop.hidden (id INT PRIMARY KEY, body TEXT)")
+				a := archive(s, to, identity, time.Second)
+				defer func() { a.stop(); a.done.Wait() }()
+				_, _, err := backup.Run(t.Context(), options(s, to, identity))
+				assert.NilError(t, err)
+				s.Exec("SET SQL_LOG_BIN = 0", "CREATE USER 'hidden'@'%'", "INSERT INTO shop.hidden VALUES (1, 'replay-secret')", "SET SQL_LOG_BIN = 1", statement)
+				a.catchUp(t)
+				cmd, out := agent(t, flavour, []string{"AGENT_IDENTITIES=" + identity.String()}, "verify", "--scratch="+t.TempDir(), "--to-time=latest", "--report=", strings.Replace(to.String(), "folder ", "--folder=", 1))
+				_ = cmd.Run() // its result is looked at
+				r := result(t, out)
+				if r.Reason != contract.ReasonLoadFailed || !r.Verified || !strings.Contains(r.Message, says) || strings.Contains(out.String(), "secret") {
+					t.Errorf("%s", out)
+				}
+				t.Log(r.Message)
+			})
+		}
 	}
 }

@@ -110,14 +110,14 @@ var ErrChanged = errors.New("tables were made, changed or dropped meanwhile")
 func refused(o server.Options, words string, err error) error {
 	switch {
 	case strings.Contains(words, "error: 1045"), strings.Contains(words, "Access denied"):
-		return contract.Errorf(contract.ReasonAccessDenied, "dump server %s: the server refuses account %s: correct the password in the Secret, or the account's rights: %s", o.Address, o.User, words)
+		return contract.Errorf(contract.ReasonAccessDenied, "dump server %s: the server refuses account %s: correct the password in the Secret, or the account's rights: %s", o.Address, o.User, server.Explain(words))
 	case strings.Contains(words, "1412"), strings.Contains(words, "1146"):
-		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w: %s", o.Address, ErrChanged, words)
+		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w: %s", o.Address, ErrChanged, server.Explain(words))
 	case strings.Contains(words, "error: 2002"), strings.Contains(words, "error: 2003"), strings.Contains(words, "error: 2013"), strings.Contains(words, "error 2013"),
 		strings.Contains(words, "2006"):
-		return contract.Errorf(contract.ReasonServerUnreachable, "dump server %s: the connection broke: %s", o.Address, words)
+		return contract.Errorf(contract.ReasonServerUnreachable, "dump server %s: the connection broke: %s", o.Address, server.Explain(words))
 	}
-	return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w: %s", o.Address, err, words)
+	return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %s: %w", o.Address, server.Explain(words), err)
 }
 
 const blockSize = 512 << 10

@@ -184,7 +184,7 @@ func (i *Instance) Start(ctx context.Context, more ...string) error {
 		}
 		select {
 		case <-i.done:
-			return contract.Errorf(contract.ReasonFailed, "start %s on %s: the server ended (%s): %s", i.Server, i.Data, i.cmd.ProcessState, i.words)
+			return contract.Errorf(contract.ReasonFailed, "start %s on %s: the server ended (%s): %s", i.Server, i.Data, i.cmd.ProcessState, server.ExplainServer(i.words.String()))
 		case <-ctx.Done():
 			i.Kill()
 			return ctx.Err()
@@ -213,7 +213,7 @@ func (i *Instance) Stop(ctx context.Context) error {
 	state := i.cmd.ProcessState
 	i.forget()
 	if !state.Success() {
-		return contract.Errorf(contract.ReasonFailed, "the server on %s did not end cleanly (%s): %s", i.Data, state, i.words)
+		return contract.Errorf(contract.ReasonFailed, "the server on %s did not end cleanly (%s): %s", i.Data, state, server.ExplainServer(i.words.String()))
 	}
 	return nil
 }

@@ -113,9 +113,9 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil || words.String() != "" && strings.Contains(words.String(), "ERROR"):
-		return contract.Errorf(contract.ReasonLoadFailed, "load %s of backup %s into server %s: %w: %s", o.Name, s.Backup.ID, to.Address, errors.Join(err, copyErr), words)
+		return contract.Errorf(contract.ReasonLoadFailed, "load %s of backup %s: %s: %w", o.Name, s.Backup.ID, server.Explain(words.String()), errors.Join(err, copyErr))
 	case copyErr != nil:
-		return contract.Errorf(contract.ReasonLoadFailed, "load %s of backup %s into server %s: %w", o.Name, s.Backup.ID, to.Address, copyErr)
+		return contract.Errorf(contract.ReasonLoadFailed, "load %s of backup %s: %w", o.Name, s.Backup.ID, copyErr)
 	}
 	return nil
 }

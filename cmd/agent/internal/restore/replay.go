@@ -86,7 +86,7 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 		reached := at == fmt.Sprintf("%s:%d", last, s.stop.Offset)
 		switch running := row["Slave_SQL_Running"] + row["Replica_SQL_Running"]; {
 		case row["Last_SQL_Errno"] != "0":
-			return contract.Errorf(contract.ReasonLoadFailed, "the replay failed at %s: the server refused an event: %s", at, row["Last_SQL_Error"])
+			return contract.Errorf(contract.ReasonLoadFailed, "the replay failed at %s: the server refused an event: %s", at, refused(conn, row))
 		case running == "No" && reached:
 			return conn.Do(strings.Replace(w.StopReplica, "STOP", "RESET", 1) + " ALL")
 		case reached:
@@ -104,4 +104,17 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// refused returns why the applier has stopped, without what the server quotes of statements and rows. MySQL's coordinator names no
+// cause: its workers do.
+func refused(conn *server.Conn, status map[string]string) string {
+	code, text := status["Last_SQL_Errno"], status["Last_SQL_Error"]
+	if conn.Version.Flavour == server.MySQL {
+		workers, err := conn.Rows("SELECT LAST_ERROR_NUMBER, LAST_ERROR_MESSAGE FROM performance_schema.replication_applier_status_by_worker WHERE LAST_ERROR_NUMBER <> 0 LIMIT 1")
+		if err == nil && len(workers) > 0 {
+			code, text = workers[0][0], workers[0][1]
+		}
+	}
+	return server.ExplainReplay(code, text)
 }

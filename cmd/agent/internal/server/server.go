@@ -137,7 +137,7 @@ func (c *Conn) Limit(until time.Time) error { return c.conn.SetDeadline(until) }
 func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
 	r, err := c.conn.Execute(statement, args...)
 	if err != nil {
-		return nil, failed(c.options, "ask", fmt.Errorf("%s: %w", brief(statement), err))
+		return nil, failed(c.options, "ask", about(statement, err))
 	}
 	defer r.Close()
 	if r.Resultset == nil {
@@ -149,7 +149,7 @@ func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
 		for j := range rows[i] {
 			value, err := r.GetString(i, j)
 			if err != nil {
-				return nil, failed(c.options, "ask", fmt.Errorf("%s: %w", brief(statement), err))
+				return nil, failed(c.options, "ask", about(statement, err))
 			}
 			rows[i][j] = strings.Clone(value) // Close gives its memory to the next result
 		}
@@ -161,7 +161,7 @@ func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
 func (c *Conn) Named(statement string) (map[string]string, error) {
 	r, err := c.conn.Execute(statement)
 	if err != nil {
-		return nil, failed(c.options, "ask", fmt.Errorf("%s: %w", brief(statement), err))
+		return nil, failed(c.options, "ask", about(statement, err))
 	}
 	defer r.Close()
 	if r.Resultset == nil || r.RowNumber() == 0 {
@@ -171,7 +171,7 @@ func (c *Conn) Named(statement string) (map[string]string, error) {
 	for j, field := range r.Fields {
 		value, err := r.GetString(0, j)
 		if err != nil {
-			return nil, failed(c.options, "ask", fmt.Errorf("%s: %w", brief(statement), err))
+			return nil, failed(c.options, "ask", about(statement, err))
 		}
 		row[string(field.Name)] = strings.Clone(value)
 	}

@@ -1,0 +1,164 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+)
+
+// Programs and servers quote the statement that failed, and values of rows, in what they print. That is text of a database: it
+// gets into no report, verdict, status or log. What is passed on is the number of the error with the sentence that belongs to it,
+// and what names objects.
+
+// mariaNames has sentences of errors that only MariaDB knows, by number.
+var mariaNames = map[uint16]string{
+	1901: "the expression of a column cannot be used there", 1950: "the GTID is not known", 1959: "the role is not valid", 1961: "the role cannot be used",
+	4025: "a CHECK constraint failed", 4031: "a referenced trigger or function does not exist", 4084: "the sequence is not valid", 4086: "the table is no sequence",
+	4151: "the account has expired", 4161: "the data type is not known",
+}
+
+var verbs = regexp.MustCompile(`%-?[.*0-9]*(?:ll|l|z)?[a-zA-Z]`)
+
+// Sentence returns what an error's number stands for, with nothing of what it was about; "" for a number that is not known.
+func Sentence(code uint16) string {
+	if text, ok := mariaNames[code]; ok {
+		return text
+	}
+	return verbs.ReplaceAllString(mysql.MySQLErrName[code], "…")
+}
+
+var (
+	clientError = regexp.MustCompile(`ERROR (\d+) \((\w+)\)(?: at line (\d+))?`)
+	dumpErrors  = []*regexp.Regexp{regexp.MustCompile(`(?i)error:? (\d{4,5})\b`), regexp.MustCompile(`\((\d{4,5})\)\s*$`)}
+	dumpPlace   = regexp.MustCompile("when dumping table (`(?:[^`]|``)*`)(?: at row: (\\d+))?")
+	dumpShow    = regexp.MustCompile("Couldn't execute '((?:SHOW|LOCK TABLES|FLUSH|SELECT @@)[^'\"]*)'")
+	ownLine     = regexp.MustCompile(`^\S*(?:mysql|mariadb|mysqld|mariadbd|mysqldump|mariadb-dump|ld\.so|loading shared libraries)\S*: `)
+	quoted      = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+	notMember   = regexp.MustCompile(`(?i)slave|replica|query|statement|IDENTIFIED`)
+	errorCode   = regexp.MustCompile(`(?:Error_code: |Error code: |MY-0*|error code: )(\d+)`)
+	eventTable  = regexp.MustCompile("Could not execute (\\w+) event on table ([^;' ]+);")
+	eventEnd    = regexp.MustCompile(`end_log_pos (\d+)`)
+	operation   = regexp.MustCompile(`Operation ((?:CREATE|DROP|ALTER|RENAME) (?:USER|ROLE)) failed for ('(?:[^']*)'@'(?:[^']*)')`)
+)
+
+// Explain returns what a client or dump program has said of its failure, in its last words.
+func Explain(words string) string {
+	if all := clientError.FindAllStringSubmatch(words, -1); all != nil {
+		last := all[len(all)-1]
+		text := describe(last[1]) + " (" + last[2] + ")"
+		if last[3] != "" {
+			text += " at line " + last[3]
+		}
+		return text + sentence(last[1])
+	}
+	lines := strings.Split(strings.TrimSpace(words), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		for _, pattern := range dumpErrors {
+			if found := pattern.FindStringSubmatch(lines[i]); found != nil && ownLine.MatchString(lines[i]) {
+				return describe(found[1]) + place(lines[i]) + sentence(found[1])
+			}
+		}
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		if ownLine.MatchString(lines[i]) {
+			return short(quoted.ReplaceAllString(lines[i], "'…'"))
+		}
+	}
+	return "it gave no reason"
+}
+
+func describe(code string) string { return "error " + code }
+
+func sentence(code string) string {
+	n, err := strconv.ParseUint(code, 10, 16)
+	if text := Sentence(uint16(n)); err == nil && text != "" { //nolint:gosec // parsed as 16 bits
+		return ": " + text
+	}
+	return ""
+}
+
+// place returns the object that a line of a dump program names.
+func place(line string) string {
+	if found := dumpShow.FindStringSubmatch(line); found != nil {
+		return " in '" + short(found[1]) + "'"
+	}
+	if found := dumpPlace.FindStringSubmatch(line); found != nil {
+		return " in table " + found[1]
+	}
+	return ""
+}
+
+// ExplainServer returns the last errors of a server's log, without those that quote statements.
+func ExplainServer(words string) string {
+	var kept []string
+	for line := range strings.Lines(words) {
+		line = strings.TrimSpace(line)
+		switch {
+		case !strings.Contains(line, "[ERROR]") && !ownLine.MatchString(line) && !strings.Contains(line, "error while loading shared libraries"):
+		case notMember.MatchString(line):
+			if found := errorCode.FindStringSubmatch(line); found != nil {
+				kept = append(kept, describe(found[1])+sentence(found[1]))
+			}
+		default:
+			kept = append(kept, short(line))
+		}
+	}
+	if len(kept) == 0 {
+		return "its log names no error"
+	}
+	return strings.Join(kept[max(0, len(kept)-3):], "; ")
+}
+
+// ExplainReplay returns why an applier has stopped, by the number and the text of its last error.
+func ExplainReplay(code, text string) string {
+	if all := errorCode.FindAllStringSubmatch(text, -1); all != nil {
+		code = strings.TrimLeft(all[len(all)-1][1], "0")
+	}
+	says := describe(code) + sentence(code)
+	if found := eventTable.FindStringSubmatch(text); found != nil {
+		says += " (" + found[1] + " of table " + found[2] + ")"
+	}
+	if found := operation.FindStringSubmatch(text); found != nil {
+		says += " (" + found[1] + " " + found[2] + ")"
+	}
+	if all := eventEnd.FindAllStringSubmatch(text, -1); all != nil {
+		says += ", in the event that ends at " + all[len(all)-1][1]
+	}
+	return says
+}
+
+func short(text string) string {
+	if runes := []rune(text); len(runes) > 300 {
+		return string(runes[:300]) + "…"
+	}
+	return text
+}
+
+// silent is an error of the server about a statement with a password, or with rows: its text may quote them.
+type silent struct{ error }
+
+func (s silent) Error() string {
+	var e *mysql.MyError
+	if !errors.As(s.error, &e) {
+		return s.error.Error()
+	}
+	code := strconv.Itoa(int(e.Code))
+	return fmt.Sprintf("%s (%s)%s", describe(code), e.State, sentence(code))
+}
+
+func (s silent) Unwrap() error { return s.error }
+
+// about returns the error of a statement for a message.
+func about(statement string, err error) error {
+	if strings.Contains(strings.ToUpper(statement), "IDENTIFIED") || strings.Contains(statement, "PASSWORD") {
+		return fmt.Errorf("%s: %w", brief(statement), silent{err})
+	}
+	return fmt.Errorf("%s: %w", brief(statement), err)
+}
