@@ -32,7 +32,7 @@ func backupServer(arguments []string) int {
 	c.writes()
 	lockWait := c.Duration("max-lock-wait", 10*time.Second, "how long the dump may wait for its lock of all tables, and others for the dump")
 	var skip list
-	c.Var(&skip, "skip-account", "name of an account that is not saved; may be given several times")
+	c.Var(&skip, "skip-account", "name of an account that a restored database does not keep, because others make it there; may be given several times")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		login, err := c.login()
 		if err != nil {

@@ -118,7 +118,7 @@ func TestReplayThatFailsTellsNoSecret(t *testing.T) {
 	for _, flavour := range flavours() {
 		for statement, says := range map[string]string{
 			"ALTER USER 'hidden'@'%' IDENTIFIED BY 'replay-secret'": "error 1396",
-			"UPDATE shop.hidden SET body = 'another-secret'":         "error 1032",
+			"UPDATE shop.hidden SET body = 'another-secret'":        "error 1032",
 		} {
 			t.Run(flavour+" "+says, func(t *testing.T) {
 				t.Parallel()

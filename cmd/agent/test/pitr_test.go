@@ -43,7 +43,7 @@ func archive(s *rig.Server, to store.Store, identity *age.X25519Identity, interv
 	a := &archiver{stop: cancel}
 	a.done.Go(func() {
 		for ctx.Err() == nil {
-			err := binlog.Archive(ctx, binlog.Options{Server: s.Options(), Store: to, Recipients: []age.Recipient{identity.Recipient()}, Interval: interval, MaxBytes: 1 << 20,
+			err := binlog.Archive(ctx, binlog.Options{Server: s.Options(), Store: to, Recipients: recipients(identity), Interval: interval, MaxBytes: 1 << 20,
 				Archived: func(h manifest.Head) { a.mu.Lock(); a.head = h; a.mu.Unlock() }})
 			a.mu.Lock()
 			if err != nil {
@@ -54,6 +54,14 @@ func archive(s *rig.Server, to store.Store, identity *age.X25519Identity, interv
 		}
 	})
 	return a
+}
+
+// recipients are those of a key; nil for none.
+func recipients(identity *age.X25519Identity) []age.Recipient {
+	if identity == nil {
+		return nil
+	}
+	return []age.Recipient{identity.Recipient()}
 }
 
 func (a *archiver) reached() time.Time {

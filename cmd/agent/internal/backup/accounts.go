@@ -7,28 +7,66 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// own are accounts that every server has, and that a restore makes itself.
-var own = map[string]bool{"root": true, "mysql.sys": true, "mysql.session": true, "mysql.infoschema": true, "mariadb.sys": true, "mysql": true,
-	"PUBLIC": true, "": true}
+// own are accounts that every server makes for itself.
+var own = map[string]bool{"mysql.sys": true, "mysql.session": true, "mysql.infoschema": true, "mariadb.sys": true, "mysql": true}
 
-// accounts writes the object with the statements that make the accounts again, with their hashed passwords.
-func (r *run) accounts(ctx context.Context) error {
-	statements, err := statements(r.conn, r.options.SkipAccounts)
-	if err != nil {
-		if contract.ReasonOf(err) != contract.ReasonAccessDenied {
-			return err
-		}
+// public is MariaDB's role that every account has. It is always there.
+const public = "PUBLIC"
+
+// account is an account or a role of a server.
+type account struct {
+	name, host string
+	isRole     bool // of MariaDB, where a role has no host and no password
+}
+
+func (a account) String() string {
+	switch {
+	case a.isRole && a.name == public:
+		return public
+	case a.isRole:
+		return server.Quote(a.name)
+	}
+	return literal(a.name) + "@" + literal(a.host)
+}
+
+// isRoot reports whether an account is the one that every server has, and that a restore gives its password.
+func (a account) isRoot() bool { return a.name == "root" && a.host == "localhost" && !a.isRole }
+
+// accounts are the statements that make the accounts of a server again, with their hashed passwords, and what could not be read.
+type accounts struct {
+	// A restore runs them in this order: roles and accounts, what they may, and last which roles they begin with. Within one of
+	// these, order means nothing.
+	create, grant, defaults []string
+	warnings                []string
+	// isDenied reports whether nothing could be read, for lack of rights.
+	isDenied bool
+}
+
+func (a accounts) String() string {
+	text := "-- Accounts. A backslash escapes, and no GRANT makes an account without a password.\n" +
+		"SET SESSION sql_mode = IF(VERSION() LIKE '%MariaDB%' OR VERSION() LIKE '5.%', 'NO_AUTO_CREATE_USER', '');\n"
+	for _, statement := range slices.Concat(a.create, a.grant, a.defaults) {
+		text += statement + ";\n"
+	}
+	return text
+}
+
+// putAccounts writes the object with the accounts.
+func (r *run) putAccounts(ctx context.Context, a accounts) error {
+	if a.isDenied {
 		r.Manifest.Warnings = append(r.Manifest.Warnings, "the accounts are not in the backup: the account that makes it may not read table mysql.user")
 		return nil
 	}
+	r.Manifest.Warnings = append(r.Manifest.Warnings, a.warnings...)
 	object, err := r.Put(ctx, "accounts.sql", func(w io.Writer) error {
-		_, err := io.WriteString(w, statements)
+		_, err := io.WriteString(w, a.String())
 		return err
 	})
 	if err == nil {
@@ -37,52 +75,114 @@ func (r *run) accounts(ctx context.Context) error {
 	return err
 }
 
-func statements(conn *server.Conn, skip []string) (string, error) {
-	if conn.Version.AtLeast(8, 0, 17) {
-		// The hashes of newer plugins are not text.
-		if err := conn.Do("SET SESSION print_identified_with_as_hex = ON"); err != nil {
-			return "", err
+// readAccounts reads all accounts of a server. One that cannot be read is a warning: the others are saved.
+func readAccounts(conn *server.Conn) (a accounts, err error) {
+	all, err := list(conn)
+	if a.isDenied = err != nil && contract.ReasonOf(err) == contract.ReasonAccessDenied; err != nil && !a.isDenied {
+		return a, err
+	}
+	for _, one := range all {
+		if err := a.add(conn, one); contract.ReasonOf(err) == contract.ReasonServerUnreachable && err != nil {
+			return a, err
+		} else if err != nil {
+			a.warnings = append(a.warnings, fmt.Sprintf("account %s is not wholly in the backup: %v", one, err))
 		}
 	}
-	where := ""
-	if conn.Version.Flavour == server.MariaDB {
-		where = " WHERE IFNULL(JSON_VALUE(Priv, '$.is_role'), 'false') NOT IN ('true', '1')"
-	}
-	rows, err := conn.Rows(userQuery(where))
-	if err != nil {
-		return "", err
-	}
-	skipped := map[string]bool{}
-	for _, name := range skip {
-		skipped[name] = true
-	}
-	var create, grant strings.Builder
-	for _, row := range rows {
-		if own[row[0]] || skipped[row[0]] {
-			continue
-		}
-		account := literal(row[0]) + "@" + literal(row[1])
-		made, err := conn.Value("SHOW CREATE USER " + account)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(&create, "%s;\n", strings.Replace(made, "CREATE USER", "CREATE USER IF NOT EXISTS", 1))
-		rights, err := conn.Rows("SHOW GRANTS FOR " + account)
-		if err != nil {
-			return "", err
-		}
-		for _, right := range rights {
-			fmt.Fprintf(&grant, "%s;\n", right[0])
-		}
-	}
-	return "-- Accounts\n" + create.String() + grant.String(), nil
+	return a, nil
 }
 
-func userQuery(where string) string {
-	if where == "" {
-		return "SELECT User, Host FROM mysql.user ORDER BY 1, 2"
+// list returns the accounts and the roles of a server.
+func list(conn *server.Conn) ([]account, error) {
+	settings := []string{"SET SESSION sql_mode = ''"}
+	if conn.Version.AtLeast(8, 0, 17) {
+		settings = append(settings, "SET SESSION print_identified_with_as_hex = ON") // the hashes of newer plugins are not text
 	}
-	return "SELECT User, Host FROM mysql.global_priv" + where + " ORDER BY 1, 2"
+	for _, setting := range settings {
+		if err := conn.Do(setting); err != nil {
+			return nil, err
+		}
+	}
+	query := "SELECT User, Host, 'false' FROM mysql.user ORDER BY 1, 2"
+	if conn.Version.Flavour == server.MariaDB {
+		query = "SELECT User, Host, IFNULL(JSON_VALUE(Priv, '$.is_role'), 'false') FROM mysql.global_priv ORDER BY 1, 2"
+	}
+	rows, err := conn.Rows(query)
+	if err != nil {
+		return nil, err
+	}
+	var all []account
+	for _, row := range rows {
+		if one := (account{row[0], row[1], row[2] == "true" || row[2] == "1"}); !own[one.name] {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// add reads an account.
+func (a *accounts) add(conn *server.Conn, one account) error {
+	switch {
+	case one.isRole && one.name == public, one.isRoot(): // every server has them
+	case one.isRole:
+		a.create = append(a.create, "CREATE ROLE IF NOT EXISTS "+one.String())
+	default:
+		made, err := conn.Value("SHOW CREATE USER " + one.String())
+		if err != nil {
+			return err
+		}
+		made, roles := withoutDefaultRoles(strings.Replace(made, "CREATE USER", "CREATE USER IF NOT EXISTS", 1))
+		a.create = append(a.create, made)
+		if roles != "" {
+			a.defaults = append(a.defaults, "ALTER USER "+one.String()+" DEFAULT ROLE "+roles)
+		}
+	}
+	rights, err := conn.Rows("SHOW GRANTS FOR " + one.String())
+	if err != nil {
+		return err
+	}
+	for _, right := range rights {
+		switch isOfRole := strings.HasPrefix(right[0], "GRANT `"); {
+		case strings.HasPrefix(right[0], "SET DEFAULT ROLE "):
+			a.defaults = append(a.defaults, right[0])
+		case one.isRoot() && !isOfRole: // it may do all
+		case !slices.Contains(a.grant, right[0]): // what a role has is shown with those that have the role
+			a.grant = append(a.grant, right[0])
+		}
+	}
+	return nil
+}
+
+// withoutDefaultRoles cuts MySQL's clause out of what makes an account: the roles may be made later. It returns them.
+func withoutDefaultRoles(statement string) (rest, roles string) {
+	const clause, next = " DEFAULT ROLE ", " REQUIRE "
+	begin := outside(statement, clause)
+	if begin < 0 {
+		return statement, ""
+	}
+	tail := statement[begin+len(clause):]
+	end := outside(tail, next)
+	if end < 0 {
+		return statement, ""
+	}
+	return statement[:begin] + tail[end:], tail[:end]
+}
+
+// outside returns where a text stands in a statement, outside of what is quoted; -1 for nowhere.
+func outside(statement, text string) int {
+	quote := byte(0)
+	for i := 0; i < len(statement); i++ {
+		switch c := statement[i]; {
+		case quote == 0 && strings.HasPrefix(statement[i:], text):
+			return i
+		case quote == 0 && (c == '\'' || c == '"' || c == '`'):
+			quote = c
+		case quote != 0 && c == '\\' && quote != '`':
+			i++
+		case c == quote:
+			quote = 0
+		}
+	}
+	return -1
 }
 
 func literal(text string) string {

@@ -54,9 +54,8 @@ func isRead(ctx context.Context, s store.Store, id string, now time.Time) (bool,
 	}
 	for _, info := range infos {
 		stamp, _, _ := strings.Cut(strings.TrimPrefix(info.Name, readers+id+"/"), "-")
-		until, err := time.Parse(untilLayout, stamp)
-		if err != nil || now.Before(until) {
-			return true, nil
+		if until, err := time.Parse(untilLayout, stamp); err != nil || now.Before(until) {
+			return true, nil //nolint:nilerr // a name that this agent cannot read is one of a newer agent
 		}
 		if err := s.Delete(ctx, info.Name); err != nil {
 			return false, err

@@ -103,8 +103,8 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 	return scanner, nil
 }
 
-// ErrChanged says that tables were changed while they were dumped, and another try may find them at rest.
-var ErrChanged = errors.New("tables were made, changed or dropped meanwhile")
+// ErrChanged says that something but rows was changed while it was dumped, and another try may find them at rest.
+var ErrChanged = errors.New("tables or other objects were made, changed or dropped meanwhile")
 
 // refused tells what the dump program has said.
 func refused(o server.Options, words string, err error) error {

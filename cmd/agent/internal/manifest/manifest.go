@@ -51,6 +51,8 @@ type Backup struct {
 	Objects []Object `json:"objects"`
 	// Tables has the rows of each table, by `schema`.`table` with the quotes.
 	Tables map[string]int64 `json:"tables"`
+	// TemporaryAccounts are names of accounts that a replay needs, and that the restored database does not keep.
+	TemporaryAccounts []string `json:"temporaryAccounts,omitempty"`
 	// Recipients are the public keys to which the objects are encrypted; none: they are not.
 	Recipients []string `json:"recipients,omitempty"`
 	Warnings   []string `json:"warnings,omitempty"`

@@ -6,6 +6,7 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,8 @@ type Instance struct {
 	// Lock is handed to the processes that write to Data; nil for none.
 	Lock *os.File
 
+	user, password string // how to log in; root without a password before admit
+
 	cmd    *exec.Cmd
 	folder string // with the socket, whose path must be short
 	done   chan struct{}
@@ -78,7 +81,7 @@ type Instance struct {
 
 // Options say how the instance is reached.
 func (i *Instance) Options() server.Options {
-	return server.Options{Address: filepath.Join(i.folder, "s"), User: "root"}
+	return server.Options{Address: filepath.Join(i.folder, "s"), User: cmp.Or(i.user, "root"), Password: i.password}
 }
 
 // Init makes an empty database whose root has no password. The data directory has to be empty.

@@ -69,12 +69,15 @@ func missing(err error) error {
 	return err
 }
 
-// Load has a server execute all objects of the backup, through the image's own client. It fails with Damaged when they
+// Load has a server execute all objects of the backup but its accounts, through the image's own client. It fails with Damaged when they
 // were not what the manifest says: then the server has to be thrown away.
 func (s Source) Load(ctx context.Context, to server.Options, p Programs) error {
 	total, _ := s.Backup.Totals()
 	tell := &loaded{total: total, tell: s.Progress}
 	for _, o := range s.Backup.Objects {
+		if isAccounts(o) {
+			continue // run statement by statement
+		}
 		if err := s.load(ctx, o, to, p, tell); err != nil {
 			return err
 		}

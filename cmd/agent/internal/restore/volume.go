@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -71,7 +70,7 @@ type Outcome struct {
 	// IsChecked reports whether the backup itself was loaded and found to be what its manifest says, also where the restore failed
 	// afterwards.
 	IsChecked bool
-	// Warnings are what the restored database does not have, or does otherwise.
+	// Warnings are what the restored database does not have, such as rights on tables that were dropped, or does otherwise.
 	Warnings []string
 }
 
@@ -197,7 +196,16 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	if err := i.inZone(ctx, s.Backup); err != nil {
 		return out, err
 	}
+	if err := i.bare(ctx); err != nil {
+		return out, err
+	}
 	if err := s.Load(ctx, i.Options(), i.Programs); err != nil {
+		return out, err
+	}
+	if out.Warnings, err = s.loadAccounts(ctx, i); err != nil {
+		return out, err
+	}
+	if err := i.admit(ctx); err != nil {
 		return out, err
 	}
 	out.Position = s.Backup.Position
@@ -221,7 +229,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 		return out, err
 	}
 	out.IsChecked = true
-	if err := secure(ctx, i, t); err != nil {
+	if err := secure(ctx, i, t, s.Backup.TemporaryAccounts); err != nil {
 		return out, err
 	}
 	return out, i.Stop(ctx)
@@ -240,54 +248,4 @@ func check(ctx context.Context, i *Instance, s Source, rows map[string]int64, ou
 	defer counter.Close()
 	out.Tables, out.Rows, err = Check(checker, counter, s.Backup, rows)
 	return err
-}
-
-// secure gives root and the account of the services their passwords, and removes the accounts without one that a fresh
-// database may have.
-func secure(ctx context.Context, i *Instance, t Target) error {
-	conn, err := i.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	literal := func(text string) string {
-		return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
-	}
-	rows, err := conn.Rows("SELECT User, Host FROM mysql.user WHERE User = '' OR User = 'root' AND Host <> 'localhost'")
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		if err := conn.Do("DROP USER " + literal(row[0]) + "@" + literal(row[1])); err != nil {
-			return err
-		}
-	}
-	if t.Account != "" {
-		account := literal(t.Account) + "@'%'"
-		there, err := conn.Rows("SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%'", t.Account)
-		if err != nil {
-			return err
-		}
-		statements := []string{"CREATE USER IF NOT EXISTS " + account, "ALTER USER " + account + " IDENTIFIED BY " + literal(t.AccountPassword)}
-		if len(there) == 0 {
-			databases, err := conn.Rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')")
-			if err != nil {
-				return err
-			}
-			for _, row := range databases {
-				// An underscore in the name of a GRANT stands for any character unless it is escaped.
-				name := strings.NewReplacer("`", "``", "_", `\_`, "%", `\%`).Replace(row[0])
-				statements = append(statements, "GRANT ALL PRIVILEGES ON `"+name+"`.* TO "+account)
-			}
-		}
-		for _, statement := range statements {
-			if err := conn.Do(statement); err != nil {
-				return err
-			}
-		}
-	}
-	if t.RootPassword == "" {
-		return nil
-	}
-	return conn.Do("ALTER USER 'root'@'localhost' IDENTIFIED BY " + literal(t.RootPassword))
 }

@@ -43,7 +43,7 @@ var (
 	quoted      = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 	notMember   = regexp.MustCompile(`(?i)slave|replica|query|statement|IDENTIFIED`)
 	errorCode   = regexp.MustCompile(`(?:Error_code: |Error code: |MY-0*|error code: )(\d+)`)
-	eventTable  = regexp.MustCompile("Could not execute (\\w+) event on table ([^;' ]+);")
+	eventTable  = regexp.MustCompile(`Could not execute (\w+) event on table ([^;' ]+);`)
 	eventEnd    = regexp.MustCompile(`end_log_pos (\d+)`)
 	operation   = regexp.MustCompile(`Operation ((?:CREATE|DROP|ALTER|RENAME) (?:USER|ROLE)) failed for ('(?:[^']*)'@'(?:[^']*)')`)
 )
@@ -78,7 +78,7 @@ func describe(code string) string { return "error " + code }
 
 func sentence(code string) string {
 	n, err := strconv.ParseUint(code, 10, 16)
-	if text := Sentence(uint16(n)); err == nil && text != "" { //nolint:gosec // parsed as 16 bits
+	if text := Sentence(uint16(n)); err == nil && text != "" {
 		return ": " + text
 	}
 	return ""
@@ -154,6 +154,11 @@ func (s silent) Error() string {
 }
 
 func (s silent) Unwrap() error { return s.error }
+
+// Refusal returns that a server has refused a statement, without what may be secret in it.
+func Refusal(statement string, err error) string {
+	return brief(statement) + ": " + silent{err}.Error()
+}
 
 // about returns the error of a statement for a message.
 func about(statement string, err error) error {

@@ -113,6 +113,37 @@ func (c *Conn) Tables() ([]Table, error) {
 	return tables, nil
 }
 
+// definitions select what the server has beside tables: kind, schema, name, and what tells one definition from another.
+var definitions = []string{
+	"SELECT 'schema', SCHEMA_NAME, '', CONCAT_WS(' ', DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME) FROM information_schema.SCHEMATA",
+	"SELECT 'view', TABLE_SCHEMA, TABLE_NAME, SHA2(CONCAT_WS(' ', VIEW_DEFINITION, CHECK_OPTION, DEFINER, SECURITY_TYPE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION), 256) FROM information_schema.VIEWS",
+	"SELECT LOWER(ROUTINE_TYPE), ROUTINE_SCHEMA, SPECIFIC_NAME, SHA2(CONCAT_WS(' ', LAST_ALTERED, ROUTINE_DEFINITION, DEFINER, SECURITY_TYPE, SQL_MODE), 256) FROM information_schema.ROUTINES",
+	"SELECT 'trigger', TRIGGER_SCHEMA, TRIGGER_NAME, SHA2(CONCAT_WS(' ', CREATED, ACTION_STATEMENT, ACTION_ORDER, DEFINER, SQL_MODE), 256) FROM information_schema.TRIGGERS",
+	"SELECT 'event', EVENT_SCHEMA, EVENT_NAME, SHA2(CONCAT_WS(' ', EVENT_DEFINITION, DEFINER, TIME_ZONE, EVENT_TYPE, EXECUTE_AT, INTERVAL_VALUE, INTERVAL_FIELD, SQL_MODE, STARTS, ENDS, STATUS, ON_COMPLETION), 256) FROM information_schema.EVENTS",
+	"SELECT 'sequence', TABLE_SCHEMA, TABLE_NAME, IFNULL(CREATE_TIME, '') FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE'",
+}
+
+// Definitions returns what the server has beside tables and accounts, by kind and name: a text that changes with the definition.
+func (c *Conn) Definitions() (map[string]string, error) {
+	found := map[string]string{}
+	for _, query := range definitions {
+		rows, err := c.Rows(query)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			name := row[0] + " " + Quote(row[1])
+			if row[2] != "" {
+				name += "." + Quote(row[2])
+			}
+			if !system[strings.ToLower(row[1])] {
+				found[name] = row[3]
+			}
+		}
+	}
+	return found, nil
+}
+
 // Variable returns a global variable; "" for one that the server does not have.
 func (c *Conn) Variable(name string) (string, error) {
 	row, err := c.Named("SHOW GLOBAL VARIABLES LIKE '" + name + "'")

@@ -1,0 +1,60 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"fmt"
+	"strings"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/dump"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// state is all of a server that is not rows. A dump reads it without a snapshot, at one moment or another: so it has to be the same
+// before and after. Then it is that of the dump's position, too.
+type state struct {
+	tables   []server.Table
+	schemas  []string
+	objects  map[string]string // definitions of views, routines, triggers, events, sequences and schemas, by name
+	accounts accounts
+}
+
+func (r *run) state() (s state, err error) {
+	if s.schemas, err = r.conn.Schemas(); err != nil {
+		return s, err
+	}
+	if s.tables, err = r.conn.Tables(); err != nil {
+		return s, err
+	}
+	if s.objects, err = r.conn.Definitions(); err != nil {
+		return s, err
+	}
+	s.accounts, err = readAccounts(r.conn)
+	return s, err
+}
+
+// same fails with ErrChanged unless another state is the same.
+func (s state) same(other state) error {
+	if fmt.Sprint(s.tables) != fmt.Sprint(other.tables) {
+		return dump.ErrChanged
+	}
+	if s.accounts.String() != other.accounts.String() {
+		return fmt.Errorf("%w: accounts or their rights were", dump.ErrChanged)
+	}
+	var names []string
+	for name, definition := range other.objects {
+		if s.objects[name] != definition {
+			names = append(names, name)
+		}
+	}
+	for name := range s.objects {
+		if _, ok := other.objects[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("%w: %s", dump.ErrChanged, strings.Join(names[:min(len(names), 3)], ", "))
+	}
+	return nil
+}

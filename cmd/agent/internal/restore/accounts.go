@@ -1,0 +1,212 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// accountsObject begins the name of the object with the statements that make accounts.
+const accountsObject = "accounts.sql"
+
+// mostWarnings is how many accounts' statements that failed are listed; the rest is counted.
+const mostWarnings = 20
+
+func isAccounts(o manifest.Object) bool { return strings.HasPrefix(o.Name, accountsObject) }
+
+// loadAccounts runs the statements of the backup's accounts, one by one. One that the server refuses is a warning, and the others
+// are run: a grant on a table that was dropped, or a plugin that this server does not have, keeps no database from being restored.
+func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error) {
+	conn, err := i.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	// A GRANT must not make an account that could not be created. Newer servers do not know the mode, and never do that.
+	if conn.Do("SET SESSION sql_mode = 'NO_AUTO_CREATE_USER'") != nil {
+		if err := conn.Do("SET SESSION sql_mode = ''"); err != nil {
+			return nil, err
+		}
+	}
+	var warnings []string
+	failed := 0
+	for _, o := range s.Backup.Objects {
+		if !isAccounts(o) {
+			continue
+		}
+		text := &bytes.Buffer{}
+		if err := s.Copy(ctx, o, text); err != nil {
+			return nil, err
+		}
+		for _, statement := range split(text.String()) {
+			if strings.HasPrefix(statement, "SET SESSION ") {
+				continue
+			}
+			err := conn.Do(statement)
+			if contract.ReasonOf(err) == contract.ReasonServerUnreachable && err != nil {
+				return nil, err
+			}
+			if err != nil {
+				if failed++; failed <= mostWarnings {
+					warnings = append(warnings, "accounts: "+server.Refusal(statement, err))
+				}
+			}
+		}
+	}
+	if failed > mostWarnings {
+		warnings = append(warnings, fmt.Sprintf("accounts: %d more statements were refused", failed-mostWarnings))
+	}
+	return warnings, nil
+}
+
+// split returns the statements of a text: what ends in a semicolon at the end of a line, outside of quotes. Comments of whole lines
+// are left out.
+func split(text string) []string {
+	var statements []string
+	quote, begin := byte(0), 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quote == 0 && i == begin && strings.HasPrefix(text[i:], "-- "):
+			end := strings.IndexByte(text[i:], '\n')
+			if end < 0 {
+				return statements
+			}
+			i += end
+			begin = i + 1
+		case quote == 0 && (c == '\'' || c == '"' || c == '`'):
+			quote = c
+		case quote != 0 && c == '\\' && quote != '`':
+			i++
+		case c == quote:
+			quote = 0
+		case quote == 0 && c == ';' && strings.HasPrefix(text[i+1:], "\n"):
+			statements = append(statements, strings.TrimSpace(text[begin:i]))
+			i++
+			begin = i + 1
+		}
+	}
+	return statements
+}
+
+// admit makes an account of this restore's own. What is replayed may change root's password, lock it or drop it.
+func (i *Instance) admit(ctx context.Context) error {
+	conn, err := i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	random := [20]byte{}
+	_, _ = rand.Read(random[:]) // never fails
+	name, password := fmt.Sprintf("d3os_restore_%x", random[:4]), fmt.Sprintf("Aa1!%x", random[4:])
+	account := literal(name) + "@'localhost'"
+	for _, statement := range []string{"CREATE USER " + account + " IDENTIFIED BY " + literal(password), "GRANT ALL PRIVILEGES ON *.* TO " + account + " WITH GRANT OPTION"} {
+		if err := conn.Do(statement); err != nil {
+			return err
+		}
+	}
+	i.user, i.password = name, password
+	return nil
+}
+
+// bare removes the accounts without a password that a fresh database may have besides root@localhost, before those of the backup come.
+func (i *Instance) bare(ctx context.Context) error {
+	conn, err := i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	rows, err := conn.Rows("SELECT User, Host FROM mysql.user WHERE User = '' OR User = 'root' AND Host <> 'localhost'")
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := conn.Do("DROP USER " + literal(row[0]) + "@" + literal(row[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secure gives root and the account of the services their passwords, and removes the accounts that were for the restore alone.
+func secure(ctx context.Context, i *Instance, t Target, temporary []string) error {
+	conn, err := i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.Do("SET SESSION sql_mode = ''"); err != nil {
+		return err
+	}
+	statements, err := drops(conn, temporary)
+	if err != nil {
+		return err
+	}
+	services, err := forServices(conn, t)
+	if err != nil {
+		return err
+	}
+	statements = append(statements, services...)
+	if t.RootPassword != "" {
+		const root = "'root'@'localhost'"
+		statements = append(statements, "CREATE USER IF NOT EXISTS "+root, "ALTER USER "+root+" IDENTIFIED BY "+literal(t.RootPassword), "ALTER USER "+root+" ACCOUNT UNLOCK",
+			"GRANT ALL PRIVILEGES ON *.* TO "+root+" WITH GRANT OPTION")
+	}
+	if i.user != "" {
+		statements = append(statements, "DROP USER "+literal(i.user)+"@'localhost'")
+	}
+	for _, statement := range statements {
+		if err := conn.Do(statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drops returns what removes the accounts of some names.
+func drops(conn *server.Conn, names []string) (statements []string, err error) {
+	for _, name := range names {
+		rows, err := conn.Rows("SELECT Host FROM mysql.user WHERE User = ?", name)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			statements = append(statements, "DROP USER "+literal(name)+"@"+literal(row[0]))
+		}
+	}
+	return statements, nil
+}
+
+// forServices returns what gives the account of the services its password, and where the backup has no such account its rights.
+func forServices(conn *server.Conn, t Target) ([]string, error) {
+	if t.Account == "" {
+		return nil, nil
+	}
+	account := literal(t.Account) + "@'%'"
+	there, err := conn.Rows("SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%'", t.Account)
+	if err != nil {
+		return nil, err
+	}
+	statements := []string{"CREATE USER IF NOT EXISTS " + account, "ALTER USER " + account + " IDENTIFIED BY " + literal(t.AccountPassword)}
+	if len(there) > 0 {
+		return statements, nil
+	}
+	databases, err := conn.Rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')")
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range databases {
+		// An underscore in the name of a GRANT stands for any character unless it is escaped.
+		name := strings.NewReplacer("`", "``", "_", `\_`, "%", `\%`).Replace(row[0])
+		statements = append(statements, "GRANT ALL PRIVILEGES ON `"+name+"`.* TO "+account)
+	}
+	return statements, nil
+}
