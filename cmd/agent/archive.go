@@ -47,7 +47,7 @@ func archiveLog(arguments []string) int {
 		if o.Store, err = c.open(ctx); err != nil {
 			return err
 		}
-		o.Source, o.ServerID = c.source, uint32(*id) //nolint:gosec // a number of 32 bits by definition
+		o.Source, o.Keys, o.ServerID = c.source, c.recipients, uint32(*id) //nolint:gosec // a number of 32 bits by definition
 		o.Archived = func(h manifest.Head) { report.reached(ctx, o.Store, h) }
 		return keepArchiving(ctx, o, *giveUp, report)
 	})

@@ -84,7 +84,7 @@ func (r *archiveReport) status() (contract.Archive, string) {
 	case time.Since(r.at) > r.late:
 		return a, "the archive is late: it has not reached the end of the binary log since " + r.at.UTC().Format(time.RFC3339)
 	case r.base == "":
-		return a, "no backup lies on timeline " + r.head.Timeline + ": make one"
+		return a, "no backup lies on timeline " + r.head.Timeline + " that one private key restores with it: make one"
 	}
 	return a, ""
 }

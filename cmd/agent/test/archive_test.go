@@ -247,3 +247,47 @@ func TestRestoreBrokenOff(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// After the key was replaced, moments behind the next backup need the new key alone, and --validate says so of those before.
+func TestKeyIsReplaced(t *testing.T) {
+	for _, flavour := range flavours() {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			s, to, old, fresh := start(t, flavour), folder(t), key(t), key(t)
+			a := archive(s, to, old, time.Second)
+			made, _, err := backup.Run(t.Context(), options(s, to, old))
+			assert.NilError(t, err)
+			s.Exec("INSERT INTO shop.items VALUES (1, 1)")
+			a.catchUp(t)
+			a.stop()
+			a.done.Wait()
+			a = archive(s, to, fresh, time.Second)
+			defer func() { a.stop(); a.done.Wait() }()
+			s.Exec("INSERT INTO shop.items VALUES (2, 2)")
+			a.catchUp(t)
+			base := func() string {
+				heads, err := binlog.Heads(t.Context(), to)
+				assert.NilError(t, err)
+				id, err := catalogue.Base(t.Context(), to, heads[0])
+				assert.NilError(t, err)
+				return id
+			}
+			assert.Equal(t, base(), "", "backup %s needs another key than what was archived behind it", made.ID)
+			source := restore.Source{Store: to, Backup: made, Identities: []age.Identity{old}}
+			_, err = restore.Validate(t.Context(), source, rig.Programs(t, flavour), &restore.Until{})
+			assert.Equal(t, contract.ReasonOf(err), contract.ReasonWrongKey)
+			source.Identities = append(source.Identities, fresh)
+			_, err = restore.Validate(t.Context(), source, rig.Programs(t, flavour), &restore.Until{})
+			assert.NilError(t, err)
+			made, _, err = backup.Run(t.Context(), options(s, to, fresh))
+			assert.NilError(t, err)
+			s.Exec("INSERT INTO shop.items VALUES (3, 3)")
+			a.catchUp(t)
+			assert.Equal(t, base(), made.ID)
+			got, out, err := attempt(t.Context(), t, flavour, to, "latest", &restore.Until{}, fresh)
+			assert.NilError(t, err)
+			same(t, got, s, out)
+			assert.Equal(t, len(got["shop.items"]), 3)
+		})
+	}
+}

@@ -43,7 +43,7 @@ func archive(s *rig.Server, to store.Store, identity *age.X25519Identity, interv
 	a := &archiver{stop: cancel}
 	a.done.Go(func() {
 		for ctx.Err() == nil {
-			err := binlog.Archive(ctx, binlog.Options{Server: s.Options(), Store: to, Recipients: recipients(identity), Interval: interval, MaxBytes: 1 << 20,
+			err := binlog.Archive(ctx, binlog.Options{Server: s.Options(), Store: to, Recipients: recipients(identity), Keys: texts(identity), Interval: interval, MaxBytes: 1 << 20,
 				Archived: func(h manifest.Head) { a.mu.Lock(); a.head = h; a.mu.Unlock() }})
 			a.mu.Lock()
 			if err != nil {
@@ -62,6 +62,14 @@ func recipients(identity *age.X25519Identity) []age.Recipient {
 		return nil
 	}
 	return []age.Recipient{identity.Recipient()}
+}
+
+// texts are the recipients as text.
+func texts(identity *age.X25519Identity) []string {
+	if identity == nil {
+		return nil
+	}
+	return []string{identity.Recipient().String()}
 }
 
 func (a *archiver) reached() time.Time {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
+	archived "d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/dump"
@@ -177,6 +178,9 @@ func (r *run) dump(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.rotate(ctx, binlog == "ON"); err != nil {
+		return err
+	}
 	watcher, err := server.Connect(ctx, r.options.Server)
 	if err != nil {
 		return err
@@ -218,6 +222,9 @@ func (r *run) dump(ctx context.Context) error {
 	r.Manifest.Objects = append(slices.Clone(r.before), object)
 	r.Manifest.Tables, r.Manifest.Position = scanner.Rows, scanner.Position
 	r.Manifest.Warnings = append(slices.Clone(r.said), warnings(after.tables)...)
+	if err := r.identify(ctx); err != nil {
+		return err
+	}
 	r.Manifest.TemporaryAccounts, r.saved = r.options.SkipAccounts, after.accounts
 	return nil
 }
@@ -233,6 +240,54 @@ func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
 	}
 	_, err := io.WriteString(w, "-- The server has no schemas.\n-- Dump completed\n")
 	return scanner, err
+}
+
+// identify asks of which log the dump's position is. A log that was begun again meanwhile is another one.
+func (r *run) identify(ctx context.Context) error {
+	m := &r.Manifest
+	if m.LogBegan = (time.Time{}); m.Position == nil {
+		return nil
+	}
+	began, err := server.Began(ctx, r.options.Server, r.conn.Version, m.Position.File)
+	if err != nil {
+		m.Warnings = append(m.Warnings, "the account may not follow the binary log, so the archive that the backup lies on is known by times alone: grant it REPLICATION SLAVE")
+		return nil //nolint:nilerr // the backup is good without it
+	}
+	now, err := r.conn.Position()
+	if err != nil {
+		return err
+	}
+	if now == nil || len(now.File) == len(m.Position.File) && now.File < m.Position.File || now.File == m.Position.File && now.Offset < m.Position.Offset {
+		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w: the server has begun its binary log again", r.options.Server.Address, dump.ErrChanged)
+	}
+	m.LogBegan = began
+	return nil
+}
+
+// rotate has the server begin a file of its binary log where the archive has encrypted some of the last one to other keys: a replay
+// reads files from their beginning, and a key that has been replaced must not be needed for what is committed from now on.
+func (r *run) rotate(ctx context.Context, hasLog bool) error {
+	if !hasLog {
+		return nil
+	}
+	heads, err := archived.Heads(ctx, r.Store)
+	if err != nil {
+		return err
+	}
+	for _, head := range heads {
+		if head.Source != r.Source {
+			continue
+		}
+		t, err := archived.Read(ctx, r.Store, head, head.Position.File)
+		if err != nil {
+			return err
+		}
+		if !t.OpensWith(r.Keys) {
+			return r.conn.Do("FLUSH BINARY LOGS")
+		}
+		break // the older ones have ended
+	}
+	return nil
 }
 
 // covers compares the tables after the dump with those in it.

@@ -25,6 +25,8 @@ type Options struct {
 	Server     server.Options
 	Store      store.Store
 	Recipients []age.Recipient
+	// Keys are Recipients as text.
+	Keys []string
 	// Source names the data, as in manifests.
 	Source string
 	// Interval is how old what is not archived yet may become; MaxBytes closes a segment before that.
@@ -120,7 +122,10 @@ func (a *archive) resume(ctx context.Context) error {
 		if head.Source != a.Source {
 			continue
 		}
-		t, err := Read(ctx, a.Store, head, "")
+		if reason := contract.ReasonOf(head.Lost); head.Lost != nil && reason != contract.ReasonDamaged {
+			return head.Lost
+		}
+		t, err := a.read(ctx, head)
 		if err != nil {
 			return err
 		}
@@ -128,6 +133,7 @@ func (a *archive) resume(ctx context.Context) error {
 			return a.anew(ctx, rows[0][0], "Damaged", "the archive is damaged")
 		}
 		a.head = head
+		a.head.Format = manifest.Format
 		if len(t.Segments) == 0 {
 			return a.from(contract.Position{File: rows[0][0], Offset: FirstOffset}, time.Time{})
 		}
@@ -135,6 +141,9 @@ func (a *archive) resume(ctx context.Context) error {
 		a.last = &end
 		began := t.Segments[len(t.Segments)-1].FileTime
 		if end.Offset == FirstOffset {
+			if err := a.continues(ctx, t.Segments[len(t.Segments)-1], rows); err != nil {
+				return err
+			}
 			began = time.Time{}
 		}
 		for _, row := range rows {
@@ -149,6 +158,37 @@ func (a *archive) resume(ctx context.Context) error {
 		return a.anew(ctx, rows[0][0], "Gap", "the server has removed files that were not archived")
 	}
 	return a.begin(ctx, rows[0][0], "First")
+}
+
+// read reads a timeline. What it seems to lack may only be shown late by the store: it is looked for again before that counts.
+func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, error) {
+	for try := 1; ; try++ {
+		t, err := Read(ctx, a.Store, head, "")
+		if err != nil || t.Broken == nil || try == 4 {
+			return t, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(a.Interval):
+		}
+	}
+}
+
+// continues begins a new timeline unless the server still has the file of the last segment: what follows has the same name in another
+// log, too, and of the next file nothing is archived that could tell.
+func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][]string) error {
+	for _, row := range rows {
+		if row[0] != last.File {
+			continue
+		}
+		began, err := server.Began(ctx, a.Server, a.conn.Version, last.File)
+		if err != nil || began.Equal(last.FileTime) {
+			return err
+		}
+		return a.anew(ctx, rows[0][0], "Reset", "the server has begun its binary log again")
+	}
+	return a.anew(ctx, rows[0][0], "Gap", "the server has removed the file before the next one, without which that is not known to be the next")
 }
 
 // restart begins a new timeline at the server's oldest file; the next Archive goes on there.
@@ -173,10 +213,7 @@ func (a *archive) begin(ctx context.Context, file, reason string) error {
 	random := [4]byte{}
 	_, _ = rand.Read(random[:]) // never fails
 	// Names of timelines sort by age, also of those that begin within one second.
-	name := manifest.ID(time.Now(), random)
-	if before, err := manifest.Time(a.newest); err == nil && a.newest[:16] >= name[:16] {
-		name = manifest.ID(before.Add(time.Second), random)
-	}
+	name := manifest.IDAfter(a.newest, time.Now(), random)
 	a.newest = name
 	a.head = manifest.Head{Format: manifest.Format, Timeline: name, Source: a.Source, Reason: reason}
 	a.last = nil

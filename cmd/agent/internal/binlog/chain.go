@@ -5,6 +5,8 @@ package binlog
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -74,31 +76,55 @@ func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment,
 	return chain, nil
 }
 
-// Heads returns the heads of all timelines, newest first.
+// Heads returns the heads of all timelines, newest first. One whose head is missing or cannot be read is known by its segments: one
+// object must not hide the others.
 func Heads(ctx context.Context, s store.Store) ([]manifest.Head, error) {
 	infos, err := s.List(ctx, manifest.BinLogs)
 	if err != nil {
 		return nil, err
 	}
-	var heads []manifest.Head
+	segments := map[string]string{} // the name of one segment's manifest of each timeline
 	for _, info := range infos {
-		timeline, ok := strings.CutSuffix(strings.TrimPrefix(info.Name, manifest.BinLogs), "/"+manifest.HeadName)
-		if !ok || !manifest.IsID(timeline) {
-			continue
+		timeline, rest, _ := strings.Cut(strings.TrimPrefix(info.Name, manifest.BinLogs), "/")
+		if manifest.IsID(timeline) && (segments[timeline] == "" || strings.Contains(rest, "/") && strings.HasSuffix(rest, ".json")) {
+			segments[timeline] = info.Name
 		}
-		text, err := store.ReadAll(ctx, s, info.Name)
-		if err != nil {
-			return nil, err
+	}
+	var heads []manifest.Head
+	for timeline, segment := range segments {
+		if head := readHead(ctx, s, timeline, segment); head != nil {
+			heads = append(heads, *head)
 		}
-		head, err := manifest.DecodeHead(info.Name, text)
-		if err != nil {
-			return nil, err
-		}
-		head.Timeline = timeline
-		heads = append(heads, *head)
 	}
 	sort.Slice(heads, func(i, j int) bool { return heads[i].Timeline > heads[j].Timeline })
 	return heads, nil
+}
+
+// readHead reads a timeline's head, or makes one of a segment's manifest; nil where there is neither.
+func readHead(ctx context.Context, s store.Store, timeline, segment string) *manifest.Head {
+	name := manifest.TimelineFolder(timeline) + manifest.HeadName
+	text, err := store.ReadAll(ctx, s, name)
+	if err == nil {
+		var head *manifest.Head
+		if head, err = manifest.DecodeHead(name, text); err == nil {
+			head.Timeline = timeline
+			return head
+		}
+	}
+	reason := contract.ReasonOf(err)
+	if errors.Is(err, store.ErrNotFound) {
+		reason = contract.ReasonDamaged
+	}
+	lost := &manifest.Head{Timeline: timeline, Lost: contract.Errorf(reason, "the head of timeline %s cannot be read: %w", timeline, err)}
+	if text, err = store.ReadAll(ctx, s, segment); err != nil {
+		return nil // of a folder without a head and without a segment nothing is known
+	}
+	described, err := manifest.DecodeSegment(segment, text)
+	if err != nil {
+		return nil
+	}
+	lost.Source = described.Source
+	return lost
 }
 
 // Read reads a timeline's segments, from a file on; "" for all.
@@ -119,6 +145,13 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 			names = append(names, info.Name)
 		}
 	}
+	look := func(name string) (int64, bool) { // a list may lack what is there
+		if size, ok := sizes[name]; ok {
+			return size, true
+		}
+		info, err := s.Stat(ctx, name)
+		return info.Size, err == nil
+	}
 	segments := make([]manifest.Segment, len(names))
 	damaged := make([]error, len(names))
 	err = parallel(len(names), func(i int) error {
@@ -132,7 +165,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 			return nil //nolint:nilerr // told of with the chain
 		}
 		folder := names[i][:strings.LastIndex(names[i], "/")+1]
-		if size, ok := sizes[folder+segment.Object.Name]; !ok || size != segment.Object.Bytes {
+		if size, ok := look(folder + segment.Object.Name); !ok || size != segment.Object.Bytes {
 			damaged[i] = contract.Errorf(contract.ReasonDamaged, "segment %s%s is missing, or has not its %d bytes", folder, segment.Object.Name, segment.Object.Bytes)
 			return nil
 		}
@@ -151,6 +184,9 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 		} else if contract.ReasonOf(damaged[i]) == contract.ReasonNewerFormat || broken == nil {
 			broken = damaged[i]
 		}
+	}
+	if from != "" && Older(head.Position.File, from) {
+		head.Position = contract.Position{} // the timeline has not come that far
 	}
 	t.Segments, t.Broken = Chain(good, head)
 	if t.Broken != nil && broken != nil {
@@ -179,20 +215,25 @@ func parallel(n int, f func(int) error) error {
 // Describe returns a timeline as the list shows it.
 func (t *Timeline) Describe() contract.Timeline {
 	d := contract.Timeline{Name: t.Head.Timeline, To: t.Head.Position, Reached: t.Head.Time}
-	if t.Broken != nil {
-		d.Damaged, d.Reached = t.Broken.Error(), time.Time{}
+	broken := t.Broken
+	if broken == nil {
+		broken = t.Head.Lost
+	}
+	if broken != nil {
+		d.Damaged, d.Reached = broken.Error(), time.Time{}
 	}
 	if n := len(t.Segments); n > 0 {
 		d.From = contract.Position{File: t.Segments[0].File, Offset: t.Segments[0].From}
 		d.To = t.Segments[n-1].End()
-		if t.Broken != nil {
+		if broken != nil {
 			d.Reached = t.Segments[n-1].LastTime
 		}
 	}
 	return d
 }
 
-// For returns the timeline on which a backup lies.
+// For returns the timeline on which a backup lies: the one that has the very file of the backup's position, known by its name and by
+// when the server began it. Another timeline never takes its place, also not while the archive is behind the backup.
 func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, error) {
 	if b.Position == nil {
 		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s names no position, because its server kept no binary log: it can be restored as it is alone", b.ID)
@@ -201,7 +242,7 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 	if err != nil {
 		return nil, err
 	}
-	why := error(nil)
+	var broken error
 	for _, head := range heads {
 		if head.Source != b.Source {
 			continue
@@ -210,39 +251,76 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 		if err != nil {
 			return nil, err
 		}
-		if t.holds(b) {
-			return t, nil
+		if t.Broken != nil && broken == nil && (head.Lost != nil || !Older(head.Position.File, b.Position.File)) {
+			broken = t.Broken
 		}
-		if t.Broken != nil && !Older(head.Position.File, b.Position.File) {
-			why = t.Broken
+		mine, err := t.isOf(ctx, s, b)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case !mine:
+		case len(t.Segments) > 0 && !Before(t.end(), contract.Position{File: b.Position.File, Offset: b.Position.Offset}):
+			return t, nil
+		case b.LogBegan.IsZero() && t.Broken != nil:
+			return nil, t.Broken
+		case t.Broken == nil:
+			return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s yet: it can be restored as it is alone", b.Position.File, b.Position.Offset, b.ID)
 		}
 	}
-	if why != nil {
-		return nil, why
+	if broken != nil {
+		return nil, broken
 	}
 	return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s: it can be restored as it is alone", b.Position.File, b.Position.Offset, b.ID)
 }
 
-// holds reports whether a backup's position is in the timeline's segments, or at their end. A file of the same name that
-// was begun after the backup is of another history.
-func (t *Timeline) holds(b *manifest.Backup) bool {
+// isOf reports whether a backup lies on a timeline, whose segments are those from the backup's file on. A backup that does not say when
+// its file was begun lies on the newest timeline that was begun before it, by the server's clock.
+func (t *Timeline) isOf(ctx context.Context, s store.Store, b *manifest.Backup) (bool, error) {
 	for _, segment := range t.Segments {
-		if segment.File == b.Position.File {
-			return !segment.FileTime.After(latest(b)) && !Before(t.end(), *b.Position)
+		if segment.File != b.Position.File {
+			continue
 		}
+		if b.LogBegan.IsZero() {
+			return !segment.FileTime.After(latest(b)), nil
+		}
+		return segment.FileTime.Equal(b.LogBegan), nil
 	}
-	// The archive may stand at the begin of the file, of which it has nothing yet.
-	return len(t.Segments) > 0 && t.end().File == b.Position.File && b.Position.Offset <= t.end().Offset
+	if !b.LogBegan.IsZero() {
+		return false, nil
+	}
+	all, err := Read(ctx, s, t.Head, "")
+	if err != nil {
+		return false, err
+	}
+	return len(all.Segments) > 0 && !all.Segments[0].FileTime.After(latest(b)), nil
 }
 
 // latest is when the file of a backup's position had been begun at the latest, by the server's clock. Without that in the
-// manifest, the clocks of agent and server may differ by a minute: then a database that was restored within it, and began its
-// log again, looks the same.
+// manifest, the clocks of agent and server may differ by a minute.
 func latest(b *manifest.Backup) time.Time {
 	if !b.ServerTime.IsZero() {
 		return b.ServerTime
 	}
 	return b.Completed.Add(time.Minute)
+}
+
+// OpensWith reports whether one private key opens all segments and a backup that is encrypted to some public keys.
+func (t *Timeline) OpensWith(keys []string) bool {
+	common := keys
+	for _, segment := range t.Segments {
+		switch {
+		case len(segment.Recipients) == 0: // plain, or of an older agent
+		case len(common) == 0:
+			common = segment.Recipients
+		default:
+			both := slices.DeleteFunc(slices.Clone(common), func(key string) bool { return !slices.Contains(segment.Recipients, key) })
+			if common = both; len(both) == 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (t *Timeline) end() contract.Position { return t.Segments[len(t.Segments)-1].End() }

@@ -9,7 +9,6 @@ import (
 	"math/rand"
 	"strings"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -95,38 +94,6 @@ func TestChainWithHoles(t *testing.T) {
 		if err == nil || len(got) != hole {
 			t.Fatalf("without segment %d of %d: %d segments, %v", hole, len(all), len(got), err)
 		}
-	}
-}
-
-// A backup lies on the timeline whose file it was made in, and not on one that began a file of the same name later.
-func TestHolds(t *testing.T) {
-	begun := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
-	for name, c := range map[string]struct {
-		offset     uint64
-		serverTime time.Duration // after the file was begun; 0: not in the manifest
-		completed  time.Duration
-		holds      bool
-	}{
-		"within it":                                 {50, time.Second, time.Second, true},
-		"at its end":                                {100, time.Second, time.Second, true},
-		"beyond its end":                            {101, time.Second, time.Second, false},
-		"the file was begun after the backup":       {50, -10 * time.Second, -10 * time.Second, false},
-		"the agent's clock is behind":               {50, time.Second, -time.Hour, true},
-		"an older agent's":                          {50, 0, time.Second, true},
-		"an older agent's, whose clock is behind":   {50, 0, -30 * time.Second, true},
-		"an older agent's, before the file's begin": {50, 0, -2 * time.Minute, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			segments := chain(t, "1:4-100")
-			segments[0].FileTime = begun
-			b := &manifest.Backup{Completed: begun.Add(c.completed), Position: &contract.Position{File: segments[0].File, Offset: c.offset}}
-			if c.serverTime != 0 {
-				b.ServerTime = begun.Add(c.serverTime)
-			}
-			if got := (&Timeline{Segments: segments}).holds(b); got != c.holds {
-				t.Errorf("it holds the backup: %t", got)
-			}
-		})
 	}
 }
 

@@ -37,6 +37,7 @@ func (a *archive) write(ctx context.Context) error {
 	s := &a.segment
 	stem := manifest.Stem(s.File, s.From, s.To)
 	s.Object = w.Object(stem[strings.LastIndex(stem, "/")+1:] + seal.Suffix(a.Recipients))
+	s.Source, s.Recipients = a.Source, a.Keys
 	folder := manifest.TimelineFolder(s.Timeline) + s.File + "/"
 	if err := a.Store.Put(ctx, folder+s.Object.Name, &sealed); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
@@ -173,35 +174,47 @@ func pruneArchive(ctx context.Context, s store.Store, kept []Entry) ([]string, e
 	return names, nil
 }
 
-// firstNeeded returns the oldest file of a timeline that a kept backup needs; "" for none. It is not certain where a backup
-// cannot be read, or where there is none.
+// firstNeeded returns the oldest file of a timeline that a kept backup needs; "" for none. It is not certain where the head is lost, where
+// there is no backup, or where one that cannot be read now may need more than all others.
 func firstNeeded(head manifest.Head, kept []Entry) (string, bool) {
-	first, found := "", false
-	for _, e := range kept {
+	first, found, unknown := "", false, head.Lost != nil
+	for _, e := range kept { // the newest first: what a backup needs, all older ones need too
 		m := e.Manifest
 		if m == nil {
-			return "", false
+			unknown = unknown || contract.ReasonOf(e.Err) != contract.ReasonDamaged // which nobody can restore
+			continue
 		}
 		if m.Source != head.Source || m.Position == nil {
 			continue
 		}
 		found = true
 		// Names of files do not say which timeline a backup lies on. One that may lie on it counts.
-		if !binlog.Older(head.Position.File, m.Position.File) && (first == "" || binlog.Older(m.Position.File, first)) {
+		if binlog.Older(head.Position.File, m.Position.File) {
+			continue
+		}
+		if unknown = head.Lost != nil; first == "" || binlog.Older(m.Position.File, first) {
 			first = m.Position.File
 		}
 	}
-	return first, found
+	return first, found && !unknown
 }
 
 func dropFiles(ctx context.Context, s store.Store, head manifest.Head, first string) ([]string, error) {
 	folder := manifest.TimelineFolder(head.Timeline)
-	if first == "" {
-		return []string{folder}, drop(ctx, s, folder, manifest.HeadName)
-	}
 	infos, err := s.List(ctx, folder)
 	if err != nil {
 		return nil, err
+	}
+	if first == "" {
+		// The head goes last: without it, what is left of the timeline would belong to nothing.
+		for _, info := range infos {
+			if info.Name != folder+manifest.HeadName {
+				if err := s.Delete(ctx, info.Name); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return []string{folder}, s.Delete(ctx, folder+manifest.HeadName)
 	}
 	var names []string
 	for _, manifests := range []bool{true, false} { // what is described by none does not count

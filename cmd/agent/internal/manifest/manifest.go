@@ -43,6 +43,9 @@ type Backup struct {
 	Tool string `json:"tool"`
 	// Position is that of the dump in the server's binary log; nil when the server keeps none.
 	Position *contract.Position `json:"position,omitempty"`
+	// LogBegan is when the server began the file of Position, as the file itself says: with the file's name that is the identity of the
+	// log. Zero where the account may not read the log.
+	LogBegan time.Time `json:"logBegan,omitzero"`
 	// Revision is one of etcd that the backup has at least; 0 for others.
 	Revision int64 `json:"revision,omitempty"`
 	// Shards are those of a Redis Cluster, each with an object of the same place; empty for others.

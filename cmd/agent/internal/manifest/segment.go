@@ -31,6 +31,10 @@ type Segment struct {
 	LastTime  time.Time `json:"lastTime"`
 	// Transactions counts those that end in the segment.
 	Transactions int64 `json:"transactions"`
+	// Source names the data, as in a Backup; empty in segments of older agents.
+	Source string `json:"source,omitempty"`
+	// Recipients are the public keys to which the segment is encrypted; none: it is not.
+	Recipients []string `json:"recipients,omitempty"`
 	// Archived is when the segment was written, by the agent's clock.
 	Archived time.Time `json:"archived"`
 	Object   Object    `json:"object"`
@@ -48,6 +52,8 @@ type Head struct {
 	Source string `json:"source,omitempty"`
 	// Reason says why the timeline was begun: First, Gap or Reset.
 	Reason string `json:"reason,omitempty"`
+	// Lost says why the head cannot be read; then only Timeline and Source are known, by the segments. nil for a good one.
+	Lost error `json:"-"`
 }
 
 // HeadName is the name of a timeline's Head in its folder.

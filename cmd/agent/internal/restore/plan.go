@@ -4,12 +4,17 @@
 package restore
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/seal"
 )
 
 // Until is where a replay ends: before the first transaction that was committed at Time or later, or ends after
@@ -85,4 +90,29 @@ func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
 		return nil, err
 	}
 	return &s.later, nil
+}
+
+// opens fails unless the identities open the segments. Of those that are encrypted to the same keys, it reads the beginning of one.
+func (p *Plan) opens(ctx context.Context) error {
+	seen := map[string]bool{}
+	for _, segment := range p.timeline.Segments {
+		keys := cmp.Or(strings.Join(segment.Recipients, " "), segment.Name()) // of an older agent: each one
+		if seen[keys] || !strings.HasSuffix(segment.Object.Name, ".age") {
+			continue
+		}
+		seen[keys] = true
+		name := manifest.TimelineFolder(segment.Timeline) + segment.File + "/" + segment.Object.Name
+		content, err := p.source.Store.Get(ctx, name, 0)
+		if err != nil {
+			return missing(err)
+		}
+		r, err := seal.NewReader(content, segment.Object, p.source.Identities)
+		if err == nil {
+			r.Close()
+		}
+		if err = errors.Join(err, content.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -85,7 +85,13 @@ func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Pl
 			return nil, ofArchive{err}
 		}
 	}
-	return plan, s.Opens(ctx)
+	if err := s.Opens(ctx); err != nil || plan == nil {
+		return plan, err
+	}
+	if err := plan.opens(ctx); err != nil {
+		return nil, ofArchive{err}
+	}
+	return plan, nil
 }
 
 // Restore makes the database of a backup on a volume. Until it has succeeded, the volume carries a mark with which no

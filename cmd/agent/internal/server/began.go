@@ -1,0 +1,51 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+)
+
+// Began returns when a server began a file of its binary log, by the file's first event. Two logs of one server have files of the same
+// names; when they were begun tells them apart. It needs the right to follow the log.
+func Began(ctx context.Context, o Options, v Version, file string) (time.Time, error) {
+	host, portText, err := net.SplitHostPort(o.Address)
+	port, _ := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		host, port = o.Address, 0 // a socket
+	}
+	random := make([]byte, 4)
+	_, _ = rand.Read(random) // never fails
+	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{ServerID: 1<<31 | binary.BigEndian.Uint32(random)>>1, Flavor: v.Flavour, Host: host, Port: uint16(port),
+		User: o.User, Password: o.Password, RawModeEnabled: true, DisableRetrySync: true, EventCacheCount: 16, Localhost: "d3os-began", ReadTimeout: 20 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	defer syncer.Close()
+	const first, header, format = 4, 19, 15
+	streamer, err := syncer.StartSync(mysql.Position{Name: file, Pos: first})
+	if err != nil {
+		return time.Time{}, failed(o, "read the binary log of", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for {
+		event, err := streamer.GetEvent(ctx)
+		if err != nil {
+			return time.Time{}, failed(o, "read the binary log of", fmt.Errorf("the first event of %s: %w", file, err))
+		}
+		if raw := event.RawData; len(raw) > header && raw[4] == format {
+			return time.Unix(int64(binary.LittleEndian.Uint32(raw)), 0).UTC(), nil
+		}
+	}
+}
