@@ -61,6 +61,9 @@ func newConfig(command string) *config {
 	c.StringVar(&c.s3.Region, "s3-region", "us-east-1", "region of the bucket")
 	c.BoolVar(&c.s3.PathStyle, "s3-path-style", false, "put the bucket into the path of URLs, not into the host name")
 	c.StringVar(&c.ca, "s3-ca", "", "file with certificates in PEM that the store is trusted by, besides the system's")
+	c.BoolVar(&c.s3.IsRole, "s3-role", false, "take the credentials that the pod's service account gives, in place of a key")
+	c.StringVar(&c.s3.Encryption, "s3-sse", "", "how the store is asked to encrypt objects: AES256 or aws:kms")
+	c.StringVar(&c.s3.KMSKey, "s3-sse-key", "", "name of the store's key, for aws:kms")
 	c.IntVar(&c.partMiB, "s3-part-mib", 16, "size of the parts of an upload; it has at most 10,000 parts, and two of them are in memory")
 	c.StringVar(&c.source, "source", "", "name of the data, such as the mark of its volume; backups and archive belong together where it is the same")
 	c.StringVar(&c.termination, "report", "/dev/termination-log", "file for the result, besides the last line of the output")
@@ -124,10 +127,11 @@ func (c *config) open(ctx context.Context) (store.Store, error) {
 	}
 	var err error
 	for name, value := range map[string]*string{"AWS_ACCESS_KEY_ID": &c.s3.AccessKey, "AWS_SECRET_ACCESS_KEY": &c.s3.SecretKey, "AWS_SESSION_TOKEN": &c.s3.Token} {
-		if *value, err = secret(name); err != nil {
+		if *value, err = secret(name); err != nil && (name != "AWS_SESSION_TOKEN" || !errors.Is(err, fs.ErrNotExist)) { // most keys have no token
 			return nil, err
 		}
 	}
+	c.s3.STS = os.Getenv("AWS_ENDPOINT_URL_STS")
 	if c.ca != "" {
 		if c.s3.CA, err = os.ReadFile(c.ca); err != nil {
 			return nil, contract.Errorf(contract.ReasonUsage, "read the certificates of the store: %w", err)

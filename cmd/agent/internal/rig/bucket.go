@@ -26,6 +26,10 @@ type Bucket struct {
 	*httptest.Server
 	Backend gofakes3.Backend
 
+	// Refuses has the bucket refuse requests, as stores with a peculiarity do: the status and the code, or 0. It is set before the
+	// bucket is used.
+	Refuses func(*http.Request) (status int, code string)
+
 	mu     sync.Mutex
 	faults func(*http.Request) Fault
 	seen   map[Fault]int
@@ -106,6 +110,13 @@ func (b *Bucket) serve(server http.Handler, w http.ResponseWriter, r *http.Reque
 		_, _ = io.Copy(io.Discard, r.Body)
 		refuse(w, http.StatusForbidden, "AccessDenied")
 	default:
+		if b.Refuses != nil {
+			if status, code := b.Refuses(r); status != 0 {
+				_, _ = io.Copy(io.Discard, r.Body)
+				refuse(w, status, code)
+				return
+			}
+		}
 		server.ServeHTTP(w, r)
 	}
 }

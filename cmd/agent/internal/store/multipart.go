@@ -19,7 +19,7 @@ import (
 // multipart uploads content after its first part. It holds two parts: one that is sent, one that is read meanwhile.
 func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part []byte) (err error) {
 	key := s.o.Prefix + name
-	upload, err := s.client.NewMultipartUpload(ctx, s.o.Bucket, key, minio.PutObjectOptions{ContentType: "application/octet-stream"})
+	upload, err := s.client.NewMultipartUpload(ctx, s.o.Bucket, key, minio.PutObjectOptions{ContentType: "application/octet-stream", ServerSideEncryption: s.sse})
 	if err != nil {
 		return s.error("begin the upload of", name, err)
 	}
@@ -38,7 +38,7 @@ func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part
 	)
 	send := func(number int, part []byte) {
 		done, err := s.client.PutObjectPart(ctx, s.o.Bucket, key, upload, number, bytes.NewReader(part), int64(len(part)),
-			minio.PutObjectPartOptions{Sha256Hex: sum(part), DisableContentSha256: true})
+			minio.PutObjectPartOptions{Md5Base64: md5Of(part), Sha256Hex: sum(part), DisableContentSha256: true})
 		parts = append(parts, minio.CompletePart{PartNumber: number, ETag: done.ETag})
 		sent <- err
 	}

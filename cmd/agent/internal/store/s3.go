@@ -5,7 +5,9 @@ package store
 
 import (
 	"context"
+	"crypto/md5" //nolint:gosec // as S3 demands
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/encrypt"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
@@ -35,6 +38,13 @@ type S3Options struct {
 	CA []byte
 	// AccessKey, SecretKey and Token are the credentials.
 	AccessKey, SecretKey, Token string
+	// IsRole has the pod's service account give short-lived credentials, in place of a key: AWS_WEB_IDENTITY_TOKEN_FILE and
+	// AWS_ROLE_ARN, or AWS_CONTAINER_CREDENTIALS_FULL_URI, which the cluster puts into the pod's environment.
+	IsRole bool
+	// STS is the URL that exchanges the service account's token for credentials; empty for that of AWS.
+	STS string
+	// Encryption is how the store is asked to encrypt objects: AES256, aws:kms or empty. KMSKey is the key's name for aws:kms.
+	Encryption, KMSKey string
 	// PartSize is that of the parts of large objects: the memory that an upload takes is twice this, an object has at
 	// most 10,000 parts. 0: 16 MiB.
 	PartSize int
@@ -46,6 +56,7 @@ const maxParts = 10_000
 type S3 struct {
 	o      S3Options
 	client minio.Core
+	sse    encrypt.ServerSide // nil for none
 }
 
 // NewS3 returns a store in a bucket, after a look whether the bucket answers.
@@ -69,13 +80,16 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 		lookup = minio.BucketLookupPath
 	}
 	client, err := minio.NewCore(endpoint.Host, &minio.Options{
-		Creds: credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.Token), Secure: endpoint.Scheme == "https",
+		Creds: o.credentials(), Secure: endpoint.Scheme == "https",
 		Region: o.Region, BucketLookup: lookup, Transport: transport, MaxRetries: 5,
 	})
 	if err != nil {
 		return nil, contract.Errorf(contract.ReasonUsage, "use the store at %s: %w", o.Endpoint, err)
 	}
 	s := &S3{o: o, client: *client}
+	if s.sse, err = o.encryption(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 45*time.Second)
 	defer cancel()
 	// Needs no other right than listing, and tells of a wrong name, wrong credentials and a store that is not there.
@@ -87,6 +101,29 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 		return nil, s.error("list the objects", "", context.DeadlineExceeded)
 	}
 	return s, nil
+}
+
+func (o S3Options) credentials() *credentials.Credentials {
+	if o.IsRole {
+		return credentials.NewIAM(o.STS)
+	}
+	return credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.Token)
+}
+
+func (o S3Options) encryption() (encrypt.ServerSide, error) {
+	switch o.Encryption {
+	case "":
+		return nil, nil
+	case "AES256":
+		return encrypt.NewSSE(), nil
+	case "aws:kms":
+		sse, err := encrypt.NewSSEKMS(o.KMSKey, nil)
+		if err != nil {
+			return nil, contract.Errorf(contract.ReasonUsage, "use key %s of the store: %w", o.KMSKey, err)
+		}
+		return sse, nil
+	}
+	return nil, contract.Errorf(contract.ReasonUsage, "the store's encryption must be AES256 or aws:kms, not %q", o.Encryption)
 }
 
 func (s *S3) String() string {
@@ -107,8 +144,8 @@ func (s *S3) Put(ctx context.Context, name string, content io.Reader) error {
 }
 
 func (s *S3) put(ctx context.Context, name string, content []byte, o minio.PutObjectOptions) error {
-	o.DisableContentSha256, o.ContentType = true, "application/octet-stream" // given here: not sent in signed pieces
-	_, err := s.client.PutObject(ctx, s.o.Bucket, s.o.Prefix+name, reader(content), int64(len(content)), "", sum(content), o)
+	o.DisableContentSha256, o.ContentType, o.ServerSideEncryption = true, "application/octet-stream", s.sse // the hash is given here: not sent in signed pieces
+	_, err := s.client.PutObject(ctx, s.o.Bucket, s.o.Prefix+name, reader(content), int64(len(content)), md5Of(content), sum(content), o)
 	return s.error("write", name, err)
 }
 
@@ -116,6 +153,12 @@ func (s *S3) put(ctx context.Context, name string, content []byte, o minio.PutOb
 func sum(content []byte) string {
 	hash := sha256.Sum256(content)
 	return hex.EncodeToString(hash[:])
+}
+
+// md5Of returns the checksum without which buckets with Object Lock take nothing. It is no protection: the hash is.
+func md5Of(content []byte) string {
+	sum := md5.Sum(content) //nolint:gosec // as S3 demands
+	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // Replace overwrites an object.

@@ -1,0 +1,127 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// Stores that take requests only in a certain form are written to, read and swept, with small objects and with parts.
+func TestPeculiarStores(t *testing.T) {
+	isUpload := func(r *http.Request) bool { return r.Method == http.MethodPut }
+	begins := func(r *http.Request) bool {
+		return isUpload(r) && r.URL.Query().Get("uploadId") == "" || r.Method == http.MethodPost && r.URL.Query().Has("uploads")
+	}
+	for name, c := range map[string]struct {
+		set     func(*store.S3Options)
+		refuses func(*http.Request) (int, string)
+	}{
+		"Object Lock": {nil, func(r *http.Request) (int, string) {
+			if isUpload(r) && r.Header.Get("Content-MD5") == "" {
+				return http.StatusBadRequest, "InvalidRequest"
+			}
+			return 0, ""
+		}},
+		"encryption is demanded": {func(o *store.S3Options) { o.Encryption = "AES256" }, func(r *http.Request) (int, string) {
+			if begins(r) && r.Header.Get("X-Amz-Server-Side-Encryption") != "AES256" {
+				return http.StatusForbidden, "AccessDenied"
+			}
+			return 0, ""
+		}},
+		"encryption with a key of the store": {func(o *store.S3Options) { o.Encryption, o.KMSKey = "aws:kms", "backups" }, func(r *http.Request) (int, string) {
+			if begins(r) && (r.Header.Get("X-Amz-Server-Side-Encryption") != "aws:kms" || r.Header.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id") != "backups") {
+				return http.StatusForbidden, "AccessDenied"
+			}
+			return 0, ""
+		}},
+		"a session token": {func(o *store.S3Options) { o.Token = "token" }, func(r *http.Request) (int, string) {
+			if r.Header.Get("X-Amz-Security-Token") != "token" {
+				return http.StatusForbidden, "InvalidToken"
+			}
+			return 0, ""
+		}},
+		"no conditions": {nil, func(r *http.Request) (int, string) {
+			if r.Header.Get("If-None-Match") != "" {
+				return http.StatusNotImplemented, "NotImplemented"
+			}
+			return 0, ""
+		}},
+		"no list of uploads": {nil, func(r *http.Request) (int, string) {
+			if r.Method == http.MethodGet && r.URL.Query().Has("uploads") {
+				return http.StatusNotImplemented, "NotImplemented"
+			}
+			return 0, ""
+		}},
+		"a service account": {func(o *store.S3Options) { o.AccessKey, o.SecretKey, o.IsRole = "", "", true }, func(r *http.Request) (int, string) {
+			if !strings.Contains(r.Header.Get("Authorization"), "Credential=short-lived/") || r.Header.Get("X-Amz-Security-Token") != "session" {
+				return http.StatusForbidden, "AccessDenied"
+			}
+			return 0, ""
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := rig.NewBucket(t)
+			b.Refuses = c.refuses
+			o := b.Options()
+			if c.set != nil {
+				c.set(&o)
+			}
+			if o.IsRole {
+				o.STS = sts(t)
+			}
+			s, err := store.NewS3(t.Context(), o)
+			assert.NilError(t, err)
+			for _, size := range []int{10, 11 << 20} {
+				assert.NilError(t, s.Put(t.Context(), "a/object", bytes.NewReader(content(size))))
+				got, err := store.ReadAll(t.Context(), s, "a/object")
+				if err != nil || !bytes.Equal(got, content(size)) {
+					t.Fatalf("%d bytes: %d are read: %v", size, len(got), err)
+				}
+			}
+			assert.NilError(t, s.Create(t.Context(), "a/once", []byte("one")))
+			if err := s.Create(t.Context(), "a/once", []byte("two")); !errors.Is(err, store.ErrExists) {
+				t.Errorf("created twice: %v", err)
+			}
+			assert.NilError(t, s.Replace(t.Context(), "a/once", []byte("two")))
+			infos, err := s.List(t.Context(), "a/")
+			assert.NilError(t, err)
+			assert.Equal(t, len(infos), 2)
+			_, err = s.Sweep(t.Context(), "a/")
+			assert.NilError(t, err)
+			assert.NilError(t, s.Delete(t.Context(), "a/object"))
+		})
+	}
+}
+
+// sts starts a server that exchanges the token of a service account for credentials, and sets the environment of a pod that has one.
+func sts(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	assert.NilError(t, os.WriteFile(file, []byte("projected"), 0o600))
+	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", file)
+	t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/backups")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("Action") != "AssumeRoleWithWebIdentity" || r.FormValue("WebIdentityToken") != "projected" || r.FormValue("RoleArn") != "arn:aws:iam::1:role/backups" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_, _ = fmt.Fprint(w, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>short-lived</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>`+
+			`<SessionToken>session</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
