@@ -30,8 +30,24 @@ func lastRun(object *unstructured.Unstructured) string {
 	case status.LastSuccessfulTime != nil && !status.LastSuccessfulTime.Before(status.LastScheduleTime):
 		return fmt.Sprintf("%s; last run %s, succeeded", schedule, status.LastScheduleTime.UTC().Format(layout))
 	default:
-		at := status.LastScheduleTime.Time
-		// The controller of CronJobs names a Job after the minute that it was scheduled for.
-		return fmt.Sprintf("%s; last run %s, did not succeed: `kubectl logs job/%s-%d` says why", schedule, at.UTC().Format(layout), job.Name, at.Unix()/60)
+		return fmt.Sprintf("%s; last run %s, did not succeed: `kubectl logs job/%s` says why", schedule, status.LastScheduleTime.UTC().Format(layout), lastJob(job))
 	}
+}
+
+// lastJob returns the name of the Job of the last run: the controller of CronJobs names it after the minute it was scheduled for.
+func lastJob(job *batchv1.CronJob) string {
+	return fmt.Sprintf("%s-%d", job.Name, job.Status.LastScheduleTime.Unix()/60)
+}
+
+// FailedRun returns the name of the Job of a cron job's last run when that has ended and did not succeed, and else "".
+func FailedRun(object *unstructured.Unstructured) string {
+	job := &batchv1.CronJob{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job); err != nil {
+		return ""
+	}
+	status := job.Status
+	if status.LastScheduleTime == nil || len(status.Active) > 0 || status.LastSuccessfulTime != nil && !status.LastSuccessfulTime.Before(status.LastScheduleTime) {
+		return ""
+	}
+	return lastJob(job)
 }

@@ -141,7 +141,7 @@ func (s *State) count(object *unstructured.Unstructured) {
 		condition, _ := c.(map[string]any)
 		// A quota, a limit range or an admission rule refuses the pods.
 		if condition["type"] == "ReplicaFailure" && condition["status"] == "True" && !s.Settled {
-			culprit := Culprit{object.GetKind(), object.GetName(), fmt.Sprint(condition["reason"]), fmt.Sprint(condition["message"])}
+			culprit := Culprit{object.GetKind(), object.GetName(), fmt.Sprint(condition["reason"]), Essence(fmt.Sprint(condition["message"]))}
 			s.problem(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
 		}
 	}

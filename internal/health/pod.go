@@ -28,7 +28,7 @@ func PodProblem(pod *corev1.Pod) string {
 	}
 	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse &&
 		c.Reason == corev1.PodReasonUnschedulable && !volumesPending(c.Message) {
-		return "Unschedulable: " + c.Message
+		return "Unschedulable: " + Essence(c.Message)
 	}
 	if pod.Status.Phase == corev1.PodFailed {
 		return strings.TrimSuffix(fmt.Sprintf("%s: %s", cmp.Or(pod.Status.Reason, "Failed"), pod.Status.Message), ": ")
@@ -44,19 +44,28 @@ func PodProblem(pod *corev1.Pod) string {
 // ReasonNodeUnreachable is the reason of a pod whose node cannot be reached.
 const ReasonNodeUnreachable = "NodeUnreachable"
 
-// nodeProblem says that the node of a pod cannot be reached, since when, and what a person may do; nothing of other pods. Of such a
-// node Kubernetes' node lifecycle controller takes the pod's readiness away and nothing else: all containers are ready by the
-// kubelet's last words. After some minutes it deletes the pod, which stays until the node is heard of again: what runs there may
-// still write to the volume. So nobody but a person who knows that the node is off may say so.
+// nodeProblem returns since when the node of a pod has not reported, and what a person may do; nothing for other pods. Of such a
+// node Kubernetes' node lifecycle controller sets the pod's Ready condition to False and nothing else: by the kubelet's last report
+// all containers are ready. After some minutes the controller deletes the pod, which stays until the node reports again: what runs
+// there may still write to the volume. Only a person who knows that the node is off may taint it.
 func nodeProblem(pod *corev1.Pod) string {
 	containers, ready := condition(pod, corev1.ContainersReady), condition(pod, corev1.PodReady)
 	if containers == nil || ready == nil || pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning ||
 		containers.Status != corev1.ConditionTrue || ready.Status != corev1.ConditionFalse || ready.Reason == readinessGates {
 		return ""
 	}
-	return fmt.Sprintf("%s: node %s has not been heard of since %s: the pod may still run there, so no other one takes its volume. Bring the node back; or, "+
-		"if it is off for sure, let Kubernetes move the pod: kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
-		ReasonNodeUnreachable, pod.Spec.NodeName, ready.LastTransitionTime.UTC().Format(time.RFC3339), pod.Spec.NodeName)
+	text := fmt.Sprintf("%s: node %s has not reported since %s: the pod may still run there", ReasonNodeUnreachable, pod.Spec.NodeName,
+		ready.LastTransitionTime.UTC().Format(time.RFC3339))
+	if !hasClaim(pod) {
+		return text + ". Bring the node back; Kubernetes replaces the pod after some minutes"
+	}
+	return fmt.Sprintf("%s, so no other pod gets its volume. Bring the node back; or, if it is off for sure, let Kubernetes move the pod: "+
+		"kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", text, pod.Spec.NodeName)
+}
+
+// hasClaim reports whether a pod mounts a volume that only one pod may write to.
+func hasClaim(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 }
 
 // readinessGates is why a pod with all containers ready is not ready while its node is well.
@@ -110,12 +119,21 @@ func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) strin
 		if told := told(ended.Message); told != "" {
 			return told
 		}
-		return fmt.Sprintf("CrashLoopBackOff: container %s ended with exit code %d (%s)", c.Name, ended.ExitCode, cmp.Or(ended.Reason, "Error"))
+		return fmt.Sprintf("CrashLoopBackOff: container %s ended with %s", c.Name, ExitCode(ended))
 	}
 	if waiting := c.State.Waiting; waiting != nil && waiting.Reason == "CrashLoopBackOff" {
 		return fmt.Sprintf("CrashLoopBackOff: container %s keeps ending", c.Name)
 	}
 	return ""
+}
+
+// ExitCode returns the exit code of a container that ended, with the reason unless it is the usual one: "exit code 137 (OOMKilled)".
+func ExitCode(ended *corev1.ContainerStateTerminated) string {
+	text := fmt.Sprintf("exit code %d", ended.ExitCode)
+	if ended.Reason != "" && ended.Reason != "Error" {
+		text += " (" + ended.Reason + ")"
+	}
+	return text
 }
 
 // startErrors are the reasons of a container whose program the runtime could not start.
@@ -190,11 +208,8 @@ func imagePull(waiting *corev1.ContainerStateWaiting) string {
 	reason, message := waiting.Reason, waiting.Message
 	if reason == pull || reason == backOff {
 		reason = backOff
-		if _, cause, ok := strings.Cut(message, pull+": "); ok {
-			message = cause
-		}
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%s: %s", reason, message), ": ")
+	return strings.TrimSuffix(fmt.Sprintf("%s: %s", reason, Essence(message)), ": ")
 }
 
 // volumesPending: the scheduler's first look often comes before the volume is bound.

@@ -9,14 +9,17 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	"d3os.com/d3os-operator/internal/cli/foresee"
 	"d3os.com/d3os-operator/internal/cli/why"
 	"d3os.com/d3os-operator/internal/object"
@@ -28,11 +31,11 @@ const logLines = 30
 func (p *plugin) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why NAME [COMPONENT]",
-		Short: "Say why a DataService, RedisCluster or EtcdCluster is not ready, and what to do",
+		Short: "Say why a DataService or another resource of the operator is not well, and what to do",
 		Long: "Say why a DataService, or one component of it, is not ready: from what waits to the root cause, its pod, the end of its\n" +
-			"log and its events. The first line is the cause, the second the object to look at. redis/NAME and etcd/NAME ask about a\n" +
-			"RedisCluster and an EtcdCluster.\n\n" +
-			"Exit codes: 0 nothing is wrong, 1 something is, 2 an error.",
+			"log and its events. The first line is the cause, the second the object to look at. redis/NAME, etcd/NAME, databackup/NAME\n" +
+			"and datarestore/NAME ask about a RedisCluster, an EtcdCluster, a DataBackup and a DataRestore.\n\n" +
+			"Exit codes: 0 nothing is wrong (also while a rollout goes on), 1 something is, 2 an error.",
 		Example: "  kubectl dataservice why platform\n  kubectl dataservice why platform auth\n  kubectl dataservice why etcd/my-etcd-cluster",
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,12 +43,12 @@ func (p *plugin) whyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			facts, err := c.facts(cmd.Context(), args)
+			facts, err := c.facts(cmd.Context(), args, p.now())
 			if err != nil {
 				return err
 			}
-			facts.Now = p.now()
 			diagnosis := why.Explain(facts)
+			c.lookable(cmd.Context(), facts, diagnosis)
 			text := diagnosis.Print(p.style(), p.now())
 			if p.output == "json" {
 				if text, err = toJSON(diagnosis); err != nil {
@@ -55,7 +58,7 @@ func (p *plugin) whyCommand() *cobra.Command {
 			if err := p.print(text); err != nil {
 				return err
 			}
-			if !diagnosis.Ready {
+			if diagnosis.Wrong {
 				return errNo
 			}
 			return nil
@@ -66,13 +69,15 @@ func (p *plugin) whyCommand() *cobra.Command {
 }
 
 // facts reads what why needs to know: the resource that is asked about, and of the component that is to blame the objects, the
-// pods, the events and the end of a log.
-func (c *cluster) facts(ctx context.Context, args []string) (*why.Facts, error) {
-	f, objects, err := c.subject(ctx, args)
+// pods, the events and the end of a log. What the user may not read is left out.
+func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why.Facts, error) {
+	f, objects, err := c.subject(ctx, args, now)
 	if err != nil {
 		return nil, err
 	}
-	if f.Events, err = c.events(ctx); err != nil {
+	if f.Events, err = c.events(ctx); apierrors.IsForbidden(err) {
+		f.Refused = append(f.Refused, "events")
+	} else if err != nil {
 		return nil, err
 	}
 	f.Objects = objects
@@ -99,18 +104,25 @@ func (c *cluster) facts(ctx context.Context, args []string) (*why.Facts, error) 
 var clusters = map[string]schema.GroupVersionKind{
 	"redis": redisKind, "rediscluster": redisKind, "redisclusters": redisKind,
 	"etcd": etcdKind, "etcdcluster": etcdKind, "etcdclusters": etcdKind,
+	"databackup": backupKind, "databackups": backupKind, "dbk": backupKind,
+	"datarestore": restoreKind, "datarestores": restoreKind, "drs": restoreKind,
 }
 
+var (
+	backupKind  = backupv1.GroupVersion.WithKind("DataBackup")
+	restoreKind = backupv1.GroupVersion.WithKind("DataRestore")
+)
+
 // subject reads what is asked about, with the objects and pods of the component of it that is to blame.
-func (c *cluster) subject(ctx context.Context, args []string) (*why.Facts, []*unstructured.Unstructured, error) {
+func (c *cluster) subject(ctx context.Context, args []string, now time.Time) (*why.Facts, []*unstructured.Unstructured, error) {
 	kind, name, found := strings.Cut(args[0], "/")
 	if !found {
-		return c.component(ctx, args)
+		return c.component(ctx, args, now)
 	}
 	gvk, known := clusters[kind]
 	switch {
 	case !known:
-		return nil, nil, fmt.Errorf("%s: must be the name of a DataService, redis/NAME or etcd/NAME", args[0])
+		return nil, nil, fmt.Errorf("%s: must be the name of a DataService, or redis/NAME, etcd/NAME, databackup/NAME or datarestore/NAME", args[0])
 	case len(args) > 1:
 		return nil, nil, fmt.Errorf("%s %s has no components: leave %s out", gvk.Kind, name, args[1])
 	}
@@ -119,17 +131,22 @@ func (c *cluster) subject(ctx context.Context, args []string) (*why.Facts, []*un
 		return nil, nil, err
 	}
 	f, err := why.Alone(live)
-	return f, []*unstructured.Unstructured{live}, err
+	if err != nil {
+		return nil, nil, err
+	}
+	f.Now = now
+	return f, []*unstructured.Unstructured{live}, nil
 }
 
-// component reads a DataService, with the objects and pods of the component that is to blame.
-func (c *cluster) component(ctx context.Context, args []string) (*why.Facts, []*unstructured.Unstructured, error) {
+// component reads a DataService, with the objects and pods of the component that is to blame. Where the status blames none, the
+// objects and pods of all components are read, because the status may be old: the operator may be down.
+func (c *cluster) component(ctx context.Context, args []string, now time.Time) (*why.Facts, []*unstructured.Unstructured, error) {
 	ds, err := c.get(ctx, args[0])
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &why.Facts{DataService: ds}
-	if len(args) == 2 {
+	f := &why.Facts{DataService: ds, Now: now}
+	if len(args) == 2 && len(ds.Status.Components) > 0 {
 		f.Component = args[1]
 		var names []string
 		for _, component := range ds.Status.Components {
@@ -140,14 +157,42 @@ func (c *cluster) component(ctx context.Context, args []string) (*why.Facts, []*
 		}
 	}
 	blamed, _ := why.Blamed(ds, f.Component)
-	if blamed == nil {
-		return f, nil, nil
+	selector := foresee.Selector(ds.Name, "")
+	if blamed != nil {
+		selector = foresee.Selector(ds.Name, blamed.Name)
 	}
-	if f.Pods, err = c.Pods(ctx, foresee.Selector(ds.Name, blamed.Name)); err != nil {
+	if f.Pods, err = c.Pods(ctx, selector); apierrors.IsForbidden(err) {
+		f.Refused = append(f.Refused, "pods")
+	} else if err != nil {
 		return nil, nil, err
 	}
-	objects, _, err := c.Objects(ctx, foresee.Selector(ds.Name, blamed.Name), told)
-	return f, objects, err
+	objects, refused, err := c.Objects(ctx, selector, told)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.Refused = append(f.Refused, refused...)
+	if blamed == nil {
+		objects = f.Contradict(objects)
+	}
+	return f, objects, nil
+}
+
+// lookable replaces the object of a diagnosis that does not exist by what was asked about, so that line 2 is a command that works.
+func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) {
+	if d.Object == nil || d.Object.Name == f.DataService.Name {
+		return
+	}
+	known := slices.Concat(object.Kinds, object.Resources, []schema.GroupVersionKind{object.JobKind, corev1.SchemeGroupVersion.WithKind("Pod")})
+	for _, gvk := range known {
+		if gvk.Kind != d.Object.Kind {
+			continue
+		}
+		_, err := c.Dynamic.Resource(foresee.ResourceOf(gvk)).Namespace(c.Namespace).Get(ctx, d.Object.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			d.Object = f.Self()
+		}
+		return
+	}
 }
 
 // told are the kinds whose objects say how they are.
@@ -158,13 +203,16 @@ var told = slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func
 // inside adds the objects and pods of a resource of the operator's own.
 func (c *cluster) inside(ctx context.Context, f *why.Facts, of *unstructured.Unstructured) error {
 	pods, err := c.Pods(ctx, foresee.SelectorOf(of))
+	if apierrors.IsForbidden(err) {
+		f.Refused = append(f.Refused, "pods")
+	} else if err != nil {
+		return err
+	}
+	objects, refused, err := c.Objects(ctx, foresee.SelectorOf(of), told)
 	if err != nil {
 		return err
 	}
-	objects, _, err := c.Objects(ctx, foresee.SelectorOf(of), told)
-	if err != nil {
-		return err
-	}
+	f.Refused = append(f.Refused, refused...)
 	f.Pods = append(f.Pods, pods...)
 	f.Objects = append(objects, f.Objects...)
 	return nil

@@ -170,7 +170,7 @@ func TestWhyOfAClusterByItself(t *testing.T) {
 		{etcd, []string{"etcdclusters/e"}, exitNo, []string{"look at StatefulSet e"}},
 		{cache, []string{"redis/cache"}, exitNo, []string{"cache: pod cache-0-0: ImagePullBackOff: manifest unknown", "look at Pod cache-0-0"}},
 		{cache, []string{"redis/cache", "redis"}, exitError, []string{"RedisCluster cache has no components: leave redis out"}},
-		{cache, []string{"pod/cache"}, exitError, []string{"must be the name of a DataService, redis/NAME or etcd/NAME"}},
+		{cache, []string{"pod/cache"}, exitError, []string{"must be the name of a DataService, or redis/NAME"}},
 		{cache, []string{"redis/other"}, exitError, []string{"read RedisCluster other in namespace a"}},
 	} {
 		code, out, errOut := answering(t, c.answers).run(t, append([]string{"why"}, c.args...)...)

@@ -74,5 +74,10 @@ var actions = map[string]string{
 	"SplitBrain":                 "read the message, which names the members of both clusters; delete no claim of them yet",
 	"AgentMissing":               "give the operator the image as the message says",
 	"Inconsistent":               "read the message, which names the nodes that claim the same slots; docs/redis.md says what is safe",
+	"ClaimLost":                  "bring the PersistentVolume back; delete no claim yet: docs/operations.md, The database's volume, goes on step by step",
+	"ClaimBeingDeleted":          "save the data now, while the pod still runs: docs/backup.md; Kubernetes cannot take the deletion of a claim back",
+	"RunFailed":                  "read the log of that Job; `kubectl create job --from=cronjob/NAME` runs it again",
+	dsv1.ConditionBackupHealthy:  "read the message; docs/backup.md, When a backup fails, has each reason",
+	dsv1.ConditionRecoverable:    "read the message; docs/backup.md, When a backup fails, has each reason",
 	"Waiting":                    "wait; `kubectl dataservice status -w` shows the progress",
 }

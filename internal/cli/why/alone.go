@@ -62,8 +62,8 @@ func (f *Facts) kind() string {
 	return dsv1.Kind
 }
 
-// self is what is asked about, as an object to look at.
-func (f *Facts) self() *Object { return f.object(f.kind(), f.DataService.Name) }
+// Self returns what is asked about, as an object to look at.
+func (f *Facts) Self() *Object { return f.object(f.kind(), f.DataService.Name) }
 
 // resume says how the operator goes on with what is paused.
 func (f *Facts) resume() string {

@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -21,9 +22,14 @@ import (
 
 // Diagnosis is why a DataService, or a resource by itself, is not ready.
 type Diagnosis struct {
+	// Ready reports whether all that was asked about is ready.
 	Ready bool `json:"ready"`
-	// Cause is the root cause in one sentence: component, object, reason, message.
+	// Wrong reports whether a person has to do something. It is false for a rollout that is underway.
+	Wrong bool `json:"wrong"`
+	// Cause is the root cause in at most 120 characters: component, object, reason, message.
 	Cause string `json:"cause"`
+	// Detail is the whole cause where Cause was cut.
+	Detail string `json:"detail,omitempty"`
 	// Object is the object to look at; nil when it is none of the cluster's.
 	Object *Object `json:"object,omitempty"`
 	// Way leads from a component that waits to the one that is to blame.
@@ -54,10 +60,26 @@ const (
 	// lastEvents and lastLines are how many events, and lines of a log, are shown.
 	lastEvents = 5
 	lastLines  = 6
+	// causeLength is how many characters the first line has at most.
+	causeLength = 120
+	// patience is how long a rollout may take before it counts as a fault: the default of progressDeadlineSeconds.
+	patience = 10 * time.Minute
 )
 
-// Explain says why a DataService, the component that is asked about, or a resource by itself is not ready.
+// Explain returns why a DataService, the component that is asked about, or a resource by itself is not ready.
 func Explain(f *Facts) *Diagnosis {
+	d := explain(f)
+	if len(f.Refused) > 0 {
+		slices.Sort(f.Refused)
+		d.Do = append(d.Do, fmt.Sprintf("ask for the right to list %s: you may not read them, so more may be wrong than this", strings.Join(slices.Compact(f.Refused), ", ")))
+	}
+	if short := health.Clip(d.Cause, causeLength); short != d.Cause {
+		d.Cause, d.Detail = short, d.Cause
+	}
+	return d
+}
+
+func explain(f *Facts) *Diagnosis {
 	ds := f.DataService
 	switch {
 	case ds.DeletionTimestamp != nil:
@@ -72,12 +94,15 @@ func Explain(f *Facts) *Diagnosis {
 	}
 	blamed, way := Blamed(ds, f.Component)
 	if blamed == nil || blamed.Phase == dsv1.PhaseRunning {
-		return f.well(blamed)
+		return f.running(blamed)
 	}
 	if broken := blamed.Phase == dsv1.PhaseDegraded || blamed.Phase == dsv1.PhaseFailed; ds.Spec.Paused && !broken {
 		return f.paused()
 	}
 	d := f.component(blamed)
+	if f.isUnderway(blamed) {
+		d = f.underway(blamed)
+	}
 	if len(way) > 1 {
 		d.Way = way
 	}
@@ -96,8 +121,9 @@ func (f *Facts) object(kind, name string) *Object {
 func (f *Facts) deleting() *Diagnosis {
 	ds := f.DataService
 	d := &Diagnosis{
+		Wrong:  true,
 		Cause:  fmt.Sprintf("%s is being deleted, for %s", ds.Name, screen.Age(ds.DeletionTimestamp, f.Now)),
-		Object: f.self(),
+		Object: f.Self(),
 		Do:     []string{"nothing, as a rule: Kubernetes removes the objects; claims and Secrets that are retained stay"},
 	}
 	if len(ds.Finalizers) > 0 {
@@ -114,12 +140,13 @@ func (f *Facts) notSeen() *Diagnosis {
 	if when == nil {
 		when = &ds.CreationTimestamp
 	}
-	d := &Diagnosis{Object: f.self()}
+	d := &Diagnosis{Object: f.Self()}
 	if f.Now.Sub(when.Time) < reports {
-		d.Cause = fmt.Sprintf("generation %d was written %s ago; the operator has not reported on it yet", ds.Generation, screen.Age(when, f.Now))
+		d.Cause = fmt.Sprintf("nothing is wrong yet: generation %d was written %s ago, and the operator has not reported on it", ds.Generation, screen.Age(when, f.Now))
 		d.Do = []string{"ask again in some seconds"}
 		return d
 	}
+	d.Wrong = true
 	d.Cause = fmt.Sprintf("the operator has not reported on generation %d for %s: it does not run, or does not watch namespace %s",
 		ds.Generation, screen.Age(when, f.Now), ds.Namespace)
 	d.Object = &Object{Kind: "Deployment", Name: "d3os-operator-controller-manager", Command: "kubectl get deployments --all-namespaces -l app.kubernetes.io/name=d3os-operator"}
@@ -134,7 +161,7 @@ func (f *Facts) failure(reason, message string) *Diagnosis {
 			return nil
 		}
 	}
-	d := &Diagnosis{Cause: reason + ": " + message, Object: f.object(dsv1.Kind, f.DataService.Name), Do: advice(reason)}
+	d := &Diagnosis{Wrong: true, Cause: reason + ": " + message, Object: f.object(dsv1.Kind, f.DataService.Name), Do: advice(reason)}
 	for _, named := range objectNamed.FindAllStringSubmatch(message, -1) {
 		if d.Object.Kind == dsv1.Kind || named[1] == "Secret" { // a claim is named with the Secret that opens it
 			d.Object = f.object(named[1], named[2])
@@ -148,21 +175,6 @@ func (f *Facts) failure(reason, message string) *Diagnosis {
 var objectNamed = regexp.MustCompile(`\b(Secret|ConfigMap|PersistentVolumeClaim|Service|Deployment|StatefulSet|DaemonSet|CronJob|HorizontalPodAutoscaler|` +
 	`PodDisruptionBudget|Ingress|NetworkPolicy|RedisCluster|EtcdCluster) (?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*[a-z0-9])`)
 
-func (f *Facts) well(c *dsv1.ComponentStatus) *Diagnosis {
-	ds := f.DataService
-	d := &Diagnosis{Ready: true, Cause: fmt.Sprintf("nothing is wrong: all components of %s are ready (%s)", ds.Name, ds.Status.Ready)}
-	if f.Component != "" && c != nil {
-		d.Cause = fmt.Sprintf("nothing is wrong: %s is ready (%d/%d pods)", c.Name, c.Ready, c.Desired)
-	}
-	if c != nil && c.Message != "" {
-		d.Cause += "; " + c.Message
-	}
-	if ds.Spec.Paused {
-		return f.paused()
-	}
-	return d
-}
-
 // paused: the operator does nothing, and no component is known to be broken.
 func (f *Facts) paused() *Diagnosis {
 	ds, since, parts := f.DataService, "", "components"
@@ -174,8 +186,9 @@ func (f *Facts) paused() *Diagnosis {
 		since = fmt.Sprintf(", since %s, by %s", screen.Age(when, f.Now), who)
 	}
 	return &Diagnosis{
+		Wrong:  true,
 		Cause:  fmt.Sprintf("%s is paused%s: the operator creates, heals and updates nothing; %s ready: %s", ds.Name, since, parts, ds.Status.Ready),
-		Object: f.self(),
+		Object: f.Self(),
 		Do:     []string{f.resume()},
 	}
 }
@@ -185,7 +198,7 @@ func (f *Facts) last(is func(kind, name string) bool) []corev1.Event {
 	return found[max(0, len(found)-lastEvents):]
 }
 
-// component says what is wrong with a component that waits for no other.
+// component explains a component that waits for no other.
 func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
 	culprit := f.culprit()
 	text := c.Message
@@ -197,36 +210,71 @@ func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
 			text = state.Hint
 		}
 	}
-	f.sharpen(&culprit, &text, c)
-	d := &Diagnosis{Cause: strings.TrimSuffix(c.Name+": "+text, ": "), Do: advice(culprit.Reason)}
+	// A claim comes before the pod that needs it.
+	if lost, what := f.claim(); what != "" {
+		culprit, text = lost, what
+	} else {
+		f.sharpen(&culprit, &text, c)
+	}
+	return f.named(c, culprit, text)
+}
+
+// named explains what is wrong with a component, once it is known which object is to blame.
+func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text string) *Diagnosis {
+	d := &Diagnosis{Wrong: true, Cause: strings.TrimSuffix(c.Name+": "+health.Refusal(text), ": "), Do: advice(culprit.Reason)}
 	if text == "" {
 		d.Cause = fmt.Sprintf("%s is %s for %s: %d of %d pods are ready", c.Name, c.Phase, screen.Age(c.LastTransitionTime, f.Now), c.Ready, c.Desired)
 	}
 	if culprit.Name != "" {
 		d.Object = f.object(culprit.Kind, culprit.Name)
 	}
-	if pod := f.pod(culprit.Name); culprit.Kind == "Pod" && pod != nil {
+	pod := f.pod(culprit.Name)
+	if culprit.Kind == "Pod" && pod != nil {
 		d.State = states(pod, f.Now)
 	}
-	if source := Source(f); source != nil {
-		d.Log = f.Log[max(0, len(f.Log)-lastLines):]
-		if f.LogError != "" {
-			d.Log = []string{f.LogError}
-		}
-		previous := ""
-		if source.Previous {
-			previous = " --previous"
-		}
-		d.LogCommand = fmt.Sprintf("kubectl -n %s logs %s -c %s%s", f.DataService.Namespace, source.Pod, source.Name, previous)
-		if line := telling(f.Log); line != "" && !strings.Contains(d.Cause, line) {
-			d.Cause += "; its log says: " + line
-		}
+	if source := sourceOf(pod); source != nil {
+		f.addLog(d, source, lastWords(pod, source.Name))
 	}
 	d.Events = f.last(f.concerns)
 	if len(d.Do) == 0 {
 		d.Do = advice(f.fallback(c))
 	}
 	return d
+}
+
+// addLog adds the end of a container's log. The last error of it, or else of the container's termination message, ends the cause.
+func (f *Facts) addLog(d *Diagnosis, source *Container, ended []string) {
+	d.Log = f.Log[max(0, len(f.Log)-lastLines):]
+	if f.LogError != "" {
+		d.Log = []string{f.LogError}
+	}
+	previous := ""
+	if source.Previous {
+		previous = " --previous"
+	}
+	d.LogCommand = fmt.Sprintf("kubectl -n %s logs %s -c %s%s", f.DataService.Namespace, source.Pod, source.Name, previous)
+	line := cmp.Or(telling(f.Log), telling(ended))
+	switch crash := crashed.FindStringSubmatch(d.Cause); {
+	case line == "" || strings.Contains(d.Cause, line) || strings.Contains(d.Cause, ": StartError: "): // a program that did not start has no log
+	case crash != nil: // the error says more than the exit code
+		d.Cause = fmt.Sprintf("%s%s (container %s, exit code %s)", crash[1], line, crash[2], crash[3])
+	default:
+		d.Cause += "; log: " + line
+	}
+}
+
+// crashed matches the cause of a container that ended by itself with an error.
+var crashed = regexp.MustCompile(`^(.*CrashLoopBackOff: )container (\S+) ended with exit code (\d+)$`)
+
+// lastWords returns the lines of the termination message of a container that ended.
+func lastWords(pod *corev1.Pod, container string) []string {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+		if c.Name == container && ended != nil && ended.Message != "" {
+			return strings.Split(strings.TrimSpace(ended.Message), "\n")
+		}
+	}
+	return nil
 }
 
 // fallback is what advice there is where the reason of the culprit has none.
@@ -244,16 +292,25 @@ func (f *Facts) fallback(c *dsv1.ComponentStatus) string {
 // words of a log line that tell of an error.
 var words = regexp.MustCompile(`(?i)\b(error|exception|fatal|panic|denied|refused|failed|failure|cannot|unable|no such|not found|invalid|out ?of ?memory)\b`)
 
-// telling is the last line of a log that tells of an error, or nothing.
+// preamble is what loggers and stack traces write in front of an error: a time, a level, the class of an exception.
+var preamble = regexp.MustCompile(`^(?:` +
+	`\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*|` +
+	`\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE|CRITICAL|panic)\]?:?|` +
+	`Caused by:|Exception in thread "[^"]*"|` +
+	`(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error):)\s+`)
+
+// telling returns the error in the last line of a log that has one, without what loggers write in front of it, or nothing.
 func telling(log []string) string {
 	for _, line := range slices.Backward(log) {
-		if words.MatchString(line) {
-			const enough = 200
-			if line = strings.TrimSpace(line); len(line) > enough {
-				line = strings.ToValidUTF8(line[:enough], "") + "…"
-			}
-			return line
+		if !words.MatchString(line) {
+			continue
 		}
+		line = strings.TrimSpace(line)
+		for rest := preamble.ReplaceAllString(line, ""); rest != line && words.MatchString(rest); rest = preamble.ReplaceAllString(line, "") {
+			line = rest
+		}
+		const enough = 200
+		return health.Clip(line, enough)
 	}
 	return ""
 }
@@ -270,7 +327,7 @@ func states(pod *corev1.Pod, now time.Time) []string {
 		case c.State.Waiting != nil:
 			line += "waiting, " + c.State.Waiting.Reason
 		case c.State.Terminated != nil:
-			line += fmt.Sprintf("ended with exit code %d (%s)", c.State.Terminated.ExitCode, c.State.Terminated.Reason)
+			line += "ended with " + health.ExitCode(c.State.Terminated)
 		case c.State.Running != nil:
 			line += "runs for " + screen.Age(&c.State.Running.StartedAt, now)
 			if !c.Ready {
@@ -281,7 +338,7 @@ func states(pod *corev1.Pod, now time.Time) []string {
 			line += fmt.Sprintf(", %d restarts", c.RestartCount)
 		}
 		if ended := c.LastTerminationState.Terminated; ended != nil {
-			line += fmt.Sprintf("; ended %s ago with exit code %d (%s)", screen.Age(&ended.FinishedAt, now), ended.ExitCode, ended.Reason)
+			line += fmt.Sprintf("; ended %s ago with %s", screen.Age(&ended.FinishedAt, now), health.ExitCode(ended))
 		}
 		lines = append(lines, line)
 	}

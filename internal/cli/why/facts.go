@@ -39,7 +39,12 @@ type Facts struct {
 	// Log are the last lines of the container that Source returns, and LogError why there are none.
 	Log      []string
 	LogError string
-	Now      time.Time
+	// Refused are the kinds that the user may not read.
+	Refused []string
+	Now     time.Time
+
+	// suspect is the component that Contradict selected.
+	suspect string
 }
 
 // Blamed returns the component that the others wait for, and the way to it from the one that is asked
@@ -132,8 +137,9 @@ type Container struct {
 }
 
 // Source returns the container whose log may say why its pod is not well, or nil.
-func Source(f *Facts) *Container {
-	pod := f.pod(f.culprit().Name)
+func Source(f *Facts) *Container { return sourceOf(f.pod(f.culprit().Name)) }
+
+func sourceOf(pod *corev1.Pod) *Container {
 	if pod == nil {
 		return nil
 	}
@@ -151,6 +157,10 @@ func Source(f *Facts) *Container {
 
 // culprit is the object to look at: the one that the operator names, or else what its health says.
 func (f *Facts) culprit() health.Culprit {
+	if f.suspect != "" {
+		culprit, _ := f.unwell()
+		return culprit
+	}
 	c, _ := Blamed(f.DataService, f.Component)
 	if c != nil && c.Culprit != nil {
 		return health.Culprit{Kind: c.Culprit.Kind, Name: c.Culprit.Name, Reason: c.Culprit.Reason, Message: c.Message}

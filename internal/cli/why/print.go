@@ -15,7 +15,7 @@ import (
 func (d *Diagnosis) Print(style screen.Style, now time.Time) string {
 	var out strings.Builder
 	cause := d.Cause
-	if !d.Ready {
+	if d.Wrong {
 		cause = style.Bad(cause)
 	}
 	out.WriteString(cause + "\n")
@@ -33,6 +33,9 @@ func (d *Diagnosis) Print(style screen.Style, now time.Time) string {
 			}
 			fmt.Fprintf(&out, "%-8s %s\n", name, line)
 		}
+	}
+	if d.Detail != "" {
+		section("detail", d.Detail)
 	}
 	if len(d.Way) > 1 {
 		section("chain", strings.Join(d.Way, " waits for "))

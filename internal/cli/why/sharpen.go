@@ -31,10 +31,10 @@ const stuck = 30 * time.Second
 func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.ComponentStatus) {
 	if pod := f.lostPod(); pod != nil && (culprit.Name == "" || culprit.Kind != "Pod" || vague(culprit)) {
 		*culprit = health.Culprit{Kind: "Pod", Name: pod.Name, Reason: "NodeLost"}
-		lost := fmt.Sprintf("pod %s: NodeLost: it was told to end %s ago and has not; node %s does not answer",
-			pod.Name, screen.Age(pod.DeletionTimestamp, f.Now), pod.Spec.NodeName)
+		lost := fmt.Sprintf("pod %s: NodeLost: node %s does not answer: the pod should have ended %s ago", pod.Name, pod.Spec.NodeName,
+			screen.Age(pod.DeletionTimestamp, f.Now))
 		if c.Kind == managed && *text != "" {
-			lost = *text + "; " + lost // what its loss means for the cluster
+			lost += "; " + *text // what its loss means for the cluster
 		}
 		*text = lost
 		return
@@ -49,11 +49,15 @@ func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.Component
 				kind, name = f.workload(kind, name)
 			}
 			*culprit = health.Culprit{Kind: kind, Name: name, Reason: e.Reason, Message: e.Message}
-			*text = fmt.Sprintf("%s %s: %s: %s", label(kind), name, e.Reason, strings.Join(strings.Fields(e.Message), " "))
+			*text = fmt.Sprintf("%s %s: %s: %s", label(kind), name, e.Reason, health.Essence(e.Message))
 		}
 	}
 	if c.Kind == "ThirdParty" && (culprit.Reason == "Unhealthy" || culprit.Reason == "ContainersNotReady" || culprit.Reason == "ProgressDeadlineExceeded") {
-		*text = fmt.Sprintf("the third party%s does not answer its check: %s", f.url(c.Name), *text)
+		_, answer, found := strings.Cut(*text, " probe failed: ")
+		if !found {
+			answer = *text
+		}
+		*text = fmt.Sprintf("the third party%s does not answer: %s", f.url(c.Name), answer)
 		culprit.Reason = "ThirdParty"
 	}
 }
@@ -66,7 +70,7 @@ func (f *Facts) lookInside(culprit *health.Culprit, text *string) {
 	}
 	*culprit = state.Culprit
 	if !strings.Contains(*text, state.Problem) {
-		*text += "; " + state.Problem
+		*text = state.Problem + "; " + *text
 	}
 }
 

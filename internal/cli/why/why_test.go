@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
@@ -27,8 +28,10 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // scheduler or controller.
 type fault struct {
 	// Names are what the first two lines must name: the cause, and the object to look at.
-	Names     []string `json:"names"`
-	Component string   `json:"component"`
+	Names []string `json:"names"`
+	// Well: nothing is wrong, so the exit code is 0.
+	Well      bool   `json:"well"`
+	Component string `json:"component"`
 	// Resource is asked about by itself, in place of a DataService.
 	Resource *unstructured.Unstructured  `json:"resource"`
 	Status   dsv1.DataServiceStatus      `json:"status"`
@@ -80,8 +83,14 @@ func TestTheCauseIsNamedFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, f := read(t, file)
-			text := Explain(f).Print(screen.Style{}, now)
+			if blamed, _ := Blamed(f.DataService, f.Component); blamed == nil {
+				f.Objects = f.Contradict(f.Objects)
+			}
+			d := Explain(f)
+			assert.Equal(t, d.Wrong, !c.Well)
+			text := d.Print(screen.Style{}, now)
 			lines := strings.SplitN(text, "\n", 3)
+			assert.Assert(t, utf8.RuneCountInString(lines[0]) <= causeLength, "the first line is longer than %d characters:\n%s", causeLength, text)
 			for _, word := range c.Names {
 				assert.Assert(t, strings.Contains(lines[0]+"\n"+lines[1], word), "%q is not in the first two lines of\n%s", word, text)
 			}
@@ -154,5 +163,13 @@ func TestTellingLine(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, telling([]string{"started", "ERROR: a", "java.lang.IllegalStateException: b", "bye"}), "ERROR: a")
 	assert.Equal(t, telling([]string{"all is well"}), "")
-	assert.Equal(t, len(telling([]string{"error " + strings.Repeat("x", 500)})), 200+len("…"))
+	assert.Equal(t, utf8.RuneCountInString(telling([]string{"error " + strings.Repeat("x", 500)})), 200)
+	for line, want := range map[string]string{
+		"2026-03-01 11:57:01 ERROR java.sql.SQLException: Access denied for user 'a'": "Access denied for user 'a'",
+		"2026-03-01T11:57:01.123Z [FATAL] cannot open the port":                       "cannot open the port",
+		"Caused by: a.b.ConnectException: Connection refused":                         "Connection refused",
+		"panic: runtime error: nil":                                                   "runtime error: nil",
+	} {
+		assert.Equal(t, telling([]string{line}), want)
+	}
 }

@@ -77,7 +77,7 @@ func underway(c Component, prev, next *dsv1.ComponentStatus) dsv1.Phase {
 
 // fail makes a status Failed, and keeps in it what the next phase is derived from.
 func fail(next *dsv1.ComponentStatus, c Component, prev *dsv1.ComponentStatus) {
-	next.Phase, next.Message, next.Culprit = dsv1.PhaseFailed, c.Error, culprit(c.Culprit)
+	next.Phase, next.Message, next.Culprit = dsv1.PhaseFailed, health.Refusal(c.Error), culprit(c.Culprit)
 	next.FailedFrom = remembered(prev)
 	switch {
 	case c.Health == (health.State{}): // the error came before the component's health was read

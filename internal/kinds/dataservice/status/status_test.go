@@ -83,7 +83,7 @@ func TestComponent(t *testing.T) {
 		"held revision of a running one": {revised(was(dsv1.PhaseRunning)), Component{Name: "auth", Kind: "Deployment", Revision: "r1", Exists: true, WaitsFor: []string{"mysql"}, Health: up}, dsv1.PhasePending, "keeps running as it was; its new revision waits for mysql", "r0"},
 		"a held revision comes":          {revised(was(dsv1.PhasePending)), seenOf("auth", starting), dsv1.PhaseUpdating, "", "r1"},
 		"not applied yet":                {was(dsv1.PhaseRunning), Component{Name: "auth", Kind: "Deployment", Revision: "r2", Health: up}, dsv1.PhasePending, "", "r1"},
-		"refused":                        {was(dsv1.PhaseRunning), Component{Name: "auth", Kind: "Deployment", Revision: "r2", Error: "update Deployment a/auth: no", Health: up}, dsv1.PhaseFailed, "update Deployment a/auth: no", "r1"},
+		"refused":                        {was(dsv1.PhaseRunning), Component{Name: "auth", Kind: "Deployment", Revision: "r2", Error: "update Deployment a/auth: no", Health: up}, dsv1.PhaseFailed, "Deployment auth: no", "r1"},
 		"refused, and held":              {nil, Component{Name: "auth", Kind: "Deployment", Error: "e", WaitsFor: []string{"mysql"}}, dsv1.PhaseFailed, "e", ""},
 		"a note":                         {was(dsv1.PhaseRunning), func() Component { c := seenOf("auth", up); c.Notes = []string{"n"}; return c }(), dsv1.PhaseRunning, "n", "r1"},
 	} {

@@ -1,0 +1,106 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"regexp"
+	"strings"
+)
+
+// lead is text that precedes the cause in the messages of API servers, controllers, kubelets and image registries, and
+// what replaces it.
+type lead struct {
+	pattern *regexp.Regexp
+	with    string
+}
+
+// leads are tried in turn until none matches. Each matches at the start of a message only.
+var leads = []lead{
+	{regexp.MustCompile(`^Error creating: `), ""},
+	{regexp.MustCompile(`^create (?:Pod|Claim) \S+ (?:for Pod \S+ )?in StatefulSet \S+ failed error: `), ""},
+	{regexp.MustCompile(`^failed to create PVC \S+: `), ""},
+	{regexp.MustCompile(`^Internal error occurred: `), ""},
+	{regexp.MustCompile(`^rpc error: code = \w+ desc = `), ""},
+	// API servers name the object that was refused; the caller names it, or the workload that lacks it.
+	{regexp.MustCompile(`^[a-z.]+ "[^"]*" is forbidden: `), ""},
+	{regexp.MustCompile(`^[A-Za-z.]+ "[^"]*" is invalid: `), ""},
+	{regexp.MustCompile(`^error looking up service account \S+: `), ""},
+	{regexp.MustCompile(`^failed calling webhook ("[^"]*"): failed to call webhook: (?:Post "[^"]*": )?`), "webhook $1 cannot be called: "},
+	// Each layer between the kubelet and a registry says that it failed.
+	{regexp.MustCompile(`^[Bb]ack-off pulling image "([^"]*)": `), "image $1: "},
+	{regexp.MustCompile(`^[Ff]ailed to pull and unpack image "([^"]*)": `), "image $1: "},
+	{regexp.MustCompile(`^[Ff]ailed to pull image "([^"]*)": `), "image $1: "},
+	{regexp.MustCompile(`^[Ee]rror response from daemon: `), ""},
+	// The scheduler found no pod whose eviction would help.
+	{regexp.MustCompile(`^(.*?)\s*preemption: .*$`), "$1"},
+}
+
+// pulls are the layers of a failed pull that may follow the name of the image.
+var pulls = []*regexp.Regexp{
+	regexp.MustCompile(`^ErrImagePull: `),
+	regexp.MustCompile(`^rpc error: code = \w+ desc = `),
+	regexp.MustCompile(`^[Ff]ailed to pull and unpack image "[^"]*": `),
+	regexp.MustCompile(`^failed to (?:resolve reference|copy|do request|authorize)(?: "[^"]*")?: `),
+	regexp.MustCompile(`^failed to fetch (?:anonymous |oauth )?token: `),
+	regexp.MustCompile(`^unexpected status(?: from \w+ request to \S+| code \S+)?: `),
+	regexp.MustCompile(`^(?:initializing source|reading manifest \S+ in|pinging container registry) \S+: `),
+	regexp.MustCompile(`^(?:Get|Head|Post) "[^"]*": `),
+}
+
+// image matches the name of an image that leads wrote at the start of a message.
+var image = regexp.MustCompile(`^image (\S+): `)
+
+// Essence returns a message without the words that precede its cause: the request that was refused, the object that the
+// caller names anyway, the layers between a kubelet and a registry. It returns one line, and no part of the cause is lost.
+func Essence(message string) string {
+	message = strings.Join(strings.Fields(message), " ")
+	for again := true; again; {
+		again = false
+		for _, l := range leads {
+			if shorter := l.pattern.ReplaceAllString(message, l.with); shorter != message {
+				message, again = shorter, true
+			}
+		}
+	}
+	if found := image.FindStringSubmatch(message); found != nil {
+		return found[0] + pullCause(strings.TrimPrefix(message, found[0]), found[1])
+	}
+	return message
+}
+
+// request matches what the operator tried, at the start of its errors.
+var request = regexp.MustCompile(`^(?:create|update|replace|delete|read) ([A-Z]\w+) (?:[a-z0-9.-]+/)?([a-z0-9.-]+): `)
+
+// Refusal returns an error about a request of the operator as the object and the essence of what was answered.
+func Refusal(message string) string {
+	if found := request.FindStringSubmatch(message); found != nil {
+		return found[1] + " " + found[2] + ": " + Essence(strings.TrimPrefix(message, found[0]))
+	}
+	return Essence(message)
+}
+
+// pullCause returns why a registry did not serve an image, without the layers that report it.
+func pullCause(message, name string) string {
+	for again := true; again; {
+		again = false
+		for _, layer := range pulls {
+			if at := layer.FindStringIndex(message); at != nil {
+				message, again = message[at[1]:], true
+			}
+		}
+		if rest := strings.TrimPrefix(message, name+": "); rest != message {
+			message, again = rest, true
+		}
+	}
+	return message
+}
+
+// Clip returns the first n characters of a text, with an ellipsis in the place of the last one when the text is longer.
+func Clip(text string, n int) string {
+	runes := []rune(text)
+	if len(runes) <= n {
+		return text
+	}
+	return strings.TrimRight(string(runes[:n-1]), " ,;:") + "…"
+}
