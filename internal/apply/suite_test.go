@@ -63,7 +63,7 @@ func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 	recorded.Wrap(func(next http.RoundTripper) http.RoundTripper { return recording{traffic, next} })
 	kinds := slices.Concat(object.Kinds, object.Resources)
 	c, err := cluster.New(recorded, func(o *cluster.Options) {
-		o.Cache = kube.CacheOptions(kinds, nil, time.Hour)
+		o.Cache = kube.CacheOptions(kinds, nil, time.Hour, kube.NewRefusals())
 		o.Client.Cache = &client.CacheOptions{Unstructured: true, EnableReadYourWritesConsistency: ptr.To(true)}
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ func managed() labels.Selector {
 // CacheOptions narrow the cache to what the operator manages: of the given kinds and of pods it
 // holds the objects with the operator's label. No namespaces are all of them. Every cached object is
 // given to its informers again after each resync period.
-func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync time.Duration) cache.Options {
+func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync time.Duration, refusals *Refusals) cache.Options {
 	byObject := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Label: managed(), Transform: slimPod},
 	}
@@ -36,9 +37,10 @@ func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync t
 		byObject[object.Empty(gvk)] = cache.ByObject{Label: managed(), UnsafeDisableDeepCopy: ptr.To(true), Transform: shared.transform}
 	}
 	return cache.Options{
-		SyncPeriod:       &resync,
-		ByObject:         byObject,
-		DefaultTransform: cache.TransformStripManagedFields(),
+		SyncPeriod:               &resync,
+		DefaultWatchErrorHandler: refusals.handle,
+		ByObject:                 byObject,
+		DefaultTransform:         cache.TransformStripManagedFields(),
 		// A kind that is read but not watched is a defect, not a reason to watch the cluster.
 		ReaderFailOnMissingInformer: true,
 		DefaultNamespaces:           only(namespaces),
@@ -57,11 +59,15 @@ func only(namespaces []string) map[string]cache.Config {
 	return configs
 }
 
-// slimPod keeps what the operator reads of a pod: who it belongs to, where it runs, how it is, and which ticket it has.
+// slimPod keeps what the operator reads of a pod: who it belongs to, where it runs, which claims it mounts, its status, and its
+// ticket.
 func slimPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		ticket, given := pod.Annotations[object.AnnotationTicket]
-		pod.ManagedFields, pod.Annotations, pod.Spec = nil, nil, corev1.PodSpec{NodeName: pod.Spec.NodeName}
+		pod.ManagedFields, pod.Annotations = nil, nil
+		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Volumes: slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim == nil
+		})}
 		if given {
 			pod.Annotations = map[string]string{object.AnnotationTicket: ticket}
 		}

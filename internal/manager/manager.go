@@ -88,7 +88,8 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	cfg.UserAgent = "d3os-operator/" + o.Version
 	cfg.QPS = -1 // the API server's priority and fairness decides
 	cfg.Wrap(kube.Escape)
-	mgr, lease, err := kube.NewManager(cfg, managerOptions(scheme, o))
+	refusals := kube.NewRefusals()
+	mgr, lease, err := kube.NewManager(cfg, managerOptions(scheme, o, refusals))
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
@@ -96,6 +97,9 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 		if err := add(name, healthz.Ping); err != nil {
 			return nil, fmt.Errorf("add the %s check: %w", name, err)
 		}
+	}
+	if err := mgr.AddReadyzCheck("rights", refusals.Check); err != nil {
+		return nil, fmt.Errorf("add the rights check: %w", err)
 	}
 	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), object.Kinds); err != nil {
 		return nil, err
@@ -153,14 +157,14 @@ func newRenderer(cfg *rest.Config, scheme *runtime.Scheme) (*render.Renderer, er
 	return render.NewFrom(helmcharts.FS, server.GitVersion, scheme)
 }
 
-func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
+func managerOptions(scheme *runtime.Scheme, o Options, refusals *kube.Refusals) ctrl.Options {
 	metrics := metricsserver.Options{BindAddress: o.MetricsBindAddress, SecureServing: o.MetricsSecure}
 	if o.MetricsSecure {
 		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	return ctrl.Options{
 		Scheme:  scheme,
-		Cache:   kube.CacheOptions(append(slices.Clone(object.Kinds), object.JobKind), o.WatchNamespaces, o.ResyncPeriod),
+		Cache:   kube.CacheOptions(append(slices.Clone(object.Kinds), object.JobKind), o.WatchNamespaces, o.ResyncPeriod, refusals),
 		Metrics: metrics,
 		Client: client.Options{Cache: &client.CacheOptions{
 			Unstructured: true,

@@ -19,7 +19,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Tables",type=integer,JSONPath=`.status.tables`
 // +kubebuilder:printcolumn:name="Took",type=string,JSONPath=`.status.duration`
 // +kubebuilder:printcolumn:name="Completed",type=date,JSONPath=`.status.completedAt`,description="How old the backup is"
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be letters, digits and '-', 63 characters at most: the Job has the same name"
 type DataBackup struct {

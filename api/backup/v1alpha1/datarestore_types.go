@@ -22,7 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Would-Lose",type=string,JSONPath=`.status.loses.summary`,description="What the running database has beyond that"
 // +kubebuilder:printcolumn:name="Claim",type=string,JSONPath=`.status.claim`,description="The volume with the restored database"
 // +kubebuilder:printcolumn:name="Took",type=string,JSONPath=`.status.duration`
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 55 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be letters, digits and '-', 55 characters at most: the Job has the same name with '-restore' at its end"
 type DataRestore struct {
