@@ -56,16 +56,21 @@ func nodeProblem(pod *corev1.Pod) string {
 	}
 	text := fmt.Sprintf("%s: node %s has not reported since %s: the pod may still run there", ReasonNodeUnreachable, pod.Spec.NodeName,
 		ready.LastTransitionTime.UTC().Format(time.RFC3339))
-	if !hasClaim(pod) {
+	if claimOf(pod) == "" {
 		return text + ". Bring the node back; Kubernetes replaces the pod after some minutes"
 	}
 	return fmt.Sprintf("%s, so no other pod gets its volume. Bring the node back; or, if it is off for sure, let Kubernetes move the pod: "+
 		"kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", text, pod.Spec.NodeName)
 }
 
-// hasClaim reports whether a pod mounts a volume that only one pod may write to.
-func hasClaim(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+// claimOf returns the name of the first claim that a pod mounts, or "".
+func claimOf(pod *corev1.Pod) string {
+	for i := range pod.Spec.Volumes {
+		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil {
+			return claim.ClaimName
+		}
+	}
+	return ""
 }
 
 // readinessGates is why a pod with all containers ready is not ready while its node is well.
@@ -77,7 +82,11 @@ func podHint(pod *corev1.Pod) (reason, text string) {
 		return "", ""
 	}
 	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
-		return c.Reason, fmt.Sprintf("%s: %s", c.Reason, c.Message)
+		message := Essence(c.Message)
+		if claim := claimOf(pod); claim != "" && volumesPending(c.Message) {
+			message = fmt.Sprintf("PersistentVolumeClaim %s is not bound: `kubectl describe pvc %s` has the reason", claim, claim)
+		}
+		return c.Reason, fmt.Sprintf("%s: %s", c.Reason, message)
 	}
 	if c := condition(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionFalse {
 		return cmp.Or(c.Reason, "NotReady"), "not ready: " + cmp.Or(c.Message, c.Reason)

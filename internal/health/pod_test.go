@@ -177,3 +177,12 @@ func TestPodHint(t *testing.T) {
 		assert.Equal(t, reason, test.reason, name)
 	}
 }
+
+// A pod that waits for a volume names the claim.
+func TestAnUnboundClaimIsNamed(t *testing.T) {
+	t.Parallel()
+	pod := podOf(t, unbound)
+	pod.Spec.Volumes = []corev1.Volume{{}, {VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-0"}}}}
+	_, hint := podHint(pod)
+	assert.Equal(t, hint, "Unschedulable: PersistentVolumeClaim data-0 is not bound: `kubectl describe pvc data-0` has the reason")
+}

@@ -87,7 +87,7 @@ func vague(c *health.Culprit) bool {
 		"", health.ReasonPodsMissing, "ContainersNotReady", "NotReady", "PodsNotReady", "LessReady", "LessReplicas", "LessAvailable", "LessUpdated",
 		"PartialReady", "PartialUpdated", "InProgress", "ProgressDeadlineExceeded", "Missing", "Pending", "PVCNotBound", "NotBound", "ContainerCreating",
 		"MembersNotWell", "NotRedundant",
-	}, c.Reason) || strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims")
+	}, c.Reason) || strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims") || c.Reason == "Unschedulable" && strings.Contains(c.Message, " is not bound: ")
 }
 
 // decisive returns the warning that says most about the component, or nil. An event that is older than the state of

@@ -10,6 +10,7 @@ package dataservice
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,7 +176,7 @@ const podsShown = time.Second
 
 // Decide decides on the next write of a switch between databases, and to look again while one goes on; while the database's
 // workload is ready and its pod is not seen so, without which its data cannot be recorded; on a backup after a gap of the
-// binary log; and to look again while the latest moments cannot be restored, or whether a backup is overdue. There is nothing else to decide.
+// binary log; and to look again while the latest moments cannot be restored, whether a backup is overdue, and while a StatefulSet starts.
 func (k *Kind) Decide(ds *dsv1.DataService, seen engine.Seen, w World) kinds.Decision {
 	if d := w.Databases; d != nil && d.isAtWork() {
 		return kinds.Decision{Steps: k.switches(ds, seen, d), LookAgain: podsShown}
@@ -192,10 +193,20 @@ func (k *Kind) Decide(ds *dsv1.DataService, seen engine.Seen, w World) kinds.Dec
 	if _, _, recoverable := backups.Judge(nil, w.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
 		return kinds.Decision{LookAgain: backupsSeen}
 	}
-	if b := w.Backups.Declared; b != nil && (b.Schedule != "" || b.Verify != nil) {
+	if b := w.Backups.Declared; b != nil && !slices.ContainsFunc(seen.Parts, isStarting) && (b.Schedule != "" || b.Verify != nil) {
 		return kinds.Decision{LookAgain: backupsDue}
 	}
+	if slices.ContainsFunc(seen.Parts, isStarting) {
+		return kinds.Decision{LookAgain: startsSeen}
+	}
 	return kinds.Decision{}
+}
+
+// startsSeen is how soon the operator looks again while a StatefulSet starts, to see that it misses status.StartDeadline.
+const startsSeen = time.Minute
+
+func isStarting(part engine.PartSeen) bool {
+	return part.Kind == "StatefulSet" && part.Exists && !part.Health.Settled && part.Health.Problem == ""
 }
 
 // Status writes what was seen into the status of a DataService.

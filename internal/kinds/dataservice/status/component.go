@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/health"
@@ -117,6 +120,20 @@ func waiting(c Component, before []dsv1.ComponentStatus) string {
 		}
 	}
 	return what + strings.Join(names, ", ")
+}
+
+// StartDeadline is how long a StatefulSet may take to start, change or scale before its component becomes Degraded. It is the
+// default of a Deployment's progressDeadlineSeconds; a StatefulSet has no such field.
+const StartDeadline = 10 * time.Minute
+
+// late makes the status of a StatefulSet Degraded that has been in work for longer than StartDeadline: its claim is not bound, its
+// pods are refused, or they do not become ready.
+func late(next, prev *dsv1.ComponentStatus, c Component, now metav1.Time) {
+	if c.Kind != "StatefulSet" || !inWork(next.Phase) || !inWork(prev.Phase) || prev.LastTransitionTime == nil || c.Health.Hint == "" ||
+		prev.Revision != next.Revision || now.Sub(prev.LastTransitionTime.Time) < StartDeadline {
+		return
+	}
+	next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Hint, culprit(c.Health.HintCulprit)
 }
 
 const (

@@ -5,6 +5,7 @@ package status
 
 import (
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -192,6 +193,44 @@ func TestWhatMayPassByItselfIsTold(t *testing.T) {
 			seen := seenOf("auth", test.seen)
 			seen.Kind = test.kind
 			assert.Equal(t, component(seen, &dsv1.ComponentStatus{}).Message, test.want)
+		})
+	}
+}
+
+// A StatefulSet has no deadline of its own: what keeps it from starting for ten minutes is a fault, so that alerts fire.
+func TestAStatefulSetThatDoesNotStartIsDegraded(t *testing.T) {
+	t.Parallel()
+	unbound := health.State{Desired: 1, Hint: "PersistentVolumeClaim data: not bound", HintCulprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "data", Reason: "Pending"}}
+	for name, test := range map[string]struct {
+		kind  string
+		seen  health.State
+		after time.Duration
+		want  dsv1.Phase
+	}{
+		"before the deadline":      {"StatefulSet", unbound, StartDeadline - time.Second, dsv1.PhaseCreating},
+		"after it":                 {"StatefulSet", unbound, StartDeadline, dsv1.PhaseDegraded},
+		"ready in time":            {"StatefulSet", up, StartDeadline, dsv1.PhaseRunning},
+		"a Deployment has its own": {"Deployment", unbound, StartDeadline, dsv1.PhaseCreating},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			see := func(state health.State) Observation {
+				c := seenOf("mysql", state)
+				c.Kind = test.kind
+				return Observation{Generation: 1, Components: []Component{c}}
+			}
+			first := Compute(dsv1.DataServiceStatus{}, see(unbound), noon)
+			at := metav1.NewTime(noon.Add(test.after))
+			next := Compute(first, see(test.seen), at)
+			got := next.Components[0]
+			assert.Equal(t, got.Phase, test.want)
+			if test.want != dsv1.PhaseDegraded {
+				return
+			}
+			assert.Equal(t, next.Message, "mysql: PersistentVolumeClaim data: not bound")
+			assert.DeepEqual(t, got.Culprit, &dsv1.Culprit{Kind: "PersistentVolumeClaim", Name: "data", Reason: "Pending"})
+			assert.DeepEqual(t, Compute(next, see(test.seen), metav1.NewTime(at.Add(time.Hour))), next) // nothing is written
+			assert.Equal(t, Compute(next, see(up), at).Components[0].Phase, dsv1.PhaseRunning)
 		})
 	}
 }

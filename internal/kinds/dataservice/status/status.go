@@ -106,6 +106,7 @@ func components(prev []dsv1.ComponentStatus, seen []Component, now metav1.Time) 
 			before = &prev[i]
 		}
 		after := component(c, before)
+		late(&after, before, c, now)
 		if len(after.WaitsFor) > 0 {
 			after.Message = waiting(c, next)
 		}
