@@ -18,7 +18,7 @@ type lead struct {
 // leads are tried in turn until none matches. Each matches at the start of a message only.
 var leads = []lead{
 	{regexp.MustCompile(`^Error creating: `), ""},
-	{regexp.MustCompile(`^create (?:Pod|Claim) \S+ (?:for Pod \S+ )?in StatefulSet \S+ failed error: `), ""},
+	{regexp.MustCompile(`^[Cc]reate (?:Pod|Claim) \S+ (?:for Pod \S+ )?in StatefulSet \S+ failed error: `), ""},
 	{regexp.MustCompile(`^failed to create PVC \S+: `), ""},
 	{regexp.MustCompile(`^Internal error occurred: `), ""},
 	{regexp.MustCompile(`^rpc error: code = \w+ desc = `), ""},
@@ -26,6 +26,7 @@ var leads = []lead{
 	{regexp.MustCompile(`^[a-z.]+ "[^"]*" is forbidden: `), ""},
 	{regexp.MustCompile(`^[A-Za-z.]+ "[^"]*" is invalid: `), ""},
 	{regexp.MustCompile(`^error looking up service account \S+: `), ""},
+	{regexp.MustCompile(`^ValidatingAdmissionPolicy ('[^']*') with binding '[^']*' denied request: `), "policy $1 denied request: "},
 	{regexp.MustCompile(`^failed calling webhook ("[^"]*"): failed to call webhook: (?:Post "[^"]*": )?`), "webhook $1 cannot be called: "},
 	// Each layer between the kubelet and a registry says that it failed.
 	{regexp.MustCompile(`^[Bb]ack-off pulling image "([^"]*)": `), "image $1: "},

@@ -170,7 +170,7 @@ func (c *cluster) component(ctx context.Context, args []string, now time.Time) (
 	if err != nil {
 		return nil, nil, err
 	}
-	f.Refused = append(f.Refused, refused...)
+	f.Refuse(refused)
 	if blamed == nil {
 		objects = f.Contradict(objects)
 	}
@@ -179,7 +179,7 @@ func (c *cluster) component(ctx context.Context, args []string, now time.Time) (
 
 // lookable replaces the object of a diagnosis that does not exist by what was asked about, so that line 2 is a command that works.
 func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) {
-	if d.Object == nil || d.Object.Name == f.DataService.Name {
+	if d.Object == nil || d.Object.Name == f.DataService.Name || d.Object.Elsewhere || f.Has(d.Object) {
 		return
 	}
 	known := slices.Concat(object.Kinds, object.Resources, []schema.GroupVersionKind{object.JobKind, corev1.SchemeGroupVersion.WithKind("Pod")})
@@ -212,7 +212,7 @@ func (c *cluster) inside(ctx context.Context, f *why.Facts, of *unstructured.Uns
 	if err != nil {
 		return err
 	}
-	f.Refused = append(f.Refused, refused...)
+	f.Refuse(refused)
 	f.Pods = append(f.Pods, pods...)
 	f.Objects = append(objects, f.Objects...)
 	return nil

@@ -52,6 +52,8 @@ type Object struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
 	Command string `json:"command"`
+	// Elsewhere reports whether the object is in another namespace, which the user may not read.
+	Elsewhere bool `json:"-"`
 }
 
 const (
@@ -149,7 +151,7 @@ func (f *Facts) notSeen() *Diagnosis {
 	d.Wrong = true
 	d.Cause = fmt.Sprintf("the operator has not reported on generation %d for %s: it does not run, or does not watch namespace %s",
 		ds.Generation, screen.Age(when, f.Now), ds.Namespace)
-	d.Object = &Object{Kind: "Deployment", Name: "d3os-operator-controller-manager", Command: "kubectl get deployments --all-namespaces -l app.kubernetes.io/name=d3os-operator"}
+	d.Object = &Object{Kind: "Deployment", Name: "d3os-operator-controller-manager", Elsewhere: true, Command: "kubectl get deployments --all-namespaces -l app.kubernetes.io/name=d3os-operator"}
 	d.Do = []string{"start the operator, or read its log: it names a right that it lacks, and is not ready meanwhile; what runs already goes on running"}
 	return d
 }

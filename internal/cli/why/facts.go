@@ -16,10 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/cli/screen"
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // Facts are what is known of a DataService.
@@ -134,6 +136,22 @@ type Container struct {
 	Pod, Name string
 	// Previous: the log of the run before, because the container does not run now.
 	Previous bool
+}
+
+// Has reports whether an object is among those that were read.
+func (f *Facts) Has(o *Object) bool {
+	return o.Kind == "Pod" && f.pod(o.Name) != nil || slices.ContainsFunc(f.Objects, func(other *unstructured.Unstructured) bool {
+		return other.GetKind() == o.Kind && other.GetName() == o.Name
+	})
+}
+
+// Refuse notes the kinds that the user may not list. Resources of the operator's own are named by the status in any case.
+func (f *Facts) Refuse(kinds []string) {
+	for _, kind := range kinds {
+		if !slices.ContainsFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind }) {
+			f.Refused = append(f.Refused, kind)
+		}
+	}
 }
 
 // Source returns the container whose log may say why its pod is not well, or nil.
