@@ -68,6 +68,10 @@ const (
 	ReasonNotRedundant   = "NotRedundant"
 	ReasonSlotsNotServed = "SlotsNotServed"
 	ReasonWorking        = "Working"
+	// ReasonRefuses: a server runs and refuses writes or connections: its disk or memory is full, or maxclients is reached.
+	ReasonRefuses = "Refuses"
+	// ReasonStepFails: a step fails again and again, and is left out for a while.
+	ReasonStepFails = "StepFails"
 	// ReasonUnsupportedVersion: spec.version is older than 6.2.
 	ReasonUnsupportedVersion = "UnsupportedVersion"
 	// ReasonAgentMissing: the operator does not know the image of its agent, without which nothing is backed up or restored.

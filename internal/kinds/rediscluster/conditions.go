@@ -21,7 +21,7 @@ import (
 func (v *view) conditions(s *redisv1.RedisClusterStatus, now metav1.Time) {
 	ready, stalled := v.settled() && !v.seen.Deleting, v.hopeless() && !v.seen.Deleting
 	progressing := !ready && !stalled && (!v.seen.Paused || v.seen.Deleting)
-	degraded := !v.seen.Deleting && (v.seen.Failure != nil || s.Phase == redisv1.PhaseFailed)
+	degraded := !v.seen.Deleting && (v.seen.Failure != nil || s.Phase == redisv1.PhaseFailed || v.refusing() != "" || len(v.decided.Model.Failing) > 0)
 	c := kinds.Conditions{List: &s.Conditions, Generation: v.seen.Generation, Now: now}
 	c.Set(redisv1.ConditionReady, ready, redisv1.ReasonAllServed, s.Message, s.Reason, s.Message)
 	idle := redisv1.ReasonSettled
@@ -31,7 +31,7 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, now metav1.Time) {
 	c.Set(redisv1.ConditionProgressing, progressing, s.Reason, s.Message, idle, "no change is in progress")
 	reason, message := s.Reason, s.Message
 	if v.seen.Failure == nil && v.seen.Observed != nil {
-		reason, message = v.waiting(), stateful.Join(v.password(), v.decided.Model.Reason, v.firstProblem())
+		reason, message = v.waiting(), v.account(v.decided.Model.Reason)
 	}
 	c.Set(redisv1.ConditionDegraded, degraded, reason, message, redisv1.ReasonHealthy, "nothing has failed")
 	c.While(redisv1.ConditionReconciling, progressing, s.Reason, s.Message)

@@ -93,6 +93,8 @@ func (v *view) judge(node *topology.Node) (status, reason, message string) {
 		return no, "Loading", node.Problem
 	case !node.Reached:
 		return no, "Unreachable", node.Problem
+	case node.Refuses != "":
+		return no, redisv1.ReasonRefuses, node.Refuses
 	case !node.Replication.Master && !node.Replication.LinkUp:
 		return no, "LinkDown", "the link to its master is down"
 	case !node.StateOK && v.world.Record.Formed:

@@ -5,6 +5,7 @@ package rediscluster
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -180,6 +181,10 @@ func (v *view) deleting() string {
 func (v *view) waiting() string {
 	model := v.decided.Model
 	switch {
+	case v.refusing() != "":
+		return redisv1.ReasonRefuses
+	case len(model.Failing) > 0:
+		return redisv1.ReasonStepFails
 	case !v.world.Record.Formed && v.unwell() != nil:
 		return redisv1.ReasonPodsNotReady
 	case !v.world.Record.Formed:
@@ -208,18 +213,51 @@ func (v *view) waitsFor() string {
 	if v.world.Lagging && wait == "" {
 		wait = "waiting for what was changed to reach Kubernetes"
 	}
-	return stateful.Join(wait, v.firstProblem())
+	return v.account(wait)
 }
 
-// firstProblem is why the first of the pods does not come up that do not. Where the servers have nothing
-// to say of it, it is why the first pod does not do its part.
-func (v *view) firstProblem() string {
+// account puts what is the root of it before what follows from it.
+func (v *view) account(rest string) string {
+	return stateful.Join(v.password(), v.refusing(), v.podProblem(), rest, v.firstUnwell())
+}
+
+// refusing names the servers that refuse what clients ask, and why; empty if there are none.
+func (v *view) refusing() string {
+	var all []string
 	for i := range v.world.Nodes {
-		if problem := v.world.Problems[v.world.Nodes[i].Pod]; problem != "" {
-			return "pod " + v.world.Nodes[i].Pod + ": " + problem
+		if node := &v.world.Nodes[i]; node.Refuses != "" {
+			all = append(all, node.Pod+": "+node.Refuses)
 		}
 	}
-	if node := v.unwell(); node != nil && v.decided.Model.Settled {
+	if len(all) > 3 {
+		all = append(all[:3], fmt.Sprintf("and %d more pods", len(all)-3))
+	}
+	return strings.Join(all, "; ")
+}
+
+// podProblem is why the first pod does not come up that does not.
+func (v *view) podProblem() string {
+	text, more := "", 0
+	for i := range v.world.Nodes {
+		node := &v.world.Nodes[i]
+		problem := v.world.Problems[node.Pod]
+		switch {
+		case problem == "":
+		case text == "":
+			text = "pod " + node.Pod + ": " + problem
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		text += fmt.Sprintf(" (and %d more pods do not come up)", more)
+	}
+	return text
+}
+
+// firstUnwell is why the first pod does not do its part, where the servers have nothing to say of it.
+func (v *view) firstUnwell() string {
+	if node := v.unwell(); node != nil && v.decided.Model.Settled && node.Refuses == "" && v.world.Problems[node.Pod] == "" {
 		_, _, message := v.judge(node)
 		return "pod " + node.Pod + ": " + message
 	}

@@ -106,6 +106,23 @@ func TestStatus(t *testing.T) {
 			change: func(_ *redisv1.RedisCluster, w *World) { w.Nodes[1].Ready = false },
 			phase:  redisv1.PhaseFailed, reason: redisv1.ReasonPodsNotReady, ready: "5/6", slots: 16384, conditions: "Degraded Progressing Reconciling",
 		},
+		"a server refuses writes": {
+			change: func(_ *redisv1.RedisCluster, w *World) {
+				w.Nodes[2].Refuses = "it refuses writes, its disk fails: No space left on device"
+			},
+			phase: redisv1.PhaseFailed, reason: redisv1.ReasonRefuses, ready: "5/6", slots: 16384, conditions: "Degraded Progressing Reconciling",
+		},
+		"while it is scaled, a move keeps failing": {
+			change: func(rc *redisv1.RedisCluster, w *World) {
+				rc.Status.Phase, rc.Spec.Replicas = redisv1.PhaseScaling, 8
+				w.Nodes[0].Failures = []topology.Failure{{Action: topology.ActionMoveSlots, Target: w.Nodes[2].ID, Cause: "the memory is full"}}
+				w.Nodes[0].View[0].Migrating = map[int]string{0: w.Nodes[2].ID}
+				w.Nodes[2].View[2].Importing = map[int]string{0: w.Nodes[0].ID}
+				w.Nodes[0].SlotKeys, w.Nodes[2].SlotKeys = map[int]int64{0: 1}, map[int]int64{0: 1}
+				w.Nodes[4].SlotKeys = map[int]int64{0: 0}
+			},
+			phase: redisv1.PhaseScaling, ready: "6/6", slots: 16384, conditions: "Degraded Progressing Reconciling",
+		},
 		"while it is upgraded, a pod is not ready": {
 			change: func(rc *redisv1.RedisCluster, w *World) {
 				rc.Status.Phase, w.Nodes[1].Ready = redisv1.PhaseUpgrading, false

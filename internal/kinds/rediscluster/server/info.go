@@ -58,9 +58,26 @@ func (i info) keys() int64 {
 	return 0
 }
 
+// refuses says what the server refuses to do for clients, and why, as far as INFO tells; empty if nothing.
+func (i info) refuses() string {
+	master, most := i.is("role", "master"), i.number("maxmemory")
+	used := i.number("used_memory") - i.number("mem_not_counted_for_evict")
+	connections := i.number("connected_clients") + i.number("connected_slaves") + i.number("cluster_connections")
+	switch limit := i.number("maxclients"); {
+	case i.is("aof_last_write_status", "err"):
+		return "it cannot write its append-only file: its volume may be full"
+	case master && most > 0 && used > most && !strings.HasPrefix(i["maxmemory_policy"], "allkeys-"):
+		return fmt.Sprintf("it refuses writes, its memory is full: %d of %d MiB (maxmemory, maxmemory-policy %s)", used>>20, most>>20, i["maxmemory_policy"])
+	case limit > 0 && connections >= limit:
+		return fmt.Sprintf("it refuses connections: it has %d of %d (maxclients)", connections, limit)
+	}
+	return ""
+}
+
 func (i info) fill(node *topology.Node) {
 	node.Version = i["redis_version"]
 	node.Keys, node.UsedMemory, node.MaxMemory = i.keys(), i.number("used_memory"), i.number("maxmemory")
+	node.Refuses = i.refuses()
 	node.Evicts = strings.HasPrefix(i["maxmemory_policy"], "allkeys-")
 	node.Saving = i.is("rdb_bgsave_in_progress", "1") || i.is("aof_rewrite_in_progress", "1") || i.is("aof_rewrite_scheduled", "1")
 	node.Replication = topology.Replication{

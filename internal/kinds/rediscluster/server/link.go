@@ -38,12 +38,12 @@ type link struct {
 // command is a command with its arguments.
 type command []any
 
-// String returns the command without what comes after AUTH and AUTH2, and without keys.
+// String returns the command without what comes after AUTH, AUTH2 and EVAL, and without keys.
 func (c command) String() string {
 	words := make([]string, 0, len(c))
 	for _, word := range c {
 		text := fmt.Sprint(word)
-		if len(words) > 0 && (text == "AUTH" || text == "AUTH2" || text == "KEYS") {
+		if len(words) > 0 && (text == "AUTH" || text == "AUTH2" || text == "KEYS" || words[0] == "EVAL") {
 			break
 		}
 		words = append(words, text)

@@ -11,10 +11,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
+
+// bytesAtOnce is how much one round of MIGRATE moves, if it is more than one key: both nodes serve nobody else meanwhile.
+const bytesAtOnce = 32 << 20
 
 // drain moves the keys of open slots, in rounds: each round moves Pipeline keys of each of some slots, and asks for
 // the next. It returns the slots that have no keys left; when the time is up, those are not all.
@@ -40,7 +41,22 @@ func (m *mover) drain(ctx context.Context, slots []int) ([]int, error) {
 		if len(left) == 0 || !m.more(ctx, m.hard) {
 			return slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return len(keys[slot]) > 0 }), nil
 		}
-		if err := m.migrate(ctx, round, keys, false); err != nil {
+		parcels, err := m.pack(ctx, m.source, round, keys)
+		if err != nil {
+			return nil, err
+		}
+		for len(parcels) > 0 {
+			count, bytes := 0, int64(0)
+			for count < len(parcels) && (count == 0 || bytes+parcels[count].bytes <= bytesAtOnce) {
+				bytes += parcels[count].bytes
+				count++
+			}
+			if err := m.migrate(ctx, parcels[:count], false); err != nil {
+				return nil, err
+			}
+			parcels = parcels[count:]
+		}
+		if err := m.ask(ctx, round, keys); err != nil {
 			return nil, err
 		}
 	}
@@ -61,47 +77,112 @@ func (m *mover) ask(ctx context.Context, slots []int, keys map[int][]any) error 
 	return err
 }
 
-// migrate moves the keys, and reads the next ones of the same slots.
+// parcel is keys of one slot that one MIGRATE moves.
+type parcel struct {
+	slot  int
+	keys  []any
+	bytes int64
+}
+
+// pack sorts keys that a node holds into parcels of a size that blocks no node for long. A value that is too large for
+// any of them is an error that names its key: MIGRATE would block both nodes for longer than the node timeout, or
+// the target would refuse it, in each try again.
+func (m *mover) pack(ctx context.Context, on *link, slots []int, keys map[int][]any) ([]parcel, error) {
+	var commands []command
+	for _, slot := range slots {
+		for _, key := range keys[slot] {
+			commands = append(commands, command{"MEMORY", "USAGE", key})
+		}
+	}
+	answers, err := on.all(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
+	var parcels []parcel
+	for _, slot := range slots {
+		fresh := true
+		for _, key := range keys[slot] {
+			bytes, err := answers[0].Int64() // an error: the key has just gone
+			if answers = answers[1:]; err != nil {
+				bytes = 0
+			}
+			if bytes > m.largest {
+				return nil, &moveError{slot: slot, first: moveAgain, err: proof.Refuse("the value of key %.80q takes %d MiB, and %d MiB are the most that is moved between two nodes: "+
+					"split it or delete it (slot %d stays where it is)", key, bytes>>20, m.largest>>20, slot)}
+			}
+			if last := len(parcels) - 1; !fresh && parcels[last].bytes+bytes <= bytesAtOnce {
+				parcels[last].keys, parcels[last].bytes = append(parcels[last].keys, key), parcels[last].bytes+bytes
+				continue
+			}
+			parcels, fresh = append(parcels, parcel{slot, []any{key}, bytes}), false
+		}
+	}
+	return parcels, nil
+}
+
+// migrate moves keys to the target.
 //
 // After an error, some of the keys may be on both nodes (the source has not heard that the target has them). Then
 // the target answers BUSYKEY. The source owns the slot, so it has what clients wrote last, and the target's copy can
 // only have come from it, because the slot was opened for this source when the target had no key of it: REPLACE is right.
-func (m *mover) migrate(ctx context.Context, slots []int, keys map[int][]any, replace bool) error {
-	commands := make([]command, 0, 2*len(slots))
-	for _, slot := range slots {
-		commands = append(commands, m.migration(keys[slot], replace), command{"CLUSTER", "GETKEYSINSLOT", slot, m.Pipeline})
+func (m *mover) migrate(ctx context.Context, parcels []parcel, replace bool) error {
+	commands := make([]command, 0, len(parcels))
+	for _, p := range parcels {
+		commands = append(commands, m.migration(p.keys, replace))
 	}
 	answers, err := m.source.all(ctx, commands)
 	if err != nil {
 		return err
 	}
-	var busy []int // those whose keys are on both
-	for i, slot := range slots {
-		moved, next := answers[2*i], answers[2*i+1]
-		switch err := moved.Err(); {
+	var busy []parcel // those whose keys are on both
+	for i, p := range parcels {
+		switch err := answers[i].Err(); {
 		case err == nil:
 		case strings.Contains(err.Error(), "BUSYKEY") && !replace:
-			busy = append(busy, slot)
+			busy = append(busy, p)
 		default:
-			return fmt.Errorf("slot %d: %s of %s: %w", slot, commands[2*i], m.source.place.Pod, err)
-		}
-		if keys[slot], err = next.Slice(); err != nil && !errors.Is(err, redis.Nil) {
-			return fmt.Errorf("slot %d: %s of %s: %w", slot, commands[2*i+1], m.source.place.Pod, err)
+			return refusal(p.slot, m.target, fmt.Errorf("slot %d: %s of %s: %w", p.slot, commands[i], m.source.place.Pod, err))
 		}
 	}
 	if len(busy) == 0 {
 		return nil
 	}
-	now, err := m.look(ctx, busy)
+	var slots []int
+	for _, p := range busy {
+		slots = append(slots, p.slot)
+	}
+	slots = slices.Compact(slots)
+	now, err := m.look(ctx, slots)
 	if err != nil {
 		return err
 	}
-	for _, slot := range busy {
+	for _, slot := range slots {
 		if state, err := m.judge(now, slot); err != nil || state != slotAtSource || now.target.Importing[slot] != m.source.place.ID {
 			return errors.Join(err, proof.Refuse("keys of slot %d are on %s and on %s, and the slot is not open between them", slot, m.source.place.Pod, m.target.place.Pod))
 		}
 	}
-	return m.migrate(ctx, busy, keys, true)
+	return m.migrate(ctx, busy, true)
+}
+
+// lasting are the answers of a target that takes no keys for as long as nobody changes something.
+var lasting = []string{"MISCONF", "NOREPLICAS", "READONLY", "NOPERM", "NOAUTH", "WRONGPASS", "ERR max number of clients"}
+
+// refusal says what an answer to MIGRATE means for the moves that come next.
+func refusal(slot int, target *link, err error) error {
+	const refused = "Target instance replied with error: "
+	_, answer, byTarget := strings.Cut(err.Error(), refused)
+	pod := target.place.Pod
+	switch {
+	case byTarget && strings.HasPrefix(answer, "OOM"):
+		return &moveError{slot: slot, full: true, first: moveAgain, err: fmt.Errorf("%s takes no more keys, its memory is full: raise maxmemory or delete data: %w", pod, err)}
+	case byTarget && strings.Contains(answer, "DUMP payload"):
+		return &moveError{slot: wholeStep, first: moveAgain, err: fmt.Errorf("%s cannot read what the other sends, which is another version of Redis: %w", pod, err)}
+	case byTarget && slices.ContainsFunc(lasting, func(word string) bool { return strings.HasPrefix(answer, word) }):
+		return &moveError{slot: slot, full: true, first: moveAgain, err: fmt.Errorf("%s takes no keys (%.100s): %w", pod, answer, err)}
+	case byTarget && !strings.HasPrefix(answer, "ERR"), strings.Contains(err.Error(), "connecting"): // it will pass, as CLUSTERDOWN and LOADING do
+		return &moveError{slot: slot, err: err}
+	}
+	return &moveError{slot: slot, first: moveAgain, err: fmt.Errorf("keys of slot %d do not get to %s: %w", slot, pod, err)}
 }
 
 func (m *mover) migration(keys []any, replace bool) command {

@@ -34,9 +34,11 @@ type mover struct {
 	source, target *link
 	others         []*link // every other living master
 	until, hard    time.Time
+	largest        int64 // bytes of a value
 }
 
-func (t *taker) moveSlots(ctx context.Context) error {
+// newMover proves the nodes of the step.
+func (t *taker) newMover(ctx context.Context) (*mover, error) {
 	places := []topology.Place{t.Step.Node, t.Step.Target}
 	for _, place := range t.Step.On {
 		if place.ID != t.Step.Node.ID && place.ID != t.Step.Target.ID {
@@ -45,7 +47,10 @@ func (t *taker) moveSlots(ctx context.Context) error {
 	}
 	// What is open when the slice ends is finished, up to twice the time.
 	slice := t.servers.options.Slice
-	m := &mover{taker: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice)}
+	m := &mover{taker: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice), largest: t.Step.Largest}
+	if m.largest == 0 {
+		m.largest = topology.LargestValue
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		for _, end := range []*time.Time{&m.until, &m.hard} {
 			if last := deadline.Add(-time.Second); last.Before(*end) {
@@ -55,9 +60,20 @@ func (t *taker) moveSlots(ctx context.Context) error {
 	}
 	links, err := t.proveAll(ctx, places...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.source, m.target, m.others = links[0], links[1], links[2:]
+	return m, nil
+}
+
+func (t *taker) moveSlots(ctx context.Context) error {
+	if t.Step.Mode == topology.ModeBack {
+		return t.moveBack(ctx)
+	}
+	m, err := t.newMover(ctx)
+	if err != nil {
+		return err
+	}
 	rest := slices.Collect(t.Step.Slots.All)
 	for len(rest) > 0 && m.more(ctx, m.until) {
 		moved, err := m.some(ctx, rest[:min(len(rest), slotsAtOnce)])
@@ -99,6 +115,10 @@ func (m *mover) some(ctx context.Context, slots []int) (int, error) {
 			toOpen = append(toOpen, slot)
 		}
 		moving = append(moving, slot)
+	}
+	// Keys elsewhere would stop the move at its end.
+	if err := each(len(m.others), func(i int) error { return m.others[i].holdsNone(ctx, toOpen) }); err != nil {
+		return 0, err
 	}
 	if _, err := m.target.do(ctx, setSlot(toAccept, "IMPORTING", m.source.place.ID)...); err != nil {
 		return 0, err
@@ -202,6 +222,18 @@ const (
 
 // judge says how far the move of a slot has come. It refuses what no interrupted move leaves behind.
 func (m *mover) judge(now *sight, slot int) (slotState, error) {
+	state, err := m.judgeSlot(now, slot)
+	if err != nil {
+		refused := &moveError{slot: slot, err: err}
+		if now.target.Importing[slot] == "" && now.stale[slot] > 0 {
+			refused.first = moveAgain
+		}
+		return state, refused
+	}
+	return state, nil
+}
+
+func (m *mover) judgeSlot(now *sight, slot int) (slotState, error) {
 	source, target := m.source.place, m.target.place
 	importing, migrating := now.target.Importing[slot], now.source.Migrating[slot]
 	switch {

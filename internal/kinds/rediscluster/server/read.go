@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -36,11 +37,16 @@ func (s *Servers) Read(ctx context.Context, cluster string, access Access, nodes
 	var all workers.Group
 	for i := range nodes {
 		node := &nodes[i]
+		if node.UID == "" {
+			continue
+		}
+		on := s.peer(cluster, access, node.UID, node.IP)
+		node.Failures = s.failures(on)
 		if node.IP == "" {
 			node.Problem = "the pod has no address"
 			continue
 		}
-		all.Go(func() { s.read(ctx, s.peer(cluster, access, node.UID, node.IP), node, settings) })
+		all.Go(func() { s.read(ctx, on, node, settings) })
 	}
 	all.Wait()
 	s.countOpen(ctx, cluster, access, nodes)
@@ -141,6 +147,9 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 			node.Settings[name] = v
 		}
 	}
+	if err := askWrites(ctx, client, node, said); err != nil {
+		return err
+	}
 	if said.number("number_of_libraries") == 0 {
 		return nil
 	}
@@ -150,6 +159,30 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 	}
 	digest := sha256.Sum256([]byte(dump))
 	node.Functions = hex.EncodeToString(digest[:])
+	return nil
+}
+
+// askWrites asks a server that may refuse writes whether it does, and why.
+func askWrites(ctx context.Context, client *redis.Client, node *topology.Node, said info) error {
+	if said.is("aof_last_write_status", "err") || said.is("rdb_last_bgsave_status", "err") {
+		// A master whose disk fails answers with the cause.
+		if err := client.Ping(ctx).Err(); err != nil && strings.HasPrefix(err.Error(), "MISCONF") {
+			_, cause, _ := strings.Cut(err.Error(), ": ")
+			if cause == "" {
+				cause = "its last snapshot failed, as its log says; the volume may be full"
+			}
+			node.Refuses = fmt.Sprintf("it refuses writes, its disk fails: %.100s", cause)
+		}
+	}
+	if good := said["min_slaves_good_slaves"]; good != "" && node.Replication.Master {
+		least, err := client.ConfigGet(ctx, "min-replicas-to-write").Result()
+		if err != nil {
+			return err
+		}
+		if n, err := strconv.ParseInt(least["min-replicas-to-write"], 10, 64); err == nil && said.number("min_slaves_good_slaves") < n {
+			node.Refuses = fmt.Sprintf("it refuses writes: %s of %d replicas are in step (min-replicas-to-write)", good, n)
+		}
+	}
 	return nil
 }
 
@@ -163,6 +196,8 @@ func problem(err error, patience time.Duration) (text string, loading bool) {
 		return "it is loading its data", true
 	case redis.IsAuthError(err), strings.Contains(err.Error(), "WRONGPASS"), strings.Contains(err.Error(), "without any password configured"):
 		return NotLetIn, false
+	case strings.Contains(err.Error(), "max number of clients"):
+		return "it takes no more connections: maxclients is reached; raise maxclients, or close connections of clients", false
 	case isTimeout(err):
 		return fmt.Sprintf("no answer within %s", patience), false
 	case errors.Is(err, syscall.ECONNREFUSED):

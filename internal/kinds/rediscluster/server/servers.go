@@ -62,6 +62,8 @@ type peer struct {
 	used   uint64
 	failed int // reads in a row that were not answered in time
 	sent   map[topology.Action]time.Time
+	// failures are of steps on this pod.
+	failures map[failureKey]failure
 }
 
 // New returns Servers without a connection.
@@ -102,7 +104,7 @@ func (s *Servers) peer(cluster string, access Access, uid, ip string) *peer {
 		}
 		s.drop(oldest)
 	}
-	made := &peer{access: access, used: s.used, sent: map[topology.Action]time.Time{}, client: redis.NewClient(&redis.Options{
+	made := &peer{access: access, used: s.used, sent: map[topology.Action]time.Time{}, failures: map[failureKey]failure{}, client: redis.NewClient(&redis.Options{
 		Addr:     net.JoinHostPort(ip, strconv.Itoa(Port)),
 		Dialer:   dialer(access.TLS, s.options.ReadTimeout),
 		Username: access.Username, Password: access.Password,

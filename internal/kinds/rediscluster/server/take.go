@@ -54,13 +54,18 @@ func (s *Servers) Take(ctx context.Context, taking Taking) error {
 	}
 	t := &taker{Taking: taking, servers: s, links: map[topology.Place]*link{}}
 	defer t.release()
-	if len(t.Step.Batch) == 0 {
-		return t.take(ctx)
+	steps := t.Step.Batch
+	if len(steps) == 0 {
+		steps = []topology.Step{t.Step}
 	}
 	var errs []error
-	for _, step := range t.Step.Batch {
+	for _, step := range steps {
 		t.Step = step
 		err := t.take(ctx)
+		s.note(ctx, t.Cluster, t.Access, step, err)
+		if errors.Is(err, errNotDue) {
+			continue
+		}
 		errs = append(errs, err)
 		if errors.Is(err, ErrBrokenOff) {
 			break
@@ -95,7 +100,7 @@ func (t *taker) take(ctx context.Context) error {
 		return fmt.Errorf("there is no action %q", t.Step.Action)
 	}
 	if t.Step.Interval > 0 && !t.servers.due(t.Cluster, t.Access, t.Step) {
-		return nil
+		return errNotDue
 	}
 	return do(ctx)
 }

@@ -33,6 +33,7 @@ type cluster struct {
 	servedSlots SlotSet
 	notes       []string // what people should know though it stops nothing
 	waits       []string // what keeps back a change that was asked for
+	failing     []string // causes of steps that are left out because they failed
 	refused     string   // why a change that was asked for is not made at all
 }
 

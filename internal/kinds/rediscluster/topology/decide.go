@@ -22,19 +22,20 @@ const (
 //
 // Rooms are asked in an order in which nothing later can harm what an earlier one has yet to mend: nodes
 // see each other, replicas follow their masters, lost masters are replaced, slots are whole, members
-// are the right ones, and only then slots move, pods are replaced and roles change.
+// are the right ones, and only then slots move, pods are replaced and roles change. A step that failed a short time
+// ago is left out, and the next one is taken.
 func Decide(wanted Wanted, record Record, nodes []Node) Decision {
 	c := newCluster(wanted, record, nodes)
 	c.servedSlots = c.served()
 	verdict, reason := c.verdict(c.servedSlots)
 	var steps []Step
 	for _, room := range c.rooms(verdict) {
-		if steps = room(); len(steps) > 0 {
+		if steps = c.due(room()); len(steps) > 0 {
 			break
 		}
 	}
 	model := c.model(verdict, reason)
-	if len(steps) == 0 && model.Reason != "" && (verdict != Complete || !model.Redundant || len(c.waits) > 0 || c.refused != "") {
+	if len(steps) == 0 && model.Reason != "" && (verdict != Complete || !model.Redundant || len(c.waits) > 0 || len(c.failing) > 0 || c.refused != "") {
 		steps = wait("%s", model.Reason)
 	}
 	model.Settled = len(steps) == 0
@@ -62,15 +63,33 @@ func (c *cluster) rooms(verdict Verdict) []func() []Step {
 	default: // Complete or Healing
 	}
 	mending := rooms{
-		c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.openSlots, c.agree,
-		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone,
-		// Settings come before what may have to wait for long, as one of them may be what it waits for.
-		c.settings, c.outOfStep,
+		c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote,
+		// Settings and joins come before slots are moved on: one of them may be what a move waits for.
+		c.settings, c.early(c.ghosts), c.early(c.join), c.early(c.replicateEmpty), c.openSlots, c.agree,
+		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone, c.outOfStep,
 	}
 	if verdict != Complete {
 		return mending
 	}
 	return append(mending, c.moves, c.shrink, c.roll, c.spread)
+}
+
+// early has a rule run before slots are moved on, unless the mark of an open slot names a node that is no member: the
+// record tells which shard goes on in its place.
+func (c *cluster) early(rule func() []Step) func() []Step {
+	return func() []Step {
+		for _, n := range c.members {
+			self := n.self()
+			for _, marks := range []map[int]string{self.Importing, self.Migrating} {
+				for _, id := range marks {
+					if c.byID[id] == nil {
+						return nil
+					}
+				}
+			}
+		}
+		return rule()
+	}
 }
 
 // blocked notes what keeps back a change that was asked for. What comes later in the order may go on.

@@ -16,7 +16,7 @@ func Merge(wanted Wanted, record Record, nodes []Node) Model {
 
 // model is the cluster for people and for the status.
 func (c *cluster) model(verdict Verdict, reason string) Model {
-	m := Model{Verdict: verdict, Served: c.servedSlots.Len()}
+	m := Model{Verdict: verdict, Served: c.servedSlots.Len(), Failing: c.failing}
 	thin := c.thin()
 	m.Redundant = thin == ""
 	for _, s := range c.shards {
@@ -30,7 +30,7 @@ func (c *cluster) model(verdict Verdict, reason string) Model {
 		m.Shards = append(m.Shards, shard)
 	}
 	var reasons []string
-	for _, text := range append([]string{reason, thin, c.refused}, append(c.waits, c.notes...)...) {
+	for _, text := range slices.Concat(c.failing, []string{reason, thin, c.refused}, c.waits, c.notes) {
 		if text != "" && !slices.Contains(reasons, text) {
 			reasons = append(reasons, text)
 		}
@@ -65,6 +65,5 @@ func (c *cluster) scaling() bool {
 	if len(c.open) > 0 || fmt.Sprint(c.record.Shards) != fmt.Sprint(c.wanted.Shards) {
 		return true
 	}
-	_, _, slots := c.nextMove()
-	return len(slots) > 0
+	return len(c.nextMoves()) > 0
 }

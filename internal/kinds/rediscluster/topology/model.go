@@ -43,6 +43,8 @@ type Model struct {
 	// Reason is for people: what the verdict rests on, which slots or nodes it concerns, and what a
 	// person can do if the operator does nothing.
 	Reason string
+	// Failing are the causes of steps that keep failing and are left out for a while; others are taken meanwhile.
+	Failing []string
 	// Shards by ordinal.
 	Shards []Shard
 	// Served is the number of slots that all reached nodes agree are served by a living master.

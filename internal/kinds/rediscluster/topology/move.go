@@ -60,53 +60,82 @@ func (c *cluster) moves() []Step {
 			return c.blocked("waits for shard %d before slots are moved%s", s.ordinal, c.whyNot(s))
 		}
 	}
-	from, to, slots := c.nextMove()
-	if len(slots) == 0 {
+	moves := c.nextMoves()
+	if len(moves) == 0 {
 		return nil
 	}
 	if why := c.calm(); why != "" {
 		return c.blocked("no slot is moved now: %s", why)
 	}
-	if !c.backed(to) && from.Shard != to.Shard {
-		return c.blocked("no slot is moved now: shard %d has no replica in step%s", to.Shard, c.whyNot(c.shards[to.Shard]))
-	}
-	if from.Version != to.Version {
-		// An older redis does not read what a newer one sends. The rolling change comes later in the order.
-		return c.blocked("no slot is moved before %s (redis %s) and %s (redis %s) have the same version", from.Pod, from.Version, to.Pod, to.Version)
+	if len(c.functions()) > 0 {
+		return c.blocked("no slot is moved now: a new master has no functions yet")
 	}
 	if why := c.tooLarge(); why != "" {
 		c.refused = why
 		return nil
 	}
-	return []Step{c.move(from, to, slots, "move")}
+	for _, m := range moves {
+		if m.from.Version != m.to.Version {
+			// An older redis does not read what a newer one sends. The rolling change comes later in the order.
+			return c.blocked("no slot is moved before %s (redis %s) and %s (redis %s) have the same version", m.from.Pod, m.from.Version, m.to.Pod, m.to.Version)
+		}
+	}
+	for _, m := range moves {
+		if steps := c.begin(m); steps != nil {
+			return steps
+		}
+	}
+	return nil
 }
 
-// nextMove returns the first pair of masters between which slots move.
-func (c *cluster) nextMove() (from, to *Node, slots SlotSet) {
+// slotMove is slots that move between two masters.
+type slotMove struct {
+	from, to *Node
+	slots    SlotSet
+}
+
+// begin is the step of a move, without the slots that could not be moved a short time ago; nil where none can move now.
+func (c *cluster) begin(m slotMove) []Step {
+	if !c.backed(m.to) && m.from.Shard != m.to.Shard {
+		return c.blocked("no slot is moved now: shard %d has no replica in step%s", m.to.Shard, c.whyNot(c.shards[m.to.Shard]))
+	}
+	held, whole := c.heldSlots(m.from.place(), m.to.place(), "")
+	if slots := m.slots.Minus(held); !whole && len(slots) > 0 {
+		return []Step{c.move(m.from, m.to, slots, "move")}
+	}
+	return nil
+}
+
+// nextMoves returns the pairs of masters between which slots move, the first of them first. Each is right by itself: the
+// others are for when it fails.
+func (c *cluster) nextMoves() []slotMove {
+	var moves []slotMove
 	// Slots of a second owner in a shard go to its master first: that changes no share.
 	for _, n := range c.masters() {
 		if m := c.shards[n.Shard].master; m != nil && m != n {
-			return n, m, c.owned[n.ID]
+			moves = append(moves, slotMove{n, m, c.owned[n.ID]})
 		}
 	}
-	if from, to, slots = c.tableMove(); len(slots) > 0 {
-		return from, to, slots
+	moves = append(moves, c.tableMoves()...)
+	if len(moves) > 0 {
+		return moves
 	}
 	target := c.targets()
-	var giver, taker *shard
-	for _, s := range c.shards {
-		if giver == nil && s.owned.Len() > target[s.ordinal] {
-			giver = s
-		}
-		if taker == nil && s.owned.Len() < target[s.ordinal] {
-			taker = s
+	for _, giver := range c.shards {
+		for _, taker := range c.shards {
+			more, less := giver.owned.Len()-target[giver.ordinal], target[taker.ordinal]-taker.owned.Len()
+			if more <= 0 || less <= 0 || giver.master == nil || taker.master == nil {
+				continue
+			}
+			held, _ := c.heldSlots(giver.master.place(), taker.master.place(), "")
+			slots := giver.owned.Minus(held).First(min(more, less))
+			if len(slots) == 0 {
+				slots = giver.owned.First(min(more, less))
+			}
+			moves = append(moves, slotMove{giver.master, taker.master, slots})
 		}
 	}
-	if giver == nil || taker == nil || giver.master == nil || taker.master == nil {
-		return nil, nil, nil
-	}
-	n := min(giver.owned.Len()-target[giver.ordinal], target[taker.ordinal]-taker.owned.Len())
-	return giver.master, taker.master, giver.owned.First(n)
+	return moves
 }
 
 // targets returns how many slots each shard should have. AutoReceive: even shares, the larger ones for

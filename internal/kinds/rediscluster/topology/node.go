@@ -3,7 +3,10 @@
 
 package topology
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Slots is the number of hash slots of a Redis Cluster.
 const Slots = 16384
@@ -38,6 +41,9 @@ type Node struct {
 	// Secret had another one when this pod started.
 	Locked bool
 
+	// Failures are steps on this node that failed and are not due again yet.
+	Failures []Failure
+
 	// Reached reports whether Redis answered everything that was asked. Nothing below is known if not,
 	// and Problem says why: connection refused, no answer within 2s, wrong password, loading its data.
 	Reached bool
@@ -49,12 +55,15 @@ type Node struct {
 	View        []Entry // CLUSTER NODES: the cluster as this node sees it, itself included
 	StateOK     bool    // cluster_state:ok of CLUSTER INFO
 	Replication Replication
-	Keys        int64  // DBSIZE
-	UsedMemory  int64  // bytes
-	MaxMemory   int64  // bytes; 0 is no limit
-	Evicts      bool   // at maxmemory it removes keys of its choice, instead of refusing writes
-	Saving      bool   // a BGSAVE or a rewrite of the append-only file is running
-	Version     string // redis_version, such as 7.0.15
+	Keys        int64 // DBSIZE
+	UsedMemory  int64 // bytes
+	MaxMemory   int64 // bytes; 0 is no limit
+	Evicts      bool  // at maxmemory it removes keys of its choice, instead of refusing writes
+	// Refuses says what the node refuses to do for clients though it runs, and why: a full disk or memory, too few replicas,
+	// too many connections. Empty if nothing.
+	Refuses string
+	Saving  bool   // a BGSAVE or a rewrite of the append-only file is running
+	Version string // redis_version, such as 7.0.15
 	// Settings are the values that the node has of the settings that were asked for.
 	Settings map[string]string
 	// SlotKeys are the keys that the node holds of each slot that is open on any node (COUNTKEYSINSLOT).
@@ -64,6 +73,28 @@ type Node struct {
 	Functions string
 	// At is when the node was read, by its own clock. The times in View are by the same clock.
 	At time.Time
+}
+
+// Failure is a step that failed a short time ago. Decide leaves it out, so that others are taken meanwhile.
+type Failure struct {
+	Action Action
+	Mode   string
+	Target string  // id of the step's target, or else the step's id
+	Into   bool    // no move to this node is due, from wherever
+	Slots  SlotSet // that failed; empty: the whole step
+	Cause  string
+}
+
+// Compare orders failures.
+func (f Failure) Compare(other Failure) int {
+	first := func(s SlotSet) int {
+		if len(s) == 0 {
+			return -1
+		}
+		return s[0].From
+	}
+	return cmp.Or(cmp.Compare(f.Action, other.Action), cmp.Compare(f.Mode, other.Mode), cmp.Compare(f.Target, other.Target),
+		cmp.Compare(first(f.Slots), first(other.Slots)))
 }
 
 // Replication is what INFO replication says.

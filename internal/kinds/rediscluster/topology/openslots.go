@@ -68,7 +68,7 @@ func (c *cluster) describeOpen() string {
 func (c *cluster) openSlots() []Step {
 	var first []Step
 	for _, o := range c.open {
-		steps := c.repair(o)
+		steps := c.due(c.repair(o))
 		switch {
 		case steps == nil:
 		case first == nil:
@@ -80,7 +80,9 @@ func (c *cluster) openSlots() []Step {
 	if first == nil || first[0].Slots.Len() == 1 {
 		return first
 	}
-	if s := first[0]; s.Action == ActionMoveSlots {
+	if s := first[0]; s.Action == ActionMoveSlots && s.Mode == ModeBack {
+		return []Step{c.moveBack(c.byID[s.Node.ID], c.byID[s.Target.ID], s.Slots)}
+	} else if s.Action == ActionMoveSlots {
 		return []Step{c.move(c.byID[s.Node.ID], c.byID[s.Target.ID], s.Slots, "finish moving")}
 	}
 	first[0].Message += fmt.Sprintf("; and so %d more slots", first[0].Slots.Len()-1)
@@ -97,7 +99,7 @@ func sameButSlots(a, b Step) bool {
 //	O not reached                                leave it
 //	O marks its own slot as importing            STABLE on O: the end of a move left the mark
 //	another than O marks it as migrating         STABLE on that node
-//	both ends marked                             continue the move
+//	both ends marked                             continue the move; the keys go back to O if that failed, or T goes
 //	mark on T alone, keys on either              MIGRATING on O
 //	mark on T alone, no keys                     STABLE on T
 //	mark on T names another than O, who is new   on T NODE, if its view names another, then IMPORTING
@@ -137,9 +139,16 @@ func (c *cluster) repair(o openSlot) []Step {
 		return c.mark(o.owner, o.slot, "MIGRATING", target, "its move was broken off")
 	case !c.backed(o.owner) || !c.backed(target):
 		return nil
-	default:
-		return []Step{c.move(o.owner, target, SlotSet{{o.slot, o.slot}}, "finish moving")}
 	}
+	slot := SlotSet{{o.slot, o.slot}}
+	on, back := c.move(o.owner, target, slot, "finish moving"), c.moveBack(o.owner, target, slot)
+	if leaves := len(c.wanted.Shards); target.Shard >= leaves && o.owner.Shard < leaves {
+		return []Step{back, on}
+	}
+	if len(o.importing) > 1 {
+		return []Step{on} // a second importer may hold keys, too
+	}
+	return []Step{on, back}
 }
 
 // leftover returns a node with a mark that the end of a move left behind, or nil.
@@ -228,13 +237,20 @@ func (c *cluster) mark(n *Node, slot int, mode string, peer *Node, why string) [
 
 // move is the step that moves slots, and tells the other masters whose they are.
 func (c *cluster) move(from, to *Node, slots SlotSet, verb string) Step {
-	s := Step{Action: ActionMoveSlots, Node: from.place(), Target: to.place(), Slots: slots,
+	s := Step{Action: ActionMoveSlots, Node: from.place(), Target: to.place(), Slots: slots, Largest: c.largest(),
 		Message: fmt.Sprintf("%s %d slots (%s) from %s to %s", verb, slots.Len(), brief(slots), from.Pod, to.Pod)}
 	for _, n := range c.members {
 		if n != from && n != to && n.self().Master {
 			s.On = append(s.On, n.place())
 		}
 	}
+	return s
+}
+
+// moveBack is the step that undoes moves which were begun.
+func (c *cluster) moveBack(owner, from *Node, slots SlotSet) Step {
+	s := c.move(owner, from, slots, "")
+	s.Mode, s.Message = ModeBack, fmt.Sprintf("move what %s has of %d slots (%s) back to %s", from.Pod, slots.Len(), brief(slots), owner.Pod)
 	return s
 }
 

@@ -34,6 +34,14 @@ const (
 // slots by its own word, and hold keys.
 const ModeConsent = "CONSENT"
 
+// ModeBack is the Mode of a MoveSlots that undoes what was begun: Slots, which Node owns, are open between it and Target,
+// and their keys go back to Node.
+const ModeBack = "BACK"
+
+// LargestValue is the size of the largest value that a move takes, in bytes, where the step does not say less. Redis
+// refuses more than 512 MiB.
+const LargestValue = 400 << 20
+
 // ModeStale is the Mode of a Reset of a replica that the cluster has forgotten and whose keys are copies
 // of what a member owns: it may hold keys, and loses them.
 const ModeStale = "STALE"
@@ -52,6 +60,7 @@ type Step struct {
 	On           []Place
 	ID           string
 	Slots        SlotSet
+	Largest      int64 // bytes of the largest value that is moved; 0 is LargestValue
 	Epoch        uint64
 	Mode         string
 	Settings     map[string]string

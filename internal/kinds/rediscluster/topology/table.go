@@ -118,19 +118,21 @@ func (c *cluster) sources(entry Assignment, left map[int]SlotSet) (sources []int
 	return sources, total, nil
 }
 
-// tableMove returns the first pair of masters between which the table moves slots.
-func (c *cluster) tableMove() (from, to *Node, slots SlotSet) {
-	if t := c.record.Table; t != nil && c.wanted.Assign != nil {
-		for _, ordinal := range sortedKeys(t.Targets) {
-			if ordinal >= len(c.wanted.Shards) || c.shards[ordinal].master == nil {
-				continue
-			}
-			for _, s := range c.shards {
-				if slots := s.owned.Intersect(t.Targets[ordinal]); len(slots) > 0 && s.ordinal != ordinal && s.master != nil {
-					return s.master, c.shards[ordinal].master, slots
-				}
+// tableMoves returns the pairs of masters between which the table moves slots.
+func (c *cluster) tableMoves() (moves []slotMove) {
+	t := c.record.Table
+	if t == nil || c.wanted.Assign == nil {
+		return nil
+	}
+	for _, ordinal := range sortedKeys(t.Targets) {
+		if ordinal >= len(c.wanted.Shards) || c.shards[ordinal].master == nil {
+			continue
+		}
+		for _, s := range c.shards {
+			if slots := s.owned.Intersect(t.Targets[ordinal]); len(slots) > 0 && s.ordinal != ordinal && s.master != nil {
+				moves = append(moves, slotMove{s.master, c.shards[ordinal].master, slots})
 			}
 		}
 	}
-	return nil, nil, nil
+	return moves
 }

@@ -74,12 +74,12 @@ func (c *cluster) describe(id string) string {
 		away:   "is reached by other nodes, but not by the operator",
 	}[c.fateOf(id)]
 	if n := c.pods[pod]; n != nil && !n.Reached && n.Problem != "" {
-		what += " (" + n.Problem + ")"
+		return fmt.Sprintf("%s: %s; it %s (node %s)", pod, n.Problem, what, id)
 	}
 	if pod == "" {
 		return fmt.Sprintf("node %s %s", id, what)
 	}
-	return fmt.Sprintf("%s (node %s) %s", pod, id, what)
+	return fmt.Sprintf("%s %s (node %s)", pod, what, id)
 }
 
 // verdict says what the views amount to, and why.

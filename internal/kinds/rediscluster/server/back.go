@@ -1,0 +1,177 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
+)
+
+// What of a slot goes back to its owner in one go, at most.
+const (
+	mostBack      = 10000
+	mostBytesBack = 16 << 20
+)
+
+// The three scripts of moveBack. Each is atomic. A command in a script reaches keys of an importing slot after ASKING.
+const (
+	// The target returns its keys, and closes the slot, so that no client changes them from now on.
+	scriptTake = `
+local slot, most, all = ARGV[1], tonumber(ARGV[2]), {}
+local keys = redis.call('CLUSTER', 'GETKEYSINSLOT', slot, most + 1)
+if #keys > most then return redis.error_reply('more than ' .. most .. ' keys') end
+for _, key in ipairs(keys) do
+  local dump = redis.call('DUMP', key)
+  if dump then
+    all[#all + 1], all[#all + 2], all[#all + 3] = key, math.max(redis.call('PTTL', key), 0), dump
+  end;
+end
+redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
+return all`
+	// The owner closes the slot and takes what it does not hold: a key that both hold is the owner's (see migrate). If it cannot
+	// take all, it takes none, and the slot is as it was.
+	scriptReturn = `
+local slot, target, made = ARGV[1], ARGV[2], {}
+redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
+for i = 3, #ARGV, 3 do
+  if redis.call('EXISTS', ARGV[i]) == 0 then
+    local answer = redis.pcall('RESTORE', ARGV[i], ARGV[i + 1], ARGV[i + 2])
+    if answer.err then
+      for _, key in ipairs(made) do redis.call('DEL', key) end
+      redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', target)
+      return answer
+    end
+    made[#made + 1] = ARGV[i]
+  end;
+end
+return #made`
+	// The target drops its copies.
+	scriptDrop = `
+local slot, owner = ARGV[1], ARGV[2]
+redis.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', owner)
+for i = 3, #ARGV do redis.call('DEL', ARGV[i]) end
+redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
+return #ARGV - 2`
+)
+
+// moveBack undoes moves that were begun: what the target has of the slots goes back to their owner, and they are closed.
+//
+// The owner sends clients to the target for keys that it does not hold (ASK), and takes no such key from anybody: MIGRATE
+// cannot move it back. A client that is on its way to the target when a key goes back must not make that key again
+// there. So the target closes the slot as it gives its keys away. Clients are sent to and fro for the moment until
+// the owner has them, and nobody reads or writes a copy. Between any two scripts an operator may end: then the
+// slot is still open at the owner, or it is closed there and holds all keys.
+func (t *taker) moveBack(ctx context.Context) error {
+	m, err := t.newMover(ctx)
+	if err != nil {
+		return err
+	}
+	for slot := range t.Step.Slots.All {
+		if !m.more(ctx, m.until) {
+			return nil
+		}
+		if err := m.back(ctx, slot); err != nil {
+			if (*moveError)(nil) == asMoveError(err) {
+				err = &moveError{slot: slot, first: moveAgain, err: err}
+			}
+			return fmt.Errorf("move slot %d back from %s to %s: %w", slot, t.Step.Target.Pod, t.Step.Node.Pod, err)
+		}
+	}
+	return nil
+}
+
+func asMoveError(err error) *moveError {
+	var move *moveError
+	errors.As(err, &move)
+	return move
+}
+
+// back undoes the move of one slot.
+func (m *mover) back(ctx context.Context, slot int) error {
+	now, err := m.look(ctx, []int{slot})
+	if err != nil {
+		return err
+	}
+	owner, other := m.source.place, m.target.place
+	switch importing := now.target.Importing[slot]; {
+	case !now.source.Master || !now.target.Master:
+		return proof.Refuse("%s and %s are not both masters any more", owner.Pod, other.Pod)
+	case !now.source.Owned.Has(slot) || now.target.Owned.Has(slot) || now.owner[slot] != owner.ID:
+		return proof.Refuse("slot %d is not %s's by its own word and that of %s", slot, owner.Pod, other.Pod)
+	case now.source.Migrating[slot] != other.ID:
+		return proof.Refuse("slot %d of %s is not being moved to %s", slot, owner.Pod, other.Pod)
+	case importing != "" && importing != owner.ID:
+		return proof.Refuse("%s is taking slot %d from %s", other.Pod, slot, importing)
+	case importing == "" && now.stale[slot] > 0:
+		return proof.Refuse("%s holds %d keys of slot %d and does not take it from %s", other.Pod, now.stale[slot], slot, owner.Pod)
+	case importing == "":
+		_, err := m.source.do(ctx, setSlot([]int{slot}, "STABLE")...)
+		return err
+	}
+	keys, err := m.giveBack(ctx, slot)
+	if err != nil {
+		// What the target holds is reached through the mark alone.
+		_, again := m.target.do(ctx, setSlot([]int{slot}, "IMPORTING", owner.ID)...)
+		return errors.Join(err, again)
+	}
+	if len(keys) > 0 {
+		if _, err := m.script(ctx, m.target, scriptDrop, append([]any{slot, owner.ID}, keys...)); err != nil {
+			return fmt.Errorf("drop the copies on %s: %w", other.Pod, err)
+		}
+	}
+	return m.target.holdsNone(ctx, []int{slot})
+}
+
+// giveBack has the target give its keys of a slot to the owner, and returns their names. The copies stay.
+func (m *mover) giveBack(ctx context.Context, slot int) ([]any, error) {
+	answers, err := m.target.do(ctx, command{"CLUSTER", "GETKEYSINSLOT", slot, mostBack})
+	if err != nil {
+		return nil, err
+	}
+	keys, err := answers[0].Slice()
+	if err != nil {
+		return nil, err
+	}
+	parcels, err := m.pack(ctx, m.target, []int{slot}, map[int][]any{slot: keys})
+	if err != nil {
+		return nil, err
+	}
+	bytes := int64(0)
+	for _, p := range parcels {
+		bytes += p.bytes
+	}
+	if bytes > mostBytesBack {
+		return nil, proof.Refuse("%s holds %d MiB of slot %d, and %d MiB are the most that goes back in one go", m.target.place.Pod, bytes>>20, slot, mostBytesBack>>20)
+	}
+	taken, err := m.script(ctx, m.target, scriptTake, []any{slot, mostBack})
+	if err != nil {
+		return nil, err
+	}
+	all, err := taken.Slice()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.script(ctx, m.source, scriptReturn, append([]any{slot, m.target.place.ID}, all...)); err != nil {
+		return nil, fmt.Errorf("%s does not take its keys of slot %d back: %w", m.source.place.Pod, slot, err)
+	}
+	names := []any{}
+	for i := 0; i < len(all); i += 3 {
+		names = append(names, all[i])
+	}
+	return names, nil
+}
+
+// script runs a script on a node, after ASKING.
+func (m *mover) script(ctx context.Context, on *link, text string, args []any) (*redis.Cmd, error) {
+	answers, err := on.do(ctx, command{"ASKING"}, append(command{"EVAL", text, 0}, args...))
+	if err != nil {
+		return nil, err
+	}
+	return answers[1], nil
+}
