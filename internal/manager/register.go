@@ -41,7 +41,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 		return nil, err
 	}
 	op.applier.SeeOriginals(originals)
-	platforms := dataservice.New(plan.NewPlanner(op.Renderer, o.Images), credentials.NewKeeper(), op.Parts.Client, originals)
+	platforms := dataservice.New(plan.NewPlanner(op.Renderer, o.Images), credentials.NewKeeper(), op.Parts.Client, op.GetAPIReader(), originals)
 	if err := awaitServed(ctx, op.GetRESTMapper(), platforms.GVK()); err != nil {
 		return nil, err
 	}

@@ -61,6 +61,9 @@ func program(args []string) int {
 		}
 		return report("", err)
 	}
+	if args[0] == "proxy" { // as a mesh's, it does not end by itself
+		time.Sleep(time.Hour)
+	}
 	flags := map[string]string{}
 	for _, arg := range args[1:] {
 		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")

@@ -146,6 +146,8 @@ const (
 	ReasonResultLost = "ResultLost"
 	// ReasonPodNotStarting: the pod of the Job does not start.
 	ReasonPodNotStarting = "PodNotStarting"
+	// ReasonJobSuspended: the Job is suspended.
+	ReasonJobSuspended = "JobSuspended"
 	// ReasonDeleting: the resource is being deleted.
 	ReasonDeleting = "Deleting"
 )

@@ -56,6 +56,14 @@ type ClusterBackup struct {
 	PodTemplate *Object `json:"podTemplate,omitempty"`
 }
 
+// Template returns podTemplate as JSON; nil without one.
+func (b *ClusterBackup) Template() []byte {
+	if b == nil || b.PodTemplate == nil {
+		return nil
+	}
+	return b.PodTemplate.Raw
+}
+
 // ClusterBackupStatus is what is known of the backups of a cluster. Times change with a backup, and never go back.
 type ClusterBackupStatus struct {
 	// lastSuccessful is when the last backup ended.

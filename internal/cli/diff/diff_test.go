@@ -38,7 +38,7 @@ func planOf(t *testing.T, spec string) (*dsv1.DataService, *engine.Plan) {
 	dsv1.SetDefaults(ds)
 	renderer, err := render.New("v1.36.0")
 	assert.NilError(t, err)
-	kind := dataservice.New(plan.NewPlanner(renderer, nil), credentials.NewPreview(), nil, nil)
+	kind := dataservice.New(plan.NewPlanner(renderer, nil), credentials.NewPreview(), nil, nil, nil)
 	nothing := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
 	planned, err := kind.Plan(ds, kinds.Inputs{Lookup: nothing, LookupLive: nothing,
 		List: func(string) ([]*unstructured.Unstructured, error) { return nil, nil },

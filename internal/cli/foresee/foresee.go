@@ -128,7 +128,7 @@ func (r *Reader) complete(ctx context.Context, there *diff.Cluster, planned *eng
 
 // plan plans as the operator does. Nothing is remembered: the next plan may be of another spec of the same generation.
 func (o *Operator) plan(ctx context.Context, r *Reader, ds *dsv1.DataService, there *diff.Cluster) (*engine.Plan, error) {
-	kind := dataservice.New(plan.NewPlanner(o.renderer, o.images), credentials.NewPreview(), nil, nil)
+	kind := dataservice.New(plan.NewPlanner(o.renderer, o.images), credentials.NewPreview(), nil, nil, nil)
 	return kind.Plan(ds, kinds.Inputs{
 		Lookup: func(kind, name string) (*unstructured.Unstructured, error) {
 			for _, live := range there.Objects {

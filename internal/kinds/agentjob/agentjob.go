@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -76,11 +77,25 @@ type Job struct {
 	Result          *Result // what the last pod that ended has said; nil for nothing
 	Exit            int32   // its code
 	Waiting         string  // why a pod does not start
+	HasReported     bool    // the container that does the work has ended in the last pod
+
+	// Stuck is why there is no pod at work; empty where there is one, or ought to be soon. IsSuspended: because nobody wants one.
+	Stuck       string
+	IsSuspended bool
+	// Held are the containers that run on in the last pod although the one that does the work has ended, HeldSince when it has.
+	Held      []string
+	HeldSince metav1.Time
+	// Others counts the pods before the last one that have not ended.
+	Others int
 
 	// Validated is what ContainerValidate of the last pod has said; nil for nothing.
 	Validated *Result
 	// IsAtWork reports whether Container of the last pod runs, IsStarted and IsReady what its probes say.
 	IsAtWork, IsStarted, IsReady bool
+
+	// hasPod reports whether the last pod has not ended, begun is when it was created; the zero time for no pod.
+	hasPod bool
+	begun  time.Time
 }
 
 // Reader reads Jobs and what they are made of: with the operator's cached client, and from the API server.
@@ -158,6 +173,9 @@ func (r Reader) Follow(ctx context.Context, job *batchv1.Job) (*Job, error) {
 	if j.Done && j.Result == nil { // the cache of pods may be older than that of Jobs
 		return j, j.read(ctx, r.Live, job)
 	}
+	if !j.Done && !j.hasPod {
+		j.findStuck(ctx, r.Live, job, j.begun)
+	}
 	return j, nil
 }
 
@@ -190,6 +208,9 @@ func (j *Job) read(ctx context.Context, from client.Reader, job *batchv1.Job) er
 	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for i := range pods.Items {
 		if metav1.IsControlledBy(&pods.Items[i], job) {
+			if j.hasPod {
+				j.Others++
+			}
 			j.Take(&pods.Items[i])
 		}
 	}
@@ -199,6 +220,9 @@ func (j *Job) read(ctx context.Context, from client.Reader, job *batchv1.Job) er
 // Take takes what a pod says. One that has succeeded has the last word.
 func (j *Job) Take(pod *corev1.Pod) {
 	j.Waiting, j.Validated, j.IsAtWork, j.IsStarted, j.IsReady = "", nil, false, false, false
+	j.begun, j.hasPod = pod.CreationTimestamp.Time, pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	j.HasReported = false
+	j.Held, j.HeldSince = heldBy(pod)
 	if pod.Status.Phase == corev1.PodPending {
 		j.Waiting = health.PodProblem(pod)
 	}
@@ -216,6 +240,7 @@ func (j *Job) Take(pod *corev1.Pod) {
 		j.IsAtWork = c.State.Running != nil
 		j.IsStarted, j.IsReady = c.Started != nil && *c.Started, c.Ready
 		if c.State.Terminated != nil {
+			j.HasReported = true
 			j.report(c.State.Terminated)
 		}
 	}

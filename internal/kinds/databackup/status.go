@@ -41,8 +41,12 @@ func judge(b *backupv1.DataBackup, w World) verdict {
 
 func judgeJob(b *backupv1.DataBackup, j *agentjob.Job) verdict {
 	switch {
-	case j.Done && j.Succeeded && j.Result != nil && j.Result.OK:
-		return verdict{backupv1.PhaseSucceeded, backupv1.ReasonSucceeded, "the store holds backup " + j.Result.ID}
+	case j.HasSucceeded():
+		text := "the store holds backup " + j.Result.ID
+		if !j.Done {
+			text += "; Job " + b.Name + " goes on: " + j.Holders()
+		}
+		return verdict{backupv1.PhaseSucceeded, backupv1.ReasonSucceeded, text}
 	case j.Done && j.Succeeded:
 		return verdict{backupv1.PhaseSucceeded, backupv1.ReasonResultLost, fmt.Sprintf(
 			"Job %s succeeded, so the store holds the backup; its pod was gone before its report was read: the list of the store has it", b.Name)}
@@ -50,6 +54,13 @@ func judgeJob(b *backupv1.DataBackup, j *agentjob.Job) verdict {
 		return verdict{backupv1.PhaseFailed, cmp.Or(j.Result.Reason, backupv1.ReasonJobFailed), j.Result.Message}
 	case j.Done:
 		return verdict{backupv1.PhaseFailed, backupv1.ReasonJobFailed, fmt.Sprintf("Job %s failed: %s", b.Name, j.Why())}
+	case j.HasFailed():
+		said := j.Failure()
+		return verdict{backupv1.PhaseFailed, cmp.Or(said.Reason, backupv1.ReasonJobFailed), said.Message + "; it is not tried again: " + j.Holders()}
+	case j.IsSuspended:
+		return verdict{backupv1.PhaseRunning, backupv1.ReasonJobSuspended, "Job " + b.Name + " does not start: " + j.Stuck}
+	case j.Stuck != "":
+		return verdict{backupv1.PhaseRunning, backupv1.ReasonPodNotStarting, "Job " + b.Name + " does not start: " + j.Stuck}
 	case j.Waiting != "":
 		return verdict{backupv1.PhaseRunning, backupv1.ReasonPodNotStarting, "the pod of Job " + b.Name + " does not start: " + j.Waiting}
 	case j.Result != nil && !j.Result.OK:
@@ -99,7 +110,7 @@ func fill(s *backupv1.DataBackupStatus, j *agentjob.Job) {
 		s.CompletedAt = j.Ended
 	}
 	r := j.Result
-	if !j.Done || r == nil || !r.OK {
+	if !j.Done && !j.HasSucceeded() || r == nil || !r.OK {
 		return
 	}
 	s.ID, s.Bytes, s.StoredBytes, s.Tables, s.Rows, s.Revision = r.ID, r.Bytes, r.StoredBytes, r.Tables, r.Rows, r.Revision

@@ -31,11 +31,18 @@ func TestVerdicts(t *testing.T) {
 		reason string
 		makes  bool
 	}{
-		"no source":            {world: World{Problem: "none"}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
-		"a source":             {world: World{Source: &agentjob.Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
-		"another's Job":        {world: World{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
-		"at work":              {world: World{Job: &agentjob.Job{UID: "1"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
-		"does not start":       {world: World{Job: &agentjob.Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
+		"no source":                        {world: World{Problem: "none"}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
+		"a source":                         {world: World{Source: &agentjob.Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"another's Job":                    {world: World{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
+		"at work":                          {world: World{Job: &agentjob.Job{UID: "1"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"does not start":                   {world: World{Job: &agentjob.Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
+		"suspended":                        {world: World{Job: &agentjob.Job{UID: "1", IsSuspended: true, Stuck: "it is suspended"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonJobSuspended},
+		"its pod is refused":               {world: World{Job: &agentjob.Job{UID: "1", Stuck: "exceeded quota"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
+		"succeeded, and a sidecar runs on": {world: World{Job: &agentjob.Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
+		"failed, and a sidecar runs on":    {world: World{Job: &agentjob.Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 22}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
+		"has just failed, and a sidecar runs on": {
+			world: World{Job: &agentjob.Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 22, HeldSince: metav1.Now()}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning,
+		},
 		"tried again":          {world: World{Job: &agentjob.Job{UID: "1", Result: bad}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
 		"reported, not done":   {world: World{Job: &agentjob.Job{UID: "1", Result: good}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
 		"succeeded":            {world: World{Job: &agentjob.Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},

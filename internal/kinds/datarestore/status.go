@@ -4,6 +4,7 @@
 package datarestore
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -59,9 +60,7 @@ func judge(r *backupv1.DataRestore, w World) verdict {
 }
 
 // hasSucceeded reports whether the Job has restored the database, and its pod said so.
-func hasSucceeded(j *agentjob.Job) bool {
-	return j.Done && j.Succeeded && j.Result != nil && j.Result.OK
-}
+func hasSucceeded(j *agentjob.Job) bool { return j.HasSucceeded() }
 
 // isMarkDue reports whether the claim does not say yet that the database on it is whole: before that, nothing is switched to it.
 func isMarkDue(r *backupv1.DataRestore, w World) bool {
@@ -75,7 +74,11 @@ func judgeJob(r *backupv1.DataRestore, j *agentjob.Job) verdict {
 	}
 	switch {
 	case hasSucceeded(j):
-		return verdict{backupv1.PhasePrepared, backupv1.ReasonPrepared, prepared(r, j.Result)}
+		text := prepared(r, j.Result)
+		if !j.Done {
+			text += ". Delete Job " + name + " before that, whose pod has the claim: " + j.Holders()
+		}
+		return verdict{backupv1.PhasePrepared, backupv1.ReasonPrepared, text}
 	case j.Done && j.Succeeded:
 		return verdict{backupv1.PhaseFailed, backupv1.ReasonResultLost, fmt.Sprintf(
 			"Job %s succeeded, but its pod was gone before its report was read, so it is not known what was restored: create another DataRestore", name)}
@@ -87,6 +90,14 @@ func judgeJob(r *backupv1.DataRestore, j *agentjob.Job) verdict {
 		return verdict{backupv1.PhaseFailed, reason, j.Result.Message + ". The running database was not touched"}
 	case j.Done:
 		return verdict{backupv1.PhaseFailed, backupv1.ReasonJobFailed, fmt.Sprintf("Job %s failed: %s. The running database was not touched", name, j.Why())}
+	case j.HasFailed():
+		said := j.Failure()
+		return verdict{backupv1.PhaseFailed, cmp.Or(said.Reason, backupv1.ReasonJobFailed), fmt.Sprintf(
+			"%s; it is not tried again: %s. The running database was not touched", said.Message, j.Holders())}
+	case j.IsSuspended:
+		return verdict{backupv1.PhaseValidating, backupv1.ReasonJobSuspended, "Job " + name + " does not start: " + j.Stuck}
+	case j.Stuck != "":
+		return verdict{backupv1.PhaseValidating, backupv1.ReasonPodNotStarting, "Job " + name + " does not start: " + j.Stuck}
 	case j.Waiting != "":
 		return verdict{backupv1.PhaseValidating, backupv1.ReasonPodNotStarting, "the pod of Job " + name + " does not start: " + j.Waiting}
 	case j.Result != nil && !j.Result.OK && !j.IsAtWork:
@@ -206,7 +217,7 @@ func fill(r *backupv1.DataRestore, w World) {
 		s.CompletedAt = j.Ended
 	}
 	result := j.Result
-	if !j.Done || !j.Succeeded || result == nil || !result.OK {
+	if !j.HasSucceeded() {
 		return
 	}
 	s.ID, s.Bytes, s.Tables, s.Rows, s.Transactions = result.ID, result.Bytes, result.Tables, result.Rows, result.Transactions

@@ -24,11 +24,13 @@ import (
 	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/status"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/specfield"
 )
@@ -49,6 +51,7 @@ type Kind struct {
 	planner   *plan.Planner
 	keeper    *credentials.Keeper
 	client    client.Client
+	jobs      agentjob.Reader
 	originals cache.Cache // the metadata of what the original operator made; nil for none
 }
 
@@ -57,10 +60,10 @@ var (
 	_ kinds.Parent                         = &Kind{}
 )
 
-// New returns the kind. The client writes what switches databases; who only plans gives nil. originals is the metadata of what
+// New returns the kind. The client writes what switches databases, live reads from the API server; who only plans gives nil for both. originals is the metadata of what
 // the original operator made.
-func New(planner *plan.Planner, keeper *credentials.Keeper, c client.Client, originals cache.Cache) *Kind {
-	return &Kind{planner: planner, keeper: keeper, client: c, originals: originals}
+func New(planner *plan.Planner, keeper *credentials.Keeper, c client.Client, live client.Reader, originals cache.Cache) *Kind {
+	return &Kind{planner: planner, keeper: keeper, client: c, jobs: agentjob.Reader{Client: c, Live: live}, originals: originals}
 }
 
 // GVK is DataService of the API's version.
@@ -190,10 +193,13 @@ func (k *Kind) Decide(ds *dsv1.DataService, seen engine.Seen, w World) kinds.Dec
 	if w.AfterGap != nil {
 		return kinds.Decision{Steps: []day2.Step{k.backUp(w.AfterGap)}, LookAgain: backupsSeen}
 	}
+	if steps := runs.EndHeld(k.jobs, ds.Namespace, w.Backups.Unfinished); len(steps) > 0 {
+		return kinds.Decision{Steps: steps, LookAgain: backupsSeen}
+	}
 	if _, _, recoverable := backups.Judge(nil, w.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
 		return kinds.Decision{LookAgain: backupsSeen}
 	}
-	if b := w.Backups.Declared; b != nil && !slices.ContainsFunc(seen.Parts, isStarting) && (b.Schedule != "" || b.Verify != nil) {
+	if b := w.Backups.Declared; b != nil && !slices.ContainsFunc(seen.Parts, isStarting) {
 		return kinds.Decision{LookAgain: backupsDue}
 	}
 	if slices.ContainsFunc(seen.Parts, isStarting) {

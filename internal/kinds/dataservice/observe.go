@@ -31,8 +31,9 @@ type World struct {
 // end, and that it works on, is no event.
 const backupsSeen = 15 * time.Second
 
-// backupsDue is how soon the operator looks again whether a backup is overdue: that one does not come is no event.
-const backupsDue = 15 * time.Minute
+// backupsDue is how soon the operator looks again whether a backup is overdue, cannot start, or is kept from ending: none of these is
+// an event.
+const backupsDue = 30 * time.Second
 
 // Observe reads the pods of backups, from the cache.
 func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, seen engine.Seen, pods kinds.Pods) (World, error) {
@@ -45,6 +46,9 @@ func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, seen engine.Se
 	w.Backups = backups.Observed{Declared: ds.Spec.MySQL.Backup, Component: name, IsStopped: ptr.Deref(ds.Spec.MySQL.Replica, 1) == 0}
 	var err error
 	if w.Backups.Jobs, err = pods(ctx, name+runs.PartJobs); err != nil {
+		return w, err
+	}
+	if w.Backups.Unfinished, err = k.jobs.Unfinished(ctx, ds.Namespace, ds.Name, name); err != nil {
 		return w, err
 	}
 	if w.Backups.Declared.PointInTime != nil {

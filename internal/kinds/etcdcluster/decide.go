@@ -15,6 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 	"d3os.com/d3os-operator/internal/kinds/stateful"
 )
 
@@ -28,6 +29,7 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ engine.Seen, w World) kinds.Deci
 			Do: func(ctx context.Context) error { return k.take(ctx, ec, w, step) },
 		})
 	}
+	result.Steps = append(result.Steps, runs.EndHeld(k.jobs, ec.Namespace, w.backups.Jobs)...)
 	if w.View.Lagging && result.LookAgain > time.Second {
 		result.LookAgain = time.Second
 	}

@@ -18,6 +18,7 @@ import (
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
 	"d3os.com/d3os-operator/internal/render"
 )
@@ -46,6 +47,7 @@ type Kind struct {
 	servers  *server.Servers
 	client   client.Client
 	live     client.Reader
+	jobs     agentjob.Reader
 	accounts *accounts
 	now      func() time.Time
 }
@@ -55,7 +57,7 @@ var _ kinds.Kind[*etcdv1.EtcdCluster, World] = &Kind{}
 // New returns the kind. The client is the operator's cached one; live reads from the API server.
 func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader) *Kind {
 	return &Kind{
-		planner: newPlanner(renderer, images, time.Now), servers: servers, client: c, live: live, accounts: newAccounts(c, live), now: time.Now,
+		planner: newPlanner(renderer, images, time.Now), servers: servers, client: c, live: live, jobs: agentjob.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), now: time.Now,
 	}
 }
 
@@ -91,6 +93,6 @@ func (k *Kind) Observe(ctx context.Context, ec *etcdv1.EtcdCluster, _ engine.See
 	}
 	w.access, w.certificates = account.access, account.certificates
 	k.servers.Read(ctx, w.access, w.View.Pods, wanted(ec).PeerURLs)
-	w.backups, err = backupsOf(ec).See(ctx, pods)
+	w.backups, err = backupsOf(ec).See(ctx, pods, k.jobs, kinds.OwnerOf(k, ec))
 	return w, err
 }

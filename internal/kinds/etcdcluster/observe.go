@@ -22,6 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -40,7 +41,7 @@ type World struct {
 
 	access       server.Access
 	certificates []certificate
-	backups      []*corev1.Pod // that make them
+	backups      runs.Seen
 	recordAt     stateful.Version
 }
 

@@ -129,7 +129,7 @@ func (p *planner) make(ec *etcdv1.EtcdCluster, owner object.Owner, how planned, 
 		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}
 	rendering := stateful.Rendering{
-		Owner: owner, Chart: chart, Values: v, Backup: ec.Spec.Backup,
+		Owner: owner, Chart: chart, Values: v, BackupTemplate: ec.Spec.Backup.Template(),
 		Settle: func(objects []*unstructured.Unstructured) error { return settle(objects, podsOf(live)) },
 	}
 	if ec.Spec.PodTemplate != nil {

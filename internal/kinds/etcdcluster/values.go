@@ -66,6 +66,6 @@ func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, images Images
 
 // needsDryRun reports whether a spec holds what only the API server can judge.
 func needsDryRun(spec *etcdv1.EtcdClusterSpec) bool {
-	return spec.PodTemplate != nil || spec.Backup != nil && spec.Backup.PodTemplate != nil || spec.Affinity != nil || spec.Resources != nil || len(spec.Tolerations)+len(spec.NodeSelector)+
+	return spec.PodTemplate != nil || spec.Backup.Template() != nil || spec.Affinity != nil || spec.Resources != nil || len(spec.Tolerations)+len(spec.NodeSelector)+
 		len(spec.TopologySpreadConstraints)+len(spec.NetworkPolicy.AllowFrom) > 0
 }

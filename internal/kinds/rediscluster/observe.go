@@ -21,6 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
@@ -52,7 +53,7 @@ type World struct {
 
 	access   server.Access
 	recordAt stateful.Version
-	backups  []*corev1.Pod // that make them
+	backups  runs.Seen
 }
 
 // Observe asks every server of the cluster what it is and what it sees.
@@ -93,7 +94,7 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ engine.S
 	}
 	model := topology.Merge(wanted(rc, w.Announced), w.Record, w.Nodes)
 	metrics.Redis.Set(client.ObjectKeyFromObject(rc), model.Served, states(w.Nodes), lost(model))
-	w.backups, err = backupsOf(rc).See(ctx, pods)
+	w.backups, err = backupsOf(rc).See(ctx, pods, k.jobs, kinds.OwnerOf(k, rc))
 	return w, err
 }
 

@@ -130,7 +130,7 @@ func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, how planned
 	if err != nil {
 		return result, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 	}
-	rendering := stateful.Rendering{Owner: owner, Chart: chart, Values: v, Backup: rc.Spec.Backup}
+	rendering := stateful.Rendering{Owner: owner, Chart: chart, Values: v, BackupTemplate: rc.Spec.Backup.Template()}
 	if rc.Spec.PodTemplate != nil {
 		rendering.PodTemplate = rc.Spec.PodTemplate.Raw
 	}

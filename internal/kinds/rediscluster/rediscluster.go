@@ -20,8 +20,10 @@ import (
 	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/runs"
 	"d3os.com/d3os-operator/internal/kinds/stateful"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/render"
@@ -43,6 +45,7 @@ type Kind struct {
 	planner  *planner
 	servers  *server.Servers
 	client   client.Client
+	jobs     agentjob.Reader
 	accounts *accounts
 	sources  *sources
 }
@@ -61,7 +64,7 @@ type Images struct {
 
 // New returns the kind. The client is the operator's cached one; live reads from the API server.
 func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader) *Kind {
-	return &Kind{planner: newPlanner(renderer, images, random), servers: servers, client: c, accounts: newAccounts(c, live), sources: newSources(live)}
+	return &Kind{planner: newPlanner(renderer, images, random), servers: servers, client: c, jobs: agentjob.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), sources: newSources(live)}
 }
 
 // GVK is RedisCluster of the API's version.
@@ -106,6 +109,7 @@ func (k *Kind) Decide(rc *redisv1.RedisCluster, _ engine.Seen, w World) kinds.De
 	if len(result.Steps) == 0 && decided.Model.Settled && !w.Lagging {
 		result.LookAgain = atRest
 	}
+	result.Steps = append(result.Steps, runs.EndHeld(k.jobs, rc.Namespace, w.backups.Jobs)...)
 	return result
 }
 

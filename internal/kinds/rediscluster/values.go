@@ -87,5 +87,5 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 
 // needsDryRun reports whether a spec holds what only the API server can judge.
 func needsDryRun(spec *redisv1.RedisClusterSpec) bool {
-	return len(spec.Pod) > 0 || spec.PodTemplate != nil || spec.Backup != nil && spec.Backup.PodTemplate != nil || len(spec.TopologySpreadConstraints) > 0
+	return len(spec.Pod) > 0 || spec.PodTemplate != nil || spec.Backup.Template() != nil || len(spec.TopologySpreadConstraints) > 0
 }

@@ -4,7 +4,9 @@
 package runs
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,8 +14,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // Cluster is a cluster that may have backups.
@@ -24,26 +29,53 @@ type Cluster struct {
 	Part string
 }
 
-// See returns the pods that make backups, as the cache shows them.
-func (of Cluster) See(ctx context.Context, pods kinds.Pods) ([]*corev1.Pod, error) {
+// Seen is what is observed of the backups of a cluster: the pods that make them, and Jobs that have not ended.
+type Seen struct {
+	Pods []*corev1.Pod
+	Jobs []agentjob.Unfinished
+}
+
+// See returns the pods that make backups and their Jobs, as the cache shows them.
+func (of Cluster) See(ctx context.Context, pods kinds.Pods, jobs agentjob.Reader, owner object.Owner) (seen Seen, err error) {
 	if of.Declared == nil {
-		return nil, nil
+		return seen, nil
 	}
-	return pods(ctx, of.Part+PartJobs)
+	if seen.Pods, err = pods(ctx, of.Part+PartJobs); err != nil {
+		return seen, err
+	}
+	seen.Jobs, err = jobs.Unfinished(ctx, owner.Namespace, owner.Name, of.Part)
+	return seen, err
+}
+
+// StepEndJob ends a Job whose work has ended while another container of its pod runs on.
+const StepEndJob = "EndJob"
+
+// EndHeld returns the step that ends the first Job whose work has ended a while ago; nil where there is none.
+func EndHeld(jobs agentjob.Reader, namespace string, unfinished []agentjob.Unfinished) []day2.Step {
+	i := slices.IndexFunc(unfinished, func(u agentjob.Unfinished) bool { return u.IsHeld })
+	if i < 0 {
+		return nil
+	}
+	held := unfinished[i]
+	return []day2.Step{{
+		Name: StepEndJob, Message: "delete Job " + held.Name + ": its work has ended, and another container keeps its pod and with it the next backup",
+		Do: func(ctx context.Context) error { return jobs.End(ctx, namespace, held) },
+	}}
 }
 
 // Tell returns what is known of backups after what their pods said, and sets the condition BackupHealthy. Where none are declared
 // there is neither.
-func (of Cluster) Tell(known *backupv1.ClusterBackupStatus, pods []*corev1.Pod, c kinds.Conditions) *backupv1.ClusterBackupStatus {
+func (of Cluster) Tell(known *backupv1.ClusterBackupStatus, seen Seen, c kinds.Conditions) *backupv1.ClusterBackupStatus {
 	if of.Declared == nil {
 		meta.RemoveStatusCondition(c.List, backupv1.ConditionBackupHealthy)
 		return nil
 	}
 	next := ptr.Deref(known, backupv1.ClusterBackupStatus{})
-	good, bad := Last(pods, of.Part)
+	good, bad := Last(seen.Pods, of.Part)
 	Take(&next.LastSuccessful, &next.LastID, good)
-	overdue := Overdue(pods, of.Part, of.Declared.Schedule, next.LastSuccessful, c.Now.Time)
-	Judge(next.LastSuccessful, next.LastID, bad, overdue).Set(c, backupv1.ConditionBackupHealthy)
+	overdue := Overdue(seen.Pods, of.Part, of.Declared.Schedule, next.LastSuccessful, c.Now.Time)
+	verdict := cmp.Or(Stuck(seen.Jobs), Judge(next.LastSuccessful, next.LastID, bad, overdue))
+	verdict.Set(c, backupv1.ConditionBackupHealthy)
 	return &next
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,11 +44,12 @@ func TestCluster(t *testing.T) {
 		{etcd, []*corev1.Pod{pod("etcd", 2, 0, `{"ok":true,"id":"a"}`)}, "a", backupv1.ReasonBackupSucceeded, at(2), 2},
 		{etcd, nil, "a", backupv1.ReasonBackupSucceeded, at(2), 3},
 		{etcd, []*corev1.Pod{pod("etcd", 5, 22, `{"reason":"StoreFull","message":"m"}`)}, "a", "StoreFull", at(2), 4},
+		{etcd, nil, "a", "StoreFull", at(2), 5}, // the pod that said so has gone
 		{etcd, []*corev1.Pod{pod("etcd", 6, 0, `{"ok":true,"id":"b"}`)}, "b", backupv1.ReasonBackupSucceeded, at(6), 6},
 		{etcd, nil, "b", backupv1.ReasonBackupOverdue, at(6), 6 + 27*60},
 		{Cluster{Part: "etcd"}, nil, "", "", metav1.Time{}, 6 + 27*60},
 	} {
-		status = step.of.Tell(status, step.pods, kinds.Conditions{List: &conditions, Now: at(step.now)})
+		status = step.of.Tell(status, Seen{Pods: step.pods}, kinds.Conditions{List: &conditions, Now: at(step.now)})
 		c, shown := meta.FindStatusCondition(conditions, backupv1.ConditionBackupHealthy), step.of.Summary(status, conditions)
 		if step.reason == "" {
 			assert.Assert(t, status == nil && c == nil && shown == nil)
@@ -60,4 +62,21 @@ func TestCluster(t *testing.T) {
 		assert.Equal(t, shown.LastSuccessful, step.since.Time, "step %d", i)
 		assert.Equal(t, shown.Every, day, "step %d", i)
 	}
+}
+
+// A Job without a pod at work is what BackupHealthy says, whatever earlier backups did; the Job whose work has ended is ended.
+func TestJobsThatDoNotStartOrEnd(t *testing.T) {
+	t.Parallel()
+	var conditions []metav1.Condition
+	of := Cluster{Declared: &backupv1.ClusterBackup{}, Part: "etcd"}
+	earlier := metav1.NewTime(time.Unix(1000, 0))
+	known := &backupv1.ClusterBackupStatus{LastSuccessful: &earlier, LastID: "a"}
+	seen := Seen{Jobs: []agentjob.Unfinished{{Name: "works"}, {Name: "refused", Stuck: "its pod is refused: exceeded quota: tiny"}}}
+	of.Tell(known, seen, kinds.Conditions{List: &conditions, Now: metav1.Now()})
+	c := meta.FindStatusCondition(conditions, backupv1.ConditionBackupHealthy)
+	assert.Equal(t, c.Reason, backupv1.ReasonPodNotStarting)
+	assert.Equal(t, c.Message, "Job refused does not start: its pod is refused: exceeded quota: tiny")
+	assert.Equal(t, len(EndHeld(agentjob.Reader{}, "a", seen.Jobs)), 0)
+	held := append(seen.Jobs, agentjob.Unfinished{Name: "held", IsHeld: true})
+	assert.Assert(t, is.Contains(EndHeld(agentjob.Reader{}, "a", held)[0].Message, "Job held"))
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,12 +91,29 @@ var reasonPattern = regexp.MustCompile(`^[A-Za-z]{1,40}$`)
 type Verdict struct {
 	Good            bool
 	Reason, Message string
+	// Since is when the last backup succeeded on which a good verdict rests; nil where it rests on something else.
+	Since *metav1.Time
 }
 
-// Set sets a condition to the verdict, or removes it where there is none.
+// Stuck returns that a Job of backups has no pod at work; nil where none is so.
+func Stuck(jobs []agentjob.Unfinished) *Verdict {
+	for _, job := range jobs {
+		if job.Stuck != "" {
+			return &Verdict{Reason: backupv1.ReasonPodNotStarting, Message: "Job " + job.Name + " does not start: " + job.Stuck}
+		}
+	}
+	return nil
+}
+
+// Set sets a condition to the verdict, or removes it where there is none. A failure that was reported stays until a newer backup
+// succeeds: the pod that reported it goes one day.
 func (v *Verdict) Set(c kinds.Conditions, name string) {
 	if v == nil {
 		meta.RemoveStatusCondition(c.List, name)
+		return
+	}
+	if before := meta.FindStatusCondition(*c.List, name); v.Good && v.Since != nil && before != nil && isFailure(before) && v.Since.Before(&before.LastTransitionTime) {
+		c.Set(name, false, "", "", before.Reason, before.Message)
 		return
 	}
 	c.Set(name, v.Good, v.Reason, v.Message, v.Reason, v.Message)
@@ -113,11 +131,19 @@ func Take(at **metav1.Time, id *string, r *Run) {
 func Judge(at *metav1.Time, id string, bad *Run, overdue string) *Verdict {
 	switch {
 	case bad.IsNewer(at):
-		return &Verdict{Reason: cmp.Or(bad.Reason, backupv1.ReasonBackupFailed), Message: "the last backup failed: " + bad.Message}
+		return &Verdict{Reason: cmp.Or(bad.Reason, backupv1.ReasonBackupFailed), Message: lastFailed + bad.Message}
 	case at == nil:
 		return &Verdict{Reason: backupv1.ReasonNoBackup, Message: "no backup was made yet: create a DataBackup, or wait for the schedule"}
 	case overdue != "":
 		return &Verdict{Reason: backupv1.ReasonBackupOverdue, Message: "no backup since " + at.UTC().Format(time.RFC3339) + ": " + overdue}
 	}
-	return &Verdict{Good: true, Reason: backupv1.ReasonBackupSucceeded, Message: "the last backup is " + id}
+	return &Verdict{Good: true, Since: at, Reason: backupv1.ReasonBackupSucceeded, Message: "the last backup is " + id}
 }
+
+// isFailure reports whether a condition says that a backup failed.
+func isFailure(c *metav1.Condition) bool {
+	return c.Status == metav1.ConditionFalse && strings.HasPrefix(c.Message, lastFailed)
+}
+
+// lastFailed begins the message of a verdict on a backup that failed.
+const lastFailed = "the last backup failed: "

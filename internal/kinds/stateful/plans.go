@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/object"
@@ -76,8 +75,8 @@ type Rendering struct {
 	Values map[string]any
 	// PodTemplate is spec.podTemplate as JSON; nil without one.
 	PodTemplate []byte
-	// Backup is spec.backup; nil without one. Its podTemplate is for the CronJobs.
-	Backup *backupv1.ClusterBackup
+	// BackupTemplate is spec.backup.podTemplate as JSON, for the CronJobs; nil without one.
+	BackupTemplate []byte
 	// Settle changes the objects at the end; nil: it does not.
 	Settle func([]*unstructured.Unstructured) error
 }
@@ -94,8 +93,8 @@ func (p *Plans) Render(part engine.Part, r Rendering) (engine.Part, error) {
 			return part, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 		}
 	}
-	if r.Backup != nil && r.Backup.PodTemplate != nil {
-		if err := specfield.OverlayCronJobs("spec.backup.podTemplate", rendered[0], r.Backup.PodTemplate.Raw); err != nil {
+	if r.BackupTemplate != nil {
+		if err := specfield.OverlayCronJobs("spec.backup.podTemplate", rendered[0], r.BackupTemplate); err != nil {
 			return part, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: err}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/kinds/runs"
 )
 
@@ -37,6 +38,8 @@ type Observed struct {
 	IsStopped bool
 	// Jobs and Archive are the pods of these parts.
 	Jobs, Archive []*corev1.Pod
+	// Unfinished are the Jobs that have not ended.
+	Unfinished []agentjob.Unfinished
 }
 
 // Judge returns the next status of the backups, and what the conditions BackupHealthy and Recoverable say; nil for one that
@@ -56,7 +59,7 @@ func Judge(before *dsv1.BackupStatus, o Observed, now time.Time) (next *dsv1.Bac
 	if refuted != nil && refuted.Verified { // what failed is the archive
 		runs.Take(&next.LastVerified, &next.VerifiedID, refuted)
 	}
-	healthy = judgeRuns(next, o, bad, refuted, now)
+	healthy = cmp.Or(runs.Stuck(o.Unfinished), judgeRuns(next, o, bad, refuted, now))
 	if o.Declared.PointInTime != nil {
 		if recoverable = judgeArchive(next, o, now); recoverable.Good {
 			recoverable = cmp.Or(unusable(next, verified, refuted), recoverable)
@@ -95,7 +98,7 @@ func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *runs.Run, now tim
 	if overdue := runs.Overdue(o.Jobs, o.Component+labelVerify, declared.Verify.Schedule, s.LastVerified, now); overdue != "" {
 		return &runs.Verdict{Reason: dsv1.ReasonCheckOverdue, Message: "no check of a backup since " + s.LastVerified.UTC().Format(time.RFC3339) + ": " + overdue}
 	}
-	return &runs.Verdict{Good: true, Reason: dsv1.ReasonVerified, Message: fmt.Sprintf("%s, the last that was checked %s", made.Message, s.VerifiedID)}
+	return &runs.Verdict{Good: true, Since: made.Since, Reason: dsv1.ReasonVerified, Message: fmt.Sprintf("%s, the last that was checked %s", made.Message, s.VerifiedID)}
 }
 
 // judgeArchive judges by the newest pod of the archive. It is ready while the latest moments can be restored.
