@@ -31,6 +31,7 @@ func startMember(args []string) int {
 	flags.StringVar(&a.Data, "data", "etcd", "folder of the data within the volume")
 	flags.StringVar(&a.Ticket, "ticket", "", "file with the pod's ticket")
 	flags.StringVar(&a.Notes, "notes", "", "folder that lives as long as the pod")
+	flags.StringVar(&a.Record, "record", "", "folder with a file for each pod that says how far its data went")
 	flags.StringVar(&server.Domain, "domain", "", "what follows the names of pods in DNS")
 	flags.IntVar(&server.Pods, "pods", 9, "how many pods the StatefulSet may have")
 	flags.StringVar(&server.ServerTLS, "server-tls", "", "folder with the certificate for clients: tls.crt, tls.key, ca.crt")

@@ -23,7 +23,8 @@ import (
 // fake is a server whose data is a file with its identity.
 type fake struct{ peers Peers }
 
-func (fake) Damage(string) string { return "" }
+func (fake) Inspect(string) (string, Position) { return "", Position{} }
+func (fake) Follow(string) func() Position     { return func() Position { return Position{} } }
 
 func (fake) Data(folder string) Data {
 	text, err := os.ReadFile(filepath.Join(folder, "identity"))
@@ -193,20 +194,20 @@ func TestRun(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "data"), 0o755), os.WriteFile(filepath.Join(dir, "data", "identity"), []byte("c/a"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if forced, err := a.watchOnce(); forced || err != nil {
+	if forced, err := a.watchOnce(&noter{follow: a.Server.Follow("")}); forced || err != nil {
 		t.Errorf("%v %v", forced, err)
 	}
 	if mark, err = ReadMark(dir); err != nil || mark.Cluster != "c" || mark.Member != "a" {
 		t.Errorf("the mark is %+v (%v)", mark, err)
 	}
 	assert.NilError(t, os.WriteFile(a.Ticket, []byte("force:1"), 0o600))
-	if forced, err := a.watchOnce(); !forced || err != nil {
+	if forced, err := a.watchOnce(&noter{follow: a.Server.Follow("")}); !forced || err != nil {
 		t.Errorf("a ticket to go on alone is not seen (%v)", err)
 	}
 	if err := a.Run(t.Context()); err != nil || started != "force:1" {
 		t.Errorf("it started with %q: %v", started, err)
 	}
-	if forced, err := a.watchOnce(); forced || err != nil {
+	if forced, err := a.watchOnce(&noter{follow: a.Server.Follow("")}); forced || err != nil {
 		t.Errorf("a ticket to go on alone is used twice (%v)", err)
 	}
 }

@@ -45,6 +45,8 @@ const (
 	DataDamaged Reason = "DataDamaged"
 	// TLSChanged: the other members have the address of this one with another scheme.
 	TLSChanged Reason = "TLSChanged"
+	// DataOutdated: the data is older than what the member had.
+	DataOutdated Reason = "DataOutdated"
 	// Removed: the members that run have removed the member that the data is of.
 	Removed Reason = "Removed"
 )
@@ -153,7 +155,14 @@ func (d Decision) own(s Situation) Decision {
 		}
 		if s.Data.Damage != "" {
 			return d.wait(DataDamaged, "the data of member %s is damaged (%s): it does not start on a part of it. The operator replaces the member while the others are a quorum; "+
-				"else restore the volume and delete the pod, or go on without it: delete the claim and the pod", id.Member, s.Data.Damage)
+				"else restore a backup into a new cluster, or go on with the data of another member (spec.recovery)", id.Member, s.Data.Damage)
+		}
+		if s.KnownProblem != "" {
+			return d.wait(DataOutdated, "it is not known whether the data of member %s is the latest: %s", id.Member, s.KnownProblem)
+		}
+		if outdated := s.outdated(); outdated != "" {
+			return d.wait(DataOutdated, "the volume is of the past: %s. It does not vote without what member %s has acknowledged since. The operator replaces the member while the others are a quorum; "+
+				"else put the latest volume under the claim, or go on with the data of one member (spec.recovery)", outdated, id.Member)
 		}
 		return d
 	}

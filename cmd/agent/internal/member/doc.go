@@ -32,6 +32,9 @@
 //	a mark
 //	the same, damaged                    wait: the server would refuse to start, or start
 //	                                     without what it had acknowledged
+//	the same, and its log ends before    wait: the storage put the volume back to an earlier
+//	what is known of the member          state. That is known by the operator's record and by a
+//	                                     note of this pod (see Known), outside of the volume
 //	a mark of this pod, unreadable data  start as it is: the server says what is wrong
 //
 // # Tickets

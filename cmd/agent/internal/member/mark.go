@@ -35,6 +35,8 @@ type Mark struct {
 	Scheme string `json:"scheme,omitempty"`
 	// Token is that of the last ticket force.
 	Token string `json:"token,omitempty"`
+	// Waived is up to where data is missing that a ticket force went on without.
+	Waived Position `json:"waived,omitzero"`
 }
 
 // started reports whether the mark names data that has been there.

@@ -26,6 +26,12 @@ type Report struct {
 	Member  string `json:"member,omitempty"`
 	// Damage is what shows that the data is not what the server wrote; empty for nothing.
 	Damage string `json:"damage,omitempty"`
+	// Position is where the log of the data ends.
+	Position
+	// Outdated is what shows that the data is older than what the member had; empty for nothing.
+	Outdated string `json:"outdated,omitempty"`
+	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME; empty when it is not known.
+	Owner string `json:"owner,omitempty"`
 	// Used is the last ticket that was used in this pod.
 	Used string `json:"used,omitempty"`
 	// Token is that of the last ticket force on this volume.
@@ -44,6 +50,13 @@ func reportOf(s Situation, d Decision) Report {
 	r := Report{
 		Volume: map[Volume]string{Empty: "Empty", Lost: "Empty", Own: "Data", Foreign: "Foreign"}[d.Volume],
 		Reason: d.Reason, Waiting: d.Message, Ticket: s.Ticket.Text, PeerURL: s.PeerURL, Damage: s.Data.Damage,
+	}
+	r.Position = s.Data.Last
+	if d.Reason == DataOutdated {
+		r.Outdated = s.outdated()
+	}
+	if d.Volume == Foreign && s.Mark != nil && s.Mark.Pod != s.Pod {
+		r.Owner = s.Mark.Pod
 	}
 	id := s.identity()
 	r.Cluster, r.Member = id.Cluster, id.Member

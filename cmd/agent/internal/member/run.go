@@ -19,9 +19,12 @@ import (
 type Server interface {
 	// Data reads the server's own files in a folder, which may not exist.
 	Data(folder string) Data
-	// Damage returns what shows that data is not what the server wrote; empty for nothing. It reads all that the server reads
-	// when it starts.
-	Damage(folder string) string
+	// Inspect returns what shows that data is not what the server wrote, empty for nothing, and where its log ends. It reads all
+	// that the server reads when it starts.
+	Inspect(folder string) (damage string, last Position)
+	// Follow returns a function that returns up to where the log of a server that runs is known to be agreed on; zero while
+	// that is not known.
+	Follow(folder string) func() Position
 	// Peers asks the other members who belongs to the cluster. Who does not answer in time is left out.
 	Peers(ctx context.Context) Peers
 	// PeerURL is the address at which other members find this one.
@@ -40,6 +43,8 @@ type Agent struct {
 	Ticket string
 	// Notes is a folder that lives as long as the pod.
 	Notes string
+	// Record is a folder with a file for each pod that says how far its data went; empty for none.
+	Record string
 	// StateAddress is where the Report is served while the server does not run; empty for nowhere.
 	StateAddress string
 	Server       Server
@@ -47,7 +52,7 @@ type Agent struct {
 	// Watcher returns the command of a process that calls Watch, given the server's process; nil for none.
 	Watcher func(server int) *exec.Cmd
 
-	damage *string // once the data was looked through
+	inspected *inspection // once the data was looked through
 
 	exec func(program string, argv, env []string) error
 }
@@ -113,12 +118,13 @@ func (a *Agent) ticket() (Ticket, error) {
 func (a *Agent) look(ctx context.Context) (Situation, error) {
 	s := Situation{Pod: a.Pod, PodUID: a.PodUID, PeerURL: a.Server.PeerURL(), Data: a.Server.Data(filepath.Join(a.Volume, a.Data))}
 	if s.Data.Exists {
-		if a.damage == nil {
-			found := a.Server.Damage(filepath.Join(a.Volume, a.Data))
-			a.damage = &found
+		if a.inspected == nil {
+			a.inspected = &inspection{}
+			a.inspected.damage, a.inspected.last = a.Server.Inspect(filepath.Join(a.Volume, a.Data))
 		}
-		s.Data.Damage = *a.damage
+		s.Data.Damage, s.Data.Last = a.inspected.damage, a.inspected.last
 	}
+	a.known(&s)
 	var err error
 	if s.Mark, err = ReadMark(a.Volume); err != nil {
 		s.MarkProblem = err.Error()
@@ -191,13 +197,16 @@ func (a *Agent) start(s Situation, d Decision) error {
 func (a *Agent) mark(s Situation, d Decision, folder string) error {
 	next := Mark{Pod: a.Pod, Scheme: schemeOf(s.PeerURL)}
 	if s.Mark != nil {
-		next.Ticket, next.PodUID, next.Token = s.Mark.Ticket, s.Mark.PodUID, s.Mark.Token
+		next.Ticket, next.PodUID, next.Token, next.Waived = s.Mark.Ticket, s.Mark.PodUID, s.Mark.Token, s.Mark.Waived
 	}
 	if d.Start != "" {
 		next.Ticket, next.PodUID = s.Ticket.Text, s.PodUID
 	}
 	if d.Start == Force {
-		next.Token = s.Ticket.Argument
+		next.Token, next.Waived = s.Ticket.Argument, s.furthest()
+	}
+	if d.Start == Join || d.Start == Seed {
+		next.Waived = Position{} // it is other data
 	}
 	if d.Start == "" || d.Start == Force {
 		next.Cluster, next.Member = s.identity().Cluster, s.identity().Member

@@ -21,6 +21,8 @@ type Data struct {
 	Problem string
 	// Damage is what shows that the data is not what the server wrote; empty for nothing.
 	Damage string
+	// Last is where the log of the data ends.
+	Last Position
 }
 
 // Listed is one member on the list of those that run.
@@ -57,6 +59,10 @@ type Situation struct {
 	Peers       Peers
 	// PeerURL is the address at which other members find this one.
 	PeerURL string
+	// Known are how far the data of this pod's members went, by what is kept outside the volume, and KnownProblem why that
+	// cannot be read.
+	Known        []Known
+	KnownProblem string
 }
 
 // identity is whose the data is: by the server's files, or else by the mark.

@@ -22,9 +22,10 @@ const watchPoll = 500 * time.Millisecond
 func (a *Agent) Watch(ctx context.Context, server int) error {
 	ticker := time.NewTicker(watchPoll)
 	defer ticker.Stop()
+	noter := &noter{follow: a.Server.Follow(filepath.Join(a.Volume, a.Data))}
 	var said string
 	for os.Getppid() == server {
-		forced, err := a.watchOnce()
+		forced, err := a.watchOnce(noter)
 		if forced {
 			if err := syscall.Kill(server, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return fmt.Errorf("end the server: %w", err)
@@ -44,8 +45,8 @@ func (a *Agent) Watch(ctx context.Context, server int) error {
 	return nil
 }
 
-// watchOnce completes the mark, and reports whether the server has to start again.
-func (a *Agent) watchOnce() (bool, error) {
+// watchOnce completes the mark, notes how far the data goes, and reports whether the server has to start again.
+func (a *Agent) watchOnce(noter *noter) (bool, error) {
 	mark, err := ReadMark(a.Volume)
 	if err != nil || mark == nil || mark.Pod != a.Pod {
 		return false, err
@@ -61,9 +62,10 @@ func (a *Agent) watchOnce() (bool, error) {
 		}
 		_, _ = fmt.Fprintf(a.Log, "the volume has the data of member %s of cluster %s\n", mark.Member, mark.Cluster)
 	}
+	failed := noter.note(a.Notes, Identity{Cluster: mark.Cluster, Member: mark.Member})
 	ticket, err := a.ticket()
 	if err != nil || ticket.Verb != Force {
-		return false, err
+		return false, errors.Join(err, failed)
 	}
 	used, err := ReadUsed(a.Notes)
 	if err != nil || (Situation{Mark: mark, Ticket: ticket, Used: used, PodUID: a.PodUID}).used() {

@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/member"
 )
 
 const (
@@ -29,30 +31,30 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errEnd says that what follows was not written to its end: etcd cuts it off, and nobody was told that it is safe.
 var errEnd = errors.New("the end of the log")
 
-// Damage returns what shows that a part of the write-ahead log is not what etcd wrote; empty for nothing.
+// Inspect returns what shows that a part of the write-ahead log is not what etcd wrote, empty for nothing, and where the log ends.
 //
 // Each record carries a checksum of all before it. Where one does not fit, etcd does not start. But where the length of a
 // record is damaged, etcd takes that for the end, as after a loss of power, cuts off all that follows, and votes without
 // what it had acknowledged. What a loss of power leaves is told apart: places that were not written are zero.
-func (*Server) Damage(folder string) string {
+func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
 	if err != nil {
-		return "" // there is no such pattern
+		return "", last // there is no such pattern
 	}
-	sum := uint32(0)
+	sum, track := uint32(0), &tracker{}
 	for _, file := range logs {
-		if sum, err = readLog(file, sum); errors.Is(err, errEnd) {
-			return ""
+		if sum, err = readLog(file, sum, track); errors.Is(err, errEnd) {
+			break
 		} else if err != nil {
-			return fmt.Sprintf("%s: %v", filepath.Base(file), err)
+			return fmt.Sprintf("%s: %v", filepath.Base(file), err), track.last
 		}
 	}
-	return ""
+	return "", track.last
 }
 
 // readLog reads a file of the log to its end, given the checksum of those before it, and returns that of all. A file that
 // cannot be read is etcd's to complain about.
-func readLog(file string, sum uint32) (uint32, error) {
+func readLog(file string, sum uint32, track *tracker) (uint32, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return sum, errEnd
@@ -79,7 +81,7 @@ func readLog(file string, sum uint32) (uint32, error) {
 		}
 		cut := size+padding > left
 		if !cut {
-			sum, err = verify(frame[:size], sum)
+			sum, err = verify(frame[:size], sum, track)
 		}
 		switch {
 		case (cut || err != nil && torn(frame, at+8)) && !followed(frame):
@@ -140,7 +142,7 @@ func sumOf(record fields) uint32 {
 }
 
 // verify checks a record, given the checksum of all before it, and returns that of all up to it.
-func verify(record []byte, sum uint32) (uint32, error) {
+func verify(record []byte, sum uint32, track *tracker) (uint32, error) {
 	found, err := decode(record)
 	if err != nil {
 		return sum, fmt.Errorf("is %w", err)
@@ -158,6 +160,7 @@ func verify(record []byte, sum uint32) (uint32, error) {
 	if sum = crc32.Update(sum, castagnoli, found.texts[recordData]); sum != carries {
 		return sum, errors.New("does not have its checksum")
 	}
+	track.see(found)
 	return sum, nil
 }
 

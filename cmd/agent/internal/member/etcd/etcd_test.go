@@ -208,7 +208,8 @@ func damage(t *testing.T, s *Server, folder, log string) {
 		// This much is enough of what is not used yet.
 		text := change(append(slices.Clone(whole[:used]), make([]byte, 1<<17)...))
 		assert.NilError(t, os.WriteFile(log, text, 0o600))
-		return s.Damage(folder)
+		found, _ := s.Inspect(folder)
+		return found
 	}
 	if found := try(func(text []byte) []byte { return text }); found != "" {
 		t.Errorf("of a whole log: %s", found)

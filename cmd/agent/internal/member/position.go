@@ -1,0 +1,114 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Position is a place in the log of a cluster: the term and the index of an entry.
+type Position struct {
+	Term  uint64 `json:"term,omitempty"`
+	Index uint64 `json:"index,omitempty"`
+}
+
+// Before reports whether a log that ends at p lacks entries of one that ends at q.
+func (p Position) Before(q Position) bool {
+	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
+}
+
+// Known is how far the data of a member went, as it is kept outside of the volume. A volume may be put back to an earlier state
+// by the storage: what is on it cannot show that.
+type Known struct {
+	Identity
+	Position
+}
+
+type inspection struct {
+	damage string
+	last   Position
+}
+
+// furthest returns how far the data of this situation's member is known to have gone.
+func (s Situation) furthest() Position {
+	var far Position
+	for _, known := range s.Known {
+		if known.Identity == s.identity() && far.Before(known.Position) {
+			far = known.Position
+		}
+	}
+	return far
+}
+
+// outdated says what shows that the data lacks what the member had; empty for nothing. What a recovery went on without is not
+// missed, until the record says something else.
+func (s Situation) outdated() string {
+	far := s.furthest()
+	if s.Data.Problem != "" || !s.Data.Last.Before(far) || s.Mark != nil && s.Mark.Waived == far {
+		return ""
+	}
+	return fmt.Sprintf("its log ends at entry %d of term %d, and the member had entry %d of term %d", s.Data.Last.Index, s.Data.Last.Term, far.Index, far.Term)
+}
+
+// positionNote is the name of the note, in a folder that lives as long as the pod, of how far the data of the pod's member went.
+const positionNote = "position"
+
+// known reads how far the pod's data went: by the operator's record, and by the note of this pod.
+func (a *Agent) known(s *Situation) {
+	files := []string{filepath.Join(a.Notes, positionNote)}
+	if a.Record != "" {
+		files = append(files, filepath.Join(a.Record, a.Pod[strings.LastIndex(a.Pod, "/")+1:]))
+	}
+	for _, file := range files {
+		known, err := readKnown(file)
+		switch {
+		case err != nil:
+			s.KnownProblem = err.Error()
+		case known != nil:
+			s.Known = append(s.Known, *known)
+		}
+	}
+}
+
+// readKnown reads a file of cluster, member, term and index. nil when there is none.
+func readKnown(file string) (*Known, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	known := &Known{}
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &known.Cluster, &known.Member, &known.Term, &known.Index)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read how far the data went: %w", err)
+	}
+	return known, nil
+}
+
+// noter notes how far the log of a server that runs is agreed on. What is noted was read a while before, so that it is on the
+// disk of the volume before it is in the note.
+type noter struct {
+	follow        func() Position
+	last, pending Position
+}
+
+func (n *noter) note(folder string, of Identity) error {
+	next := n.pending
+	n.pending = n.follow()
+	if of.Member == "" || next == n.last || next.Index == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s %s %d %d\n", of.Cluster, of.Member, next.Term, next.Index)
+	if err := writeDurably(filepath.Join(folder, positionNote), []byte(text)); err != nil {
+		return fmt.Errorf("note how far the data goes: %w", err)
+	}
+	n.last = next
+	return nil
+}
