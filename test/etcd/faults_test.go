@@ -207,12 +207,12 @@ func TestAtRest(t *testing.T) {
 	effects := maps.Clone(d.Effects)
 	for range 20 {
 		decision := d.Pass(t.Context())
-		if !decision.Model.Settled || decision.LookAgain < 30*time.Second {
+		if quiet := len(decision.Steps) > 0 && decision.Steps[0].Quiet; !decision.Model.Settled || !quiet && decision.LookAgain < 30*time.Second {
 			t.Fatalf("at rest: %s, next look in %s", decision.Model.Reason, decision.LookAgain)
 		}
 	}
 	for action, n := range d.Effects {
-		if n != effects[action] {
+		if n != effects[action] && action != membership.ActionMarkClaim { // clients write
 			t.Errorf("at rest %s was done", action)
 		}
 	}

@@ -38,15 +38,17 @@ annotation on the pod, allows it to start without. So an empty volume never vote
 {{- $_ := set . "env" $env }}
 {{- $_ := set . "containerPorts" (list (dict "name" "client" "containerPort" 2379 "protocol" "TCP")
       (dict "name" "peer" "containerPort" 2380 "protocol" "TCP") (dict "name" "metrics" "containerPort" 2381 "protocol" "TCP")) }}
-{{- $command := list "/d3os-agent/agent" "member" "etcd" "--volume=/data" "--ticket=/d3os-ticket/ticket" "--notes=/d3os-notes" "--report=/dev/termination-log"
+{{- $command := list "/d3os-agent/agent" "member" "etcd" "--volume=/data" "--ticket=/d3os-ticket/ticket" "--notes=/d3os-notes" "--record=/d3os-record" "--report=/dev/termination-log"
       (printf "--domain=%s-headless.%s.svc" .name .root.Release.Namespace) }}
 {{- with $v.version }}{{ $command = append $command (print "--version=" .) }}{{ end }}
 {{- $data := dict "name" "data" "mountPath" "/data" }}
 {{- $mounts := list $data (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
-      (dict "name" "d3os-notes" "mountPath" "/d3os-notes") (dict "name" "d3os-ticket" "mountPath" "/d3os-ticket" "readOnly" true) }}
+      (dict "name" "d3os-notes" "mountPath" "/d3os-notes") (dict "name" "d3os-ticket" "mountPath" "/d3os-ticket" "readOnly" true)
+      (dict "name" "d3os-record" "mountPath" "/d3os-record" "readOnly" true) }}
 {{- $ticket := dict "path" "ticket" "fieldRef" (dict "fieldPath" "metadata.annotations['d3os-product.com.d3os/ticket']") }}
 {{- $volumes := list (dict "name" "d3os-agent" "emptyDir" dict) (dict "name" "d3os-notes" "emptyDir" dict)
-      (dict "name" "d3os-ticket" "downwardAPI" (dict "items" (list $ticket))) }}
+      (dict "name" "d3os-ticket" "downwardAPI" (dict "items" (list $ticket)))
+      (dict "name" "d3os-record" "configMap" (dict "name" (print .name "-membership"))) }}
 {{- range $role, $secret := dict "server" $v.tls.serverSecret "peer" $v.tls.peerSecret }}
 {{- with $secret }}
 {{- $command = append $command (printf "--%s-tls=/tls/%s" $role $role) }}
@@ -83,7 +85,10 @@ apiVersion: v1
 kind: ConfigMap
 {{- include "common.metadata" (dict "root" .root "name" (print .name "-membership") "labels" .labels) }}
 data:
-  about: "The operator's record of this etcd cluster: how many members it has at present, and of which version."
+  about: "The operator's record of this etcd cluster: how many members it has at present, and of which version. For each pod: the cluster and member of its data, and the term and index up to which its log went."
+  {{- range $pod, $position := .root.Values.positions }}
+  {{ $pod | quote }}: {{ $position | quote }}
+  {{- end }}
   {{- if and .root.Values.restoreFrom .root.Values.formed }}
   {{- /* Pods see it as a file: nothing is restored any more. */}}
   formed: "true"

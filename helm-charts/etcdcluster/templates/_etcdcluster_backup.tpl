@@ -40,5 +40,5 @@ was formed, nothing is restored.
 {{- $container := dict "name" "d3os-restore" "image" .image "imagePullPolicy" $v.imagePullPolicy "command" $command "env" (concat $env $store.env)
       "resources" (dict "requests" (dict "cpu" "100m" "memory" "256Mi") "limits" (dict "cpu" "1000m" "memory" "1Gi")) "volumeMounts" $mounts }}
 {{- $_ := set . "initContainers" (append .initContainers $container) }}
-{{- $_ := set . "volumes" (concat .volumes $store.volumes (list (dict "name" "d3os-record" "configMap" (dict "name" (print .name "-membership"))))) }}
+{{- $_ := set . "volumes" (concat .volumes $store.volumes) }}
 {{- end }}

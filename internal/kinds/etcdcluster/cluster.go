@@ -5,14 +5,18 @@ package etcdcluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
 	"d3os.com/d3os-operator/internal/kinds/stateful"
@@ -24,6 +28,7 @@ type cluster struct {
 	stateful.Cluster
 
 	live   client.Reader
+	now    time.Time
 	record stateful.Version // as it was observed
 }
 
@@ -54,7 +59,7 @@ func (c *cluster) NeverFormed(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read claim %s: %w", claimName(c.Owner.Name, ordinal), err)
 		}
-		says, _, err := readClaim(c.Owner.Name, claim)
+		says, _, err := readClaim(c.Owner.Name, claim, c.now)
 		if err != nil {
 			return err
 		}
@@ -70,15 +75,76 @@ func (c *cluster) Record(ctx context.Context, record membership.Record) error {
 	return records.Write(ctx, c.Cluster, c.record, record)
 }
 
-// MarkClaim says on a claim whose data its volume has. Nobody's removes the annotations.
-func (c *cluster) MarkClaim(ctx context.Context, ordinal int, uid string, mark membership.Mark) error {
-	annotations := map[string]any{annotationCluster: nil, annotationMember: nil, annotationVersion: nil}
+// MarkClaim annotates a claim with whose data its volume has. A zero Mark removes the annotations. A claim that has changed since
+// it was seen is left alone: an operator that is late must not write what was so before.
+func (c *cluster) MarkClaim(ctx context.Context, ordinal int, at membership.ClaimAt, mark membership.Mark) error {
+	annotations := map[string]any{annotationCluster: nil, annotationMember: nil, annotationVersion: nil, annotationPosition: nil, annotationRecoveries: nil}
 	if mark.Member != 0 {
-		annotations = map[string]any{annotationCluster: mark.Cluster.String(), annotationMember: mark.Member.String(), annotationVersion: mark.Version}
+		annotations[annotationCluster], annotations[annotationMember], annotations[annotationVersion] = mark.Cluster.String(), mark.Member.String(), mark.Version
+	}
+	if mark.Position != (membership.Position{}) {
+		annotations[annotationPosition] = fmt.Sprintf("%d %d %s", mark.Position.Term, mark.Position.Index, c.now.UTC().Format(time.RFC3339))
+	}
+	if mark.Tokens != "" {
+		annotations[annotationRecoveries] = mark.Tokens
 	}
 	o := object.Empty(object.ClaimKind)
 	o.SetName(claimName(c.Owner.Name, ordinal))
-	return c.Annotate(ctx, o, stateful.Version{UID: types.UID(uid)}, annotations)
+	return c.Annotate(ctx, o, stateful.Version{UID: types.UID(at.UID), Version: at.Version}, annotations)
+}
+
+// Crashing asks the API server whether etcd in a pod ends again and again.
+func (c *cluster) Crashing(ctx context.Context, place membership.Place) (bool, error) {
+	pods := &corev1.PodList{} // the operator has the right to list pods, and not to get one
+	if err := c.live.List(ctx, pods, client.InNamespace(c.Owner.Namespace), client.MatchingFields{metav1.ObjectNameField: place.Pod}); err != nil {
+		return false, fmt.Errorf("read pod %s: %w", place.Pod, err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; string(pod.UID) == place.UID {
+			return isCrashing(pod), nil
+		}
+	}
+	return false, nil
+}
+
+// Leaving asks the API server whether the claim of an ordinal is being deleted.
+func (c *cluster) Leaving(ctx context.Context, ordinal int) (bool, error) {
+	claim := object.Empty(object.ClaimKind)
+	err := c.live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: claimName(c.Owner.Name, ordinal)}, claim)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read claim %s: %w", claimName(c.Owner.Name, ordinal), err)
+	}
+	return err == nil && claim.GetDeletionTimestamp() != nil, nil
+}
+
+// Recorded asks the API server for the record.
+func (c *cluster) Recorded(ctx context.Context) (membership.Record, error) {
+	record, _, err := records.Observe(ctx, c.live, c.Owner)
+	return record, err
+}
+
+// Scale lets the StatefulSet have fewer pods, and never more.
+func (c *cluster) Scale(ctx context.Context, pods int) error {
+	set := object.Empty(object.StatefulSetKind)
+	if err := c.live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: c.Owner.Name}, set); err != nil {
+		return fmt.Errorf("read StatefulSet %s: %w", c.Owner.Name, err)
+	}
+	if !c.Owner.Controls(set) {
+		return fmt.Errorf("StatefulSet %s is not controlled by %s %s", set.GetName(), c.Owner.Kind, c.Owner.Name)
+	}
+	if now, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas"); now <= int64(pods) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": set.GetUID(), "resourceVersion": set.GetResourceVersion()}, "spec": map[string]any{"replicas": pods},
+	})
+	if err == nil {
+		err = c.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.FieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("scale StatefulSet %s to %d pods: %w", set.GetName(), pods, err)
+	}
+	return nil
 }
 
 // Ticket writes a pod's ticket.
@@ -94,7 +160,7 @@ func (c *cluster) DeletePod(ctx context.Context, place membership.Place) error {
 	return c.Cluster.DeletePod(ctx, place.Pod, place.UID)
 }
 
-// DeleteClaim deletes the claim of an ordinal, unless it is another one by now or somebody else's.
-func (c *cluster) DeleteClaim(ctx context.Context, ordinal int, uid string) error {
-	return c.Cluster.DeleteClaim(ctx, claimName(c.Owner.Name, ordinal), uid)
+// DeleteClaim deletes the claim of an ordinal, unless it has changed since it was seen, or is another resource's.
+func (c *cluster) DeleteClaim(ctx context.Context, ordinal int, at membership.ClaimAt) error {
+	return c.DeleteClaimAt(ctx, claimName(c.Owner.Name, ordinal), stateful.Version{UID: types.UID(at.UID), Version: at.Version})
 }

@@ -58,6 +58,10 @@ func (v *view) available(c kinds.Conditions) {
 		c.Set(etcdv1.ConditionAvailable, false, "", "", etcdv1.ReasonParked, "spec.replicas is 0")
 		return
 	}
+	if v.model.Corrupt {
+		c.Set(etcdv1.ConditionAvailable, false, "", "", etcdv1.ReasonMembersNotWell, "etcd has raised the alarm CORRUPT: reads and writes fail")
+		return
+	}
 	proven := v.model.Verdict == membership.Complete || v.model.Verdict == membership.Degraded
 	c.Set(etcdv1.ConditionAvailable, proven, etcdv1.ReasonQuorumAnswers, "a quorum answers",
 		etcdv1.ReasonNoQuorumAnswers, "no quorum answers: reads and writes fail")

@@ -24,6 +24,12 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ engine.Seen, w World) kinds.Deci
 	decided := membership.Decide(wanted(ec), w.View)
 	result := kinds.Decision{LookAgain: decided.LookAgain}
 	for _, step := range decided.Steps {
+		if step.Quiet {
+			result.Steps = append(result.Steps, day2.Step{
+				Name: string(membership.ActionWait), Do: func(ctx context.Context) error { return k.take(ctx, ec, w, step) },
+			})
+			continue
+		}
 		result.Steps = append(result.Steps, day2.Step{
 			Name: string(step.Action), Message: step.Message,
 			Do: func(ctx context.Context) error { return k.take(ctx, ec, w, step) },
@@ -40,7 +46,8 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ engine.Seen, w World) kinds.Deci
 func (k *Kind) take(ctx context.Context, ec *etcdv1.EtcdCluster, w World, step membership.Step) error {
 	err := k.servers.Take(ctx, server.Taking{
 		Access: w.access, Step: step,
-		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Owner: kinds.OwnerOf(k, ec)}, live: k.live, record: w.recordAt},
+		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Owner: kinds.OwnerOf(k, ec)}, live: k.live, now: k.now(), record: w.recordAt},
+		PeerURLs:   wanted(ec).PeerURLs,
 	})
 	switch {
 	case errors.Is(err, server.ErrNotYet):

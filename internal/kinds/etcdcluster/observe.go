@@ -30,9 +30,6 @@ import (
 // container is the name of etcd's container in each pod.
 const container = "etcd"
 
-// steady is how long a container has to run until its earlier ends are history.
-const steady = time.Minute
-
 // World is what is observed of a cluster: plain data.
 type World struct {
 	View membership.View
@@ -61,6 +58,7 @@ func (k *Kind) see(ctx context.Context, ec *etcdv1.EtcdCluster, pods kinds.Pods,
 	}
 	if set != nil {
 		w.View.Lagging = stateful.IsLagging(set)
+		w.View.Live = int(*set.Spec.Replicas)
 		for _, pod := range live {
 			k.seePod(ec, set, pod, w)
 		}
@@ -94,38 +92,58 @@ func (k *Kind) seePod(ec *etcdv1.EtcdCluster, set *appsv1.StatefulSet, pod *core
 	now := k.now()
 	seen := membership.Pod{
 		Name: pod.Name, Ordinal: n, UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil,
-		Outdated: stateful.IsOutdated(pod, set), Ticket: pod.Annotations[object.AnnotationTicket], Problem: health.PodProblem(pod),
+		Outdated: stateful.IsOutdated(pod, set), Revision: pod.Labels[appsv1.ControllerRevisionHashLabelKey], Ticket: pod.Annotations[object.AnnotationTicket], Problem: health.PodProblem(pod),
 	}
 	if seen.Problem != "" {
 		w.Problems[pod.Name] = seen.Problem
 	}
+	ready, since := readiness(pod)
+	if seen.Ready = ready; !ready {
+		seen.NotReadyFor = now.Sub(since)
+	}
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {
-			seen.Running, seen.Crashing = c.State.Running != nil, crashing(&c, now)
+			seen.Running, seen.Crashing = c.State.Running != nil, isCrashing(pod)
 		}
-	}
-	seen.NotReadyFor = now.Sub(pod.CreationTimestamp.Time)
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			seen.Ready, seen.NotReadyFor = c.Status == corev1.ConditionTrue, now.Sub(c.LastTransitionTime.Time)
-		}
-	}
-	if seen.Ready {
-		seen.NotReadyFor = 0
 	}
 	w.View.Pods = append(w.View.Pods, seen)
 }
 
-// crashing reports whether a container ends again and again: it has ended, or has begun again a moment ago after several
-// ends. One that has been running for a while is not, whatever happened to it before.
-func crashing(c *corev1.ContainerStatus, now time.Time) bool {
-	switch {
-	case c.RestartCount < 2:
-		return false
-	case c.State.Running == nil:
-		return true
+// readiness returns whether a pod is ready, and since when.
+func readiness(pod *corev1.Pod) (ready bool, since time.Time) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+		}
 	}
-	return c.LastTerminationState.Terminated != nil && now.Sub(c.State.Running.StartedAt.Time) < steady
+	return false, pod.CreationTimestamp.Time
+}
+
+// isCrashing reports whether etcd in a pod ends by itself again and again.
+func isCrashing(pod *corev1.Pod) bool {
+	ready, since := readiness(pod)
+	for i := range pod.Status.ContainerStatuses {
+		if c := &pod.Status.ContainerStatuses[i]; c.Name == container {
+			return !ready && crashing(c, since)
+		}
+	}
+	return false
+}
+
+// crashing reports whether etcd ends by itself again and again since its pod became unready: the kubelet says that it waits
+// before it starts the container once more, and the last end came after that. The count of restarts says nothing, because it is
+// that of a lifetime. No evidence about the volume are ends that somebody else brought about: the kernel for want of memory,
+// the kubelet by a signal, or the agent, which leaves a message.
+func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
+	if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.RestartCount < 2 {
+		return false
+	}
+	end := c.LastTerminationState.Terminated
+	if end == nil || end.FinishedAt.Time.Before(unready) || end.Reason != "Error" || end.Message != "" {
+		return false
+	}
+	const killed, terminated = 128 + 9, 128 + 15
+	return end.ExitCode != killed && end.ExitCode != terminated
 }
 
 // seeClaims adds the claims of the cluster's pods, those that an earlier resource of the same name left as well.
@@ -136,7 +154,7 @@ func (k *Kind) seeClaims(ctx context.Context, ec *etcdv1.EtcdCluster, w *World) 
 		return fmt.Errorf("list the claims of %s: %w", ec.Name, err)
 	}
 	for i := range list.Items {
-		claim, ok, err := readClaim(ec.Name, &list.Items[i])
+		claim, ok, err := readClaim(ec.Name, &list.Items[i], k.now())
 		if err != nil {
 			return err
 		}
@@ -153,22 +171,36 @@ const (
 	annotationCluster = "etcd.database.coreos.com/cluster-id"
 	annotationMember  = "etcd.database.coreos.com/member-id"
 	annotationVersion = "etcd.database.coreos.com/version"
+	// annotationPosition is up to which entry of the log the data went when the member was last seen: its term, its index, and when.
+	annotationPosition = "etcd.database.coreos.com/position"
+	// annotationRecoveries are the tokens of recoveries of the cluster.
+	annotationRecoveries = "etcd.database.coreos.com/recoveries"
 )
 
 func claimName(cluster string, ordinal int) string { return "data-" + podName(cluster, ordinal) }
 
 // readClaim reads what a claim says. ok is false for a claim that no pod of the cluster uses.
-func readClaim(cluster string, o *unstructured.Unstructured) (claim membership.Claim, ok bool, err error) {
+func readClaim(cluster string, o *unstructured.Unstructured, now time.Time) (claim membership.Claim, ok bool, err error) {
 	n, ok := stateful.Ordinal(o.GetName(), "data-"+cluster+"-")
 	if !ok {
 		return claim, false, nil
 	}
-	claim = membership.Claim{Name: o.GetName(), Ordinal: n, UID: string(o.GetUID()), Terminating: o.GetDeletionTimestamp() != nil}
 	annotations := o.GetAnnotations()
-	claim.Version = annotations[annotationVersion]
+	claim = membership.Claim{
+		Name: o.GetName(), Ordinal: n, UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(), Terminating: o.GetDeletionTimestamp() != nil,
+		Version: annotations[annotationVersion], Tokens: annotations[annotationRecoveries],
+	}
 	err = claim.Cluster.UnmarshalText([]byte(annotations[annotationCluster]))
 	if err == nil {
 		err = claim.Member.UnmarshalText([]byte(annotations[annotationMember]))
+	}
+	if text := annotations[annotationPosition]; err == nil && text != "" {
+		var at string
+		if _, err = fmt.Sscan(text, &claim.Position.Term, &claim.Position.Index, &at); err == nil {
+			var noted time.Time
+			noted, err = time.Parse(time.RFC3339, at)
+			claim.MarkedFor = now.Sub(noted)
+		}
 	}
 	if err != nil {
 		return claim, false, fmt.Errorf("read the annotations of claim %s: %w", claim.Name, err)

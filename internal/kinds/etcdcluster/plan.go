@@ -75,20 +75,23 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inpu
 // planned returns how many pods there are at present, and of which etcd, as the record says. Where a person has deleted the
 // record, what lives stays as it is until the operator has made the record again.
 func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in kinds.Inputs) (planned, error) {
-	replicas, version := membership.Planned(wanted(ec), record)
-	how := planned{Replicas: replicas, Version: version, Expected: version, Image: imageOf(&ec.Spec, version, p.images.Etcd), Formed: ec.Spec.RestoreFrom != nil && record.Cluster != 0}
-	if record.Replicas > 0 && how.Image != "" {
-		return how, nil
-	}
 	live, err := in.Lookup(object.StatefulSetKind.Kind, ec.Name)
 	if err != nil {
-		return how, err
+		return planned{}, err
 	}
-	if pods := replicasIn(live); record.Replicas == 0 && replicas > 0 {
-		how.Replicas = max(how.Replicas, pods)
+	claims, err := claimsIn(ec, in)
+	if err != nil {
+		return planned{}, err
 	}
-	if image := stateful.ImageOf(live, container); image != "" && (how.Image == "" || record.Replicas == 0 && record.Version == "") {
-		how.Image, how.Expected = image, expectedIn(live)
+	replicas, version := membership.Planned(wanted(ec), record, replicasIn(live), claims)
+	how := planned{
+		Replicas: replicas, Version: version, Expected: version, Image: imageOf(&ec.Spec, version, p.images.Etcd),
+		Formed: ec.Spec.RestoreFrom != nil && record.Cluster != 0, Positions: positions(ec, claims),
+	}
+	if live != nil && (how.Image == "" || record.Version == "") {
+		if image := stateful.ImageOf(live, container); image != "" {
+			how.Image, how.Expected = image, expectedIn(live)
+		}
 	}
 	if how.Image == "" {
 		return how, &kinds.Mistake{Reason: kinds.ReasonInvalidSpec, Err: fmt.Errorf("spec.image names one image, of etcd %s, and the members are of %s: give the image without a tag and digest",
@@ -119,6 +122,40 @@ func replicasIn(set *unstructured.Unstructured) int {
 	}
 	pods, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
 	return int(pods)
+}
+
+// claimsIn returns the claims of a cluster's pods.
+func claimsIn(ec *etcdv1.EtcdCluster, in kinds.Inputs) (claims []membership.Claim, err error) {
+	for ordinal := range membership.MaxReplicas {
+		o, err := in.Lookup(object.ClaimKind.Kind, claimName(ec.Name, ordinal))
+		if err != nil {
+			return nil, err
+		}
+		if o == nil {
+			continue
+		}
+		claim, ok, err := readClaim(ec.Name, o, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			claims = append(claims, claim)
+		}
+	}
+	return claims, nil
+}
+
+// positions are up to which entry the data of each member went, by the name of the pod, as the agent reads it: cluster, member,
+// term and index. The agent starts no log that ends before.
+func positions(ec *etcdv1.EtcdCluster, claims []membership.Claim) map[string]string {
+	found := map[string]string{}
+	for i := range claims {
+		claim := &claims[i]
+		if claim.Member != 0 && claim.Position.Index != 0 {
+			found[podName(ec.Name, claim.Ordinal)] = fmt.Sprintf("%s %s %d %d", claim.Cluster, claim.Member, claim.Position.Term, claim.Position.Index)
+		}
+	}
+	return found
 }
 
 // make returns all but the Secrets.

@@ -6,12 +6,15 @@ package etcdcluster
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -96,6 +99,11 @@ func TestThePlanFollowsTheRecord(t *testing.T) {
 		"parked":                     {0, withRecord(t, store, membership.Record{Replicas: 3}), 0, image + "3.6.16", false},
 		"one":                        {1, withRecord(t, store, membership.Record{Replicas: 1}), 1, image + "3.6.16", false},
 		"the record is lost":         {5, there{}.Set("store", 4, container, "other:v1"), 4, "other:v1", true},
+		"fewer than run":             {3, withRecord(t, store, membership.Record{Replicas: 1, Version: "3.6.16"}).Set("store", 3, container, "other:v1"), 3, image + "3.6.16", true},
+		"fewer than have data":       {3, withClaims(withRecord(t, store, membership.Record{Replicas: 1}), 3, "3.6.16"), 3, image + "3.6.16", true},
+		"made again over data":       {1, withClaims(there{}, 3, "3.5.35"), 3, image + "3.5.35", true},
+		"a version before the data":  {3, withClaims(withRecord(t, store, membership.Record{Replicas: 3, Version: "3.5.35"}), 3, "3.6.16"), 3, image + "3.6.16", true},
+		"parked, claims are leaving": {0, leaving(withClaims(there{}.Set("store", 3, container, "other:v1"), 3, "3.6.16")), 3, "other:v1", true},
 		"the record is lost, parked": {0, there{}.Set("store", 4, container, "other:v1"), 0, "other:v1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,6 +121,73 @@ func TestThePlanFollowsTheRecord(t *testing.T) {
 			}
 			assert.Equal(t, budget, c.budget)
 		})
+	}
+}
+
+// withClaims adds claims that say that they have data of a version.
+func withClaims(l there, n int, version string) there {
+	for ordinal := range n {
+		o := object.Empty(object.ClaimKind)
+		o.SetName(claimName("store", ordinal))
+		o.SetAnnotations(map[string]string{
+			annotationCluster: "c1", annotationMember: fmt.Sprintf("%x", ordinal+1), annotationVersion: version, annotationPosition: "2 100 2026-01-02T03:04:05Z",
+		})
+		l["PersistentVolumeClaim/"+o.GetName()] = o
+	}
+	return l
+}
+
+func leaving(l there) there {
+	for _, o := range l {
+		if o.GetKind() == object.ClaimKind.Kind {
+			o.SetDeletionTimestamp(&metav1.Time{Time: today})
+		}
+	}
+	return l
+}
+
+// The agents read from the record's ConfigMap how far the data of their members went.
+func TestAgentsSeeHowFarTheDataWent(t *testing.T) {
+	t.Parallel()
+	ec := read(t, "minimal")
+	for _, o := range planOf(t, ec, withClaims(withRecord(t, ec, membership.Record{Replicas: 2}), 2, "3.6.16")).Parts[0].Objects {
+		if o.GetKind() == object.ConfigMapKind.Kind {
+			data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+			assert.Equal(t, data["store-0"]+", "+data["store-1"], "c1 1 2 100, c1 2 2 100")
+		}
+	}
+}
+
+// A container is crashing when etcd has ended by itself again and again since its pod became unready, and for nothing else.
+func TestCrashing(t *testing.T) {
+	t.Parallel()
+	unready := today.Add(-10 * time.Minute)
+	ended := func(change func(*corev1.ContainerStateTerminated)) corev1.ContainerState {
+		end := &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 2, FinishedAt: metav1.NewTime(today.Add(-time.Minute))}
+		change(end)
+		return corev1.ContainerState{Terminated: end}
+	}
+	itself := ended(func(*corev1.ContainerStateTerminated) {})
+	waits := func(reason string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+	}
+	for name, c := range map[string]struct {
+		now, last corev1.ContainerState
+		want      bool
+	}{
+		"it ends by itself":               {waits("CrashLoopBackOff"), itself, true},
+		"its image cannot be had":         {waits("ImagePullBackOff"), itself, false},
+		"it is being made":                {waits("ContainerCreating"), itself, false},
+		"its settings are wrong":          {waits("CreateContainerConfigError"), itself, false},
+		"it runs":                         {corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(today)}}, itself, false},
+		"it never ended":                  {waits("CrashLoopBackOff"), corev1.ContainerState{}, false},
+		"it ended while the pod was well": {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.FinishedAt = metav1.NewTime(unready.Add(-time.Hour)) }), false},
+		"it has no memory":                {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.Reason, e.ExitCode = "OOMKilled", 137 }), false},
+		"its probe fails":                 {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.ExitCode = 137 }), false},
+		"it cannot be started":            {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.Reason, e.ExitCode = "StartError", 128 }), false},
+		"the agent ends":                  {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.Message = "no certificate" }), false},
+	} {
+		assert.Equal(t, crashing(&corev1.ContainerStatus{RestartCount: 90, State: c.now, LastTerminationState: c.last}, unready), c.want, name)
 	}
 }
 

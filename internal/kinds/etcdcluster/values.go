@@ -27,6 +27,8 @@ type planned struct {
 	Expected string
 	// Formed reports whether the cluster was formed, so that nothing is restored any more. Only where a backup was to be.
 	Formed bool
+	// Positions are by pod, for the agents.
+	Positions map[string]string
 }
 
 // values returns those of the chart.
@@ -39,7 +41,7 @@ func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, images Images
 	v := map[string]any{
 		"replicas": p.Replicas, "members": max(p.Replicas, replicasOf(spec)), "image": p.Image, "agentImage": images.Agent, "legacyHealth": hasLegacyHealth(p.Version),
 		"size": spec.Size, "storage": map[string]any{"size": spec.Storage, "storageClassName": spec.StorageClassName},
-		"flags": flags(spec), "tls": tls, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed,
+		"flags": flags(spec), "tls": tls, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed, "positions": p.Positions,
 		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom},
 	}
 	if spec.Storage == nil { // of a resource that no API server has completed

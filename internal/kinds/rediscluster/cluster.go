@@ -26,9 +26,9 @@ func (c *cluster) Record(ctx context.Context, record topology.Record) error {
 	return records.Write(ctx, c.Cluster, c.record, record)
 }
 
-// DeletePod deletes a pod, unless it is another one by now.
+// DeletePod deletes a pod, unless it is another one by now, or its data would go with it.
 func (c *cluster) DeletePod(ctx context.Context, place topology.Place) error {
-	return c.Cluster.DeletePod(ctx, place.Pod, place.UID)
+	return c.DeletePodWithData(ctx, place.Pod, place.UID, "data-"+place.Pod)
 }
 
 // DeleteClaim deletes the claim of a pod that is gone. A claim that belongs to somebody else stays.

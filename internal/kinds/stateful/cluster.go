@@ -93,9 +93,29 @@ func (c Cluster) Claim(ctx context.Context, name string) (*unstructured.Unstruct
 	return claim, nil
 }
 
-// DeleteClaim deletes a claim, unless it is another one by now or somebody else's.
+// DeletePodWithData deletes a pod whose data is on a claim, unless the claim is being deleted: then the data would go with the pod.
+func (c Cluster) DeletePodWithData(ctx context.Context, name, uid, claim string) error {
+	o := object.Empty(object.ClaimKind)
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: claim}, o)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("delete pod %s: read claim %s: %w", name, claim, err)
+	case err == nil && o.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("pod %s is not deleted: claim %s is being deleted, and the data goes with the pod: make a backup, or set the reclaim policy of its volume to Retain, "+
+			"and delete the pod yourself when the others have its data: %w", name, claim, proof.ErrRefused)
+	}
+	return c.DeletePod(ctx, name, uid)
+}
+
+// DeleteClaim deletes a claim, unless it is another one by now or another resource's.
 func (c Cluster) DeleteClaim(ctx context.Context, name, uid string) error {
-	if uid == "" {
+	return c.DeleteClaimAt(ctx, name, Version{UID: types.UID(uid)})
+}
+
+// DeleteClaimAt deletes a claim, unless it is another one by now, has another version than the one that is given, or is another
+// resource's.
+func (c Cluster) DeleteClaimAt(ctx context.Context, name string, at Version) error {
+	if at.UID == "" {
 		return fmt.Errorf("delete claim %s: the step does not say which one", name)
 	}
 	claim, err := c.Claim(ctx, name)
@@ -105,8 +125,11 @@ func (c Cluster) DeleteClaim(ctx context.Context, name, uid string) error {
 	if claim == nil {
 		return nil
 	}
-	precondition := types.UID(uid)
-	if err := c.Client.Delete(ctx, claim.DeepCopy(), client.Preconditions{UID: &precondition}); client.IgnoreNotFound(err) != nil {
+	precondition := client.Preconditions{UID: &at.UID}
+	if at.Version != "" {
+		precondition.ResourceVersion = &at.Version
+	}
+	if err := c.Client.Delete(ctx, claim.DeepCopy(), precondition); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete claim %s: %w", name, err)
 	}
 	return nil

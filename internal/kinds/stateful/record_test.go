@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -147,4 +148,17 @@ func TestEffectsNameTheirObject(t *testing.T) {
 	assert.NilError(t, c.DeleteClaim(t.Context(), "data-store-0", "uid"))
 	assert.NilError(t, c.DeletePod(t.Context(), "store-0", "other"))
 	assert.DeepEqual(t, a.deleted, []string{"data-store-0 uid", "store-0 other"})
+}
+
+// A pod whose claim is being deleted is not deleted: its data would go with it.
+func TestDataDoesNotGoWithAPod(t *testing.T) {
+	t.Parallel()
+	claim := object.Empty(object.ClaimKind)
+	claim.SetName("data-store-0")
+	claim.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	a := &api{objects: statefultest.There{"PersistentVolumeClaim/data-store-0": claim}}
+	c := stateful.Cluster{Client: a, Owner: owner}
+	assert.ErrorContains(t, c.DeletePodWithData(t.Context(), "store-0", "uid", "data-store-0"), "claim data-store-0 is being deleted, and the data goes with the pod")
+	assert.NilError(t, c.DeletePodWithData(t.Context(), "store-1", "uid", "data-store-1"))
+	assert.DeepEqual(t, a.deleted, []string{"store-1 uid"})
 }

@@ -89,7 +89,7 @@ func (d *Driver) Look(ctx context.Context) membership.View {
 
 // Pass is one pass of the operator. It returns what was decided. A step that fails is no error: the next pass looks again.
 func (d *Driver) Pass(ctx context.Context) membership.Decision {
-	replicas, version := membership.Planned(d.Want, d.Fleet.Record())
+	replicas, version := d.Fleet.Planned(d.Want)
 	d.Fleet.Sync(replicas, version)
 	view := d.Look(ctx)
 	d.Passes++
@@ -108,7 +108,7 @@ func (d *Driver) Pass(ctx context.Context) membership.Decision {
 func (d *Driver) Take(ctx context.Context, step membership.Step) error {
 	within, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	err := d.servers.Take(within, server.Taking{Step: step, Kubernetes: kubernetes{d.Fleet, step.Was}})
+	err := d.servers.Take(within, server.Taking{Step: step, Kubernetes: kubernetes{d.Fleet, step.Was}, PeerURLs: d.Want.PeerURLs})
 	if err == nil {
 		d.Effects[step.Action]++
 	}

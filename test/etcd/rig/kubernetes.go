@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
@@ -70,14 +71,47 @@ func (k kubernetes) Record(_ context.Context, record membership.Record) error {
 }
 
 // MarkClaim notes whose data a claim has.
-func (k kubernetes) MarkClaim(_ context.Context, ordinal int, uid string, mark membership.Mark) error {
+func (k kubernetes) MarkClaim(_ context.Context, ordinal int, at membership.ClaimAt, mark membership.Mark) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := k.claims[ordinal]
-	if c == nil || c.uid != uid {
+	if c == nil || c.at() != at {
 		return fmt.Errorf("the claim of ordinal %d is another one", ordinal)
 	}
-	c.mark = mark
+	c.mark, c.marked = mark, time.Now()
+	c.version++
+	return nil
+}
+
+// Crashing reports whether the program of a pod ends again and again.
+func (k kubernetes) Crashing(_ context.Context, place membership.Place) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	pod, err := k.find(place)
+	if err != nil {
+		return false, err
+	}
+	return pod.observed(k.revision).Crashing, nil
+}
+
+// Leaving reports whether a claim is being deleted.
+func (k kubernetes) Leaving(_ context.Context, ordinal int) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := k.claims[ordinal]
+	return c != nil && c.terminating, nil
+}
+
+// Recorded returns the record.
+func (k kubernetes) Recorded(context.Context) (membership.Record, error) {
+	return k.Fleet.Record(), nil
+}
+
+// Scale lets the StatefulSet have fewer pods.
+func (k kubernetes) Scale(_ context.Context, pods int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.replicas = min(k.replicas, pods)
 	return nil
 }
 
@@ -105,11 +139,11 @@ func (k kubernetes) DeletePod(_ context.Context, place membership.Place) error {
 }
 
 // DeleteClaim marks a claim; it goes when no pod uses it.
-func (k kubernetes) DeleteClaim(_ context.Context, ordinal int, uid string) error {
+func (k kubernetes) DeleteClaim(_ context.Context, ordinal int, at membership.ClaimAt) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := k.claims[ordinal]
-	if c == nil || c.uid != uid {
+	if c == nil || c.at() != at {
 		return fmt.Errorf("the claim of ordinal %d is another one", ordinal)
 	}
 	c.terminating = true

@@ -111,7 +111,7 @@ func (p *Pod) run() {
 func (p *Pod) start() error {
 	program := []string{
 		Agent, "member", "etcd", "--volume=" + p.volume, "--ticket=" + filepath.Join(p.private, "ticket"), "--notes=" + filepath.Join(p.private, "notes"),
-		"--domain=" + domain, "--server=" + p.program, "--",
+		"--record=" + p.fleet.positions(), "--domain=" + domain, "--server=" + p.program, "--",
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,6 +213,7 @@ func (p *Pod) observed(revision string) membership.Pod {
 	defer p.mu.Unlock()
 	return membership.Pod{
 		Name: p.Name, Ordinal: p.Ordinal, UID: p.UID, IP: p.IP, Running: running, Terminating: p.terminating, Outdated: p.revision != revision,
+		Revision: p.revision,
 		Crashing: p.restarts >= 3, NotReadyFor: time.Since(p.ready), Ticket: p.ticket,
 	}
 }

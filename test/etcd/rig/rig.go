@@ -93,6 +93,12 @@ type claim struct {
 	uid, dir    string
 	terminating bool
 	mark        membership.Mark
+	marked      time.Time
+	version     int
+}
+
+func (c *claim) at() membership.ClaimAt {
+	return membership.ClaimAt{UID: c.uid, Version: fmt.Sprint(c.version)}
 }
 
 // NewFleet returns a cluster that has no pod yet. All that it starts ends with the test.
@@ -162,6 +168,7 @@ func (f *Fleet) Sync(replicas int, version string) {
 	defer f.mu.Unlock()
 	f.replicas, f.version = replicas, version
 	f.revision = fmt.Sprintf("%s/%d", version, f.changes)
+	f.writePositions()
 	for ordinal, pod := range f.pods {
 		if ordinal >= replicas && !pod.terminating {
 			f.terminate(pod)
@@ -189,6 +196,26 @@ func (f *Fleet) Sync(replicas int, version string) {
 	}
 }
 
+// writePositions is the ConfigMap that all pods mount. The caller holds the lock.
+func (f *Fleet) writePositions() {
+	assert.NilError(f.t, os.MkdirAll(f.positions(), 0o755))
+	for ordinal := range membership.MaxReplicas {
+		file := filepath.Join(f.positions(), PodName(ordinal))
+		c := f.claims[ordinal]
+		if c == nil || c.mark.Position.Index == 0 {
+			if err := os.Remove(file); err != nil {
+				assert.Assert(f.t, errors.Is(err, os.ErrNotExist), "%v", err)
+			}
+			continue
+		}
+		text := fmt.Sprintf("%s %s %d %d", c.mark.Cluster, c.mark.Member, c.mark.Position.Term, c.mark.Position.Index)
+		assert.NilError(f.t, os.WriteFile(file+".new", []byte(text), 0o644))
+		assert.NilError(f.t, os.Rename(file+".new", file))
+	}
+}
+
+func (f *Fleet) positions() string { return filepath.Join(f.dir, "positions") }
+
 // terminate deletes a pod as a kubelet does, and forgets it when its container has ended. The caller holds the lock.
 func (f *Fleet) terminate(pod *Pod) {
 	pod.terminating = true
@@ -207,7 +234,7 @@ func (f *Fleet) View() membership.View {
 	pods := f.Pods()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	view := membership.View{Record: f.record}
+	view := membership.View{Record: f.record, Live: f.replicas}
 	for _, pod := range pods {
 		if f.pods[pod.Ordinal] == pod {
 			view.Pods = append(view.Pods, pod.observed(f.revision))
@@ -215,13 +242,44 @@ func (f *Fleet) View() membership.View {
 	}
 	for ordinal := range membership.MaxReplicas {
 		if c := f.claims[ordinal]; c != nil {
-			view.Claims = append(view.Claims, membership.Claim{
-				Name: "data-" + PodName(ordinal), Ordinal: ordinal, UID: c.uid, Terminating: c.terminating,
-				Cluster: c.mark.Cluster, Member: c.mark.Member, Version: c.mark.Version,
-			})
+			view.Claims = append(view.Claims, f.seenClaim(ordinal, c))
 		}
 	}
 	return view
+}
+
+func (f *Fleet) seenClaim(ordinal int, c *claim) membership.Claim {
+	return membership.Claim{
+		Name: "data-" + PodName(ordinal), Ordinal: ordinal, UID: c.uid, Terminating: c.terminating, ResourceVersion: c.at().Version,
+		Cluster: c.mark.Cluster, Member: c.mark.Member, Version: c.mark.Version, Position: c.mark.Position, MarkedFor: time.Since(c.marked), Tokens: c.mark.Tokens,
+	}
+}
+
+// Planned returns what the StatefulSet is planned with.
+func (f *Fleet) Planned(want membership.Want) (replicas int, version string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var claims []membership.Claim
+	for ordinal, c := range f.claims {
+		claims = append(claims, f.seenClaim(ordinal, c))
+	}
+	return membership.Planned(want, f.record, f.replicas, claims)
+}
+
+// DeleteClaims deletes claims while their pods are there, as a person does by mistake.
+func (f *Fleet) DeleteClaims() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.claims {
+		c.terminating = true
+	}
+}
+
+// SetRecord puts another record in place of the one that was written.
+func (f *Fleet) SetRecord(record membership.Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.record = record
 }
 
 // Record returns what was written down.

@@ -3,7 +3,10 @@
 
 package membership
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // cluster is a view put together: who is a member, who of them is well, and which pod is whose.
 type cluster struct {
@@ -25,11 +28,16 @@ type cluster struct {
 	alarms   []Alarm
 	behind   map[*seat]bool // alive, and far from having all data
 
+	alarmed   bool // there is the alarm CORRUPT
+	agreed    bool // and a quorum has the same keys all the same:
+	good, bad []ID // the voters that have these, and those that have others
+
 	phase    string // set by the rule that has something to do
 	ongoing  bool   // that is the same when a member is added, replaced and upgraded
 	waits    []string
 	notes    []string
 	stuck    bool // a person has to act
+	markSoon bool // a claim gets another position in a moment
 	dataLost bool // of so many members that the others cannot be a quorum
 }
 
@@ -56,6 +64,8 @@ func newCluster(want Want, view View) *cluster {
 	c.identify()
 	c.readList()
 	c.seatMembers()
+	c.compare()
+	c.findLeader()
 	return c
 }
 
@@ -147,9 +157,12 @@ func (c *cluster) seatMembers() {
 	for _, s := range c.members {
 		c.behind[s] = s.answer != nil && s.answer.Applied+lagEntries < furthest
 	}
+}
+
+func (c *cluster) findLeader() {
 	for _, s := range c.voters {
 		for _, other := range c.voters {
-			if c.healthy(other) && other.answer.Leader == s.ID {
+			if other.answer != nil && other.answer.Linear && other.answer.Leader == s.ID {
 				c.leader = s
 			}
 		}
@@ -166,12 +179,47 @@ func (c *cluster) ordinalOf(m Member) int {
 	return -1
 }
 
-// healthy reports whether a voter answers for the cluster, and will go on as far as anybody knows.
+// healthy reports whether a voter answers for the cluster, has the keys of a quorum, and will go on as far as is known.
 func (c *cluster) healthy(s *seat) bool {
-	return s.answer != nil && s.answer.Linear && !s.pod.Terminating && !c.corrupt(s.ID)
+	return s.answer != nil && s.answer.Linear && !s.pod.Terminating && (!c.alarmed || slices.Contains(c.good, s.ID))
 }
 
-func (c *cluster) corrupt(id ID) bool { return slices.Contains(c.alarms, Alarm{id, AlarmCorrupt}) }
+// planned returns how many pods the StatefulSet is planned with.
+func (c *cluster) planned() int {
+	replicas, _ := Planned(c.want, c.Record, c.Live, c.Claims)
+	return replicas
+}
+
+// isEmpty reports whether the agent in a pod says that its volume has no data.
+func (p *Pod) isEmpty() bool { return p.Report != nil && p.Report.Volume == VolumeEmpty }
+
+// losesData reports whether the claim of a pod is being deleted, and nothing shows that the data on it is not needed: by the
+// agent's word there is none, or a quorum has removed the member.
+func (c *cluster) losesData(ordinal int) bool {
+	p, claim := c.pods[ordinal], c.claims[ordinal]
+	if p == nil || claim == nil || !claim.Terminating || p.isEmpty() {
+		return false
+	}
+	owner := c.ownerOf(p, claim)
+	return !c.proven || owner == 0 || c.member(owner) != nil
+}
+
+// leaving returns the names of the pods whose data goes with them.
+func (c *cluster) leaving() (found []string) {
+	for ordinal := range MaxReplicas {
+		if c.losesData(ordinal) {
+			found = append(found, c.pods[ordinal].Name)
+		}
+	}
+	return found
+}
+
+// deletePod returns the step that deletes a pod.
+func (p *Pod) deletePod() Step {
+	return Step{Action: ActionDeletePod, Pod: p.place(), Ordinal: p.Ordinal}
+}
+
+func (c *Claim) at() ClaimAt { return ClaimAt{c.UID, c.ResourceVersion} }
 
 // healthyBut returns the healthy voters but for one.
 func (c *cluster) healthyBut(but *seat) []*seat {
@@ -266,6 +314,8 @@ func (p *Pod) trouble() string {
 		return p.Problem
 	case !p.Running:
 		return "its container does not run"
+	case p.Report != nil && p.Report.Volume == VolumeForeign && p.Report.Owner != "":
+		return fmt.Sprintf("its volume is a copy of that of pod %s: no member starts on a copy. Restore a backup into a new cluster (spec.restoreFrom) instead", p.Report.Owner)
 	case p.Report != nil && p.Report.Waiting != "":
 		return p.Report.Waiting
 	default:

@@ -5,6 +5,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,22 +35,65 @@ func Decide(want Want, view View) Decision {
 		}
 	}
 	model := c.model(verdict)
-	if len(steps) == 0 && (len(c.waits) > 0 || c.stuck || verdict == QuorumLost || verdict == Degraded || verdict == SplitBrain) {
-		if c.phase == "" {
-			c.phase = PhaseDegraded
-		}
-		steps = c.wait(c.phase, "%s", c.reason(verdict))
+	if len(steps) == 0 {
+		steps = c.await(verdict)
 	}
 	model.Settled = len(steps) == 0
 	model.Phase, model.Ongoing = c.finalPhase(verdict, model.Settled), c.ongoing
-	model.Reason = ""
-	if !model.Settled && steps[0].Action == ActionWait {
-		model.Reason = steps[0].Message
-	} else if verdict != Complete && verdict != Fresh && verdict != Parked {
-		model.Reason = c.reason(verdict)
+	model.Reason = c.whyLeaving()
+	switch {
+	case !model.Settled && steps[0].Action == ActionWait:
+		model.Reason = join(model.Reason, steps[0].Message)
+		steps[0].Message = model.Reason
+	case verdict != Complete && verdict != Fresh && verdict != Parked:
+		model.Reason = join(model.Reason, c.reason(verdict))
 	}
-	model.Notes, model.DataLost = c.notes, c.dataLost
+	model.Notes, model.DataLost, model.Corrupt = c.notes, c.dataLost, c.alarmed
+	if model.Settled || steps[0].Action == ActionWait {
+		if quiet := c.markPositions(); len(quiet) > 0 {
+			steps = quiet
+		}
+	}
 	return Decision{Model: model, Steps: steps, LookAgain: c.lookAgain(steps)}
+}
+
+// await returns what is waited for when no rule has something to do, or nothing when all is well.
+func (c *cluster) await(verdict Verdict) []Step {
+	phase := c.phase
+	if phase == "" {
+		phase = PhaseDegraded
+	}
+	if len(c.waits) > 0 || c.stuck || verdict == QuorumLost || verdict == Degraded || verdict == SplitBrain {
+		return c.wait(phase, "%s", c.reason(verdict))
+	}
+	if len(c.leaving()) > 0 {
+		c.stuck = true
+		return c.wait(phase, "")
+	}
+	for _, s := range c.voters {
+		if verdict == Complete && !s.pod.Ready {
+			c.ongoing = true
+			return c.wait(phase, "%s answers and is not ready: the Service does not lead to it", s.name())
+		}
+	}
+	return nil
+}
+
+// whyLeaving says whose data goes with its pod because the claim is being deleted; nothing for none.
+func (c *cluster) whyLeaving() string {
+	leaving := c.leaving()
+	if len(leaving) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("the claims of %s are being deleted: their data goes with these pods, so none of them is replaced. Set the reclaim policy of their volumes to Retain. ", strings.Join(leaving, ", "))
+	if len(c.voters) > len(leaving) || len(c.voters) > 2 {
+		return text + "Make a backup, then delete one of these pods at a time, when all other members are well: it gets a new volume, and the data from them"
+	}
+	return text + "Make a backup, and restore it into a new cluster"
+}
+
+func join(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
 }
 
 func (c *cluster) verdict() Verdict {
@@ -98,7 +142,7 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	case SplitBrain:
 		return nil
 	case Parked:
-		return nil
+		return rules{c.unblock, c.clearLeaving}
 	case Fresh:
 		return rules{c.unblock, c.form}
 	case QuorumLost:
@@ -106,13 +150,15 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	default: // Complete or Degraded
 	}
 	return rules{
-		c.remember, c.formed, c.unblock, c.mark, c.removeLost, c.learner, c.strangers, c.clear, c.disarmGone,
+		c.remember, c.mendCorrupt, c.formed, c.unblock, c.mark, c.removeLost, c.learner, c.strangers, c.clear, c.disarmGone,
 		c.space, c.refill, c.shrink, c.roll, c.upgrade, c.grow, c.defrag,
 	}
 }
 
 func (c *cluster) lookAgain(steps []Step) time.Duration {
 	switch {
+	case len(steps) == 0 && c.markSoon:
+		return markEvery
 	case len(steps) == 0:
 		return atRest
 	case steps[0].Action == ActionAddLearner:

@@ -48,8 +48,12 @@ func TestDecide(t *testing.T) {
 		"all volumes are lost":            {func(s *scene) { s.empty(0, 1, 2) }, QuorumLost, ActionWait, "set spec.recovery.from to Empty"},
 		"consent":                         {func(s *scene) { s.empty(1, 2); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-0"},
 		"consent, and a member may come back": {func(s *scene) { s.empty(1); s.down(1, 2); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionWait,
-			"the recovery waits: nobody knows whether p-2 has data"},
-		"consent that was used": {func(s *scene) { s.empty(1, 2); s.want.Recovery = Recovery{RecoverBest, "t"}; s.view.Record.Token = "t" }, QuorumLost, ActionWait, "recovery"},
+			"the recovery waits: it is not known whether p-2 has data"},
+		"consent that was used": {func(s *scene) {
+			s.empty(1, 2)
+			s.want.Recovery = Recovery{RecoverBest, "t"}
+			s.view.Record.Tokens = "t"
+		}, QuorumLost, ActionWait, "recovery"},
 		"consent with a quorum": {func(s *scene) { s.empty(1); s.want.Recovery = Recovery{RecoverBest, "t"} }, Degraded, ActionRemove, "p-1"},
 		"consent to begin again": {func(s *scene) { s.empty(0, 1, 2); s.list = nil; s.want.Recovery = Recovery{RecoverEmpty, "t"} }, QuorumLost, ActionMarkClaim,
 			"its volume is empty"},
@@ -61,10 +65,110 @@ func TestDecide(t *testing.T) {
 			s.list = append(s.list, Member{ID: 9, Name: "other", PeerURLs: []string{"http://elsewhere:2380"}})
 		}, Degraded, ActionWait,
 			"member 9 (other) is none of this cluster's pods"},
-		"a corrupt member": {func(s *scene) { s.view.Pods[0].Answer.Alarms = []Alarm{{3, AlarmCorrupt}} }, Degraded, ActionRemove, "remove p-2"},
-		"a corrupt leader": {func(s *scene) { s.view.Pods[0].Answer.Alarms = []Alarm{{1, AlarmCorrupt}} }, Degraded, ActionMoveLeader, "let p-1 lead the cluster in place of p-0: it is to be replaced"},
-		"an alarm of a member that is gone": {func(s *scene) { s.view.Pods[0].Answer.Alarms = []Alarm{{8, AlarmCorrupt}} }, Complete, ActionDisarm,
-			"end the alarm CORRUPT of member 8"},
+		"a corrupt member":                      {corrupt(3, 7, 7, 8), Degraded, ActionRemove, "remove p-2 from the cluster: p-2 is corrupt"},
+		"a corrupt leader, which names another": {corrupt(2, 8, 7, 7), Degraded, ActionMoveLeader, "let p-1 lead the cluster in place of p-0: p-0 is corrupt"},
+		"the same, and another one leads": {func(s *scene) { corrupt(2, 8, 7, 7)(s); s.leads(2) }, Degraded, ActionRemove,
+			"remove p-0 from the cluster: p-0 is corrupt: its keys are not those of the 2 voters that agree"},
+		"an alarm of a member that is gone":           {corrupt(9, 7, 7, 7), Complete, ActionDisarm, "end the alarm CORRUPT of member 9: all 3 voters have the same keys"},
+		"an alarm of no member":                       {corrupt(0, 7, 7, 7), Complete, ActionDisarm, "end the alarm CORRUPT of member 0"},
+		"corrupt, and no quorum agrees":               {corrupt(0, 7, 8, 9), Degraded, ActionWait, "CORRUPT: etcd raised the alarm for members that etcd cannot name, and no quorum is known to have the same keys"},
+		"corrupt, not compared":                       {corrupt(2, 0, 0, 0), Degraded, ActionWait, "p-1: not compared"},
+		"corrupt, one of those that agree is away":    {func(s *scene) { corrupt(2, 7, 8, 7)(s); s.down(2) }, Degraded, ActionWait, "no quorum is known"},
+		"corrupt, and more are wanted":                {func(s *scene) { corrupt(0, 7, 8, 9)(s); s.want.Replicas = 5 }, Degraded, ActionWait, "CORRUPT"},
+		"corrupt, and a pod is outdated":              {func(s *scene) { corrupt(0, 7, 8, 9)(s); s.view.Pods[1].Outdated = true }, Degraded, ActionWait, "CORRUPT"},
+		"corrupt, and a learner copied from somebody": {func(s *scene) { corrupt(2, 8, 7, 7)(s); learner(nil, &Answer{Learner: true, Applied: 100})(s) }, Degraded, ActionRemove, "remove the learner p-3"},
+		"corrupt, another revision":                   {func(s *scene) { corrupt(2, 7, 7, 7)(s); s.view.Pods[2].Answer.Hash.Revision = 40 }, Degraded, ActionRemove, "remove p-2"},
+		"the pods are not ready":                      {func(s *scene) { s.view.Pods[1].Ready = false }, Complete, ActionWait, "p-1 answers and is not ready"},
+		"crashing, as nothing healthy runs its revision": {func(s *scene) { s.down(1); s.crashing(1, time.Hour); s.view.Pods[1].Revision = "new" }, Degraded, ActionWait,
+			"p-1 ends again and again, and is not replaced: no healthy member runs its revision"},
+		"crashing, as one healthy member runs its revision": {func(s *scene) {
+			s.down(1)
+			s.crashing(1, time.Hour)
+			s.view.Pods[1].Revision, s.view.Pods[2].Revision = "new", "new"
+		}, Degraded, ActionRemove, "remove p-1"},
+		"claims are being deleted": {func(s *scene) { s.leaves(0, 1, 2) }, Complete, ActionWait, "the claims of p-0, p-1, p-2 are being deleted: their data goes with these pods"},
+		"the same, and all containers were killed": {func(s *scene) { s.leaves(0, 1, 2); s.killed(0, 1, 2) }, QuorumLost, ActionWait,
+			"the claims of p-0, p-1, p-2 are being deleted"},
+		"the same, of a single member":           {func(s *scene) { s.only(); s.leaves(0); s.killed(0) }, QuorumLost, ActionWait, "Make a backup, and restore it"},
+		"the claim of damaged data, quorum lost": {func(s *scene) { s.damaged(1, 2); s.leaves(1) }, QuorumLost, ActionWait, "the claims of p-1 are being deleted"},
+		"the claim of a pod that is outdated":    {func(s *scene) { s.leaves(1); s.view.Pods[1].Outdated = true }, Complete, ActionWait, "the claims of p-1"},
+		"the same, and nothing runs in it":       {func(s *scene) { s.leaves(1); s.killed(1); s.view.Pods[1].Outdated = true }, Degraded, ActionWait, "the claims of p-1"},
+		"the claim of an empty volume":           {func(s *scene) { s.empty(1); s.leaves(1) }, Degraded, ActionDeletePod, "delete pod p-1: its claim is being deleted"},
+		"the claim of a member that was removed": {func(s *scene) { s.vacate(1); s.view.Pods[1].Report.Volume = VolumeData; s.leaves(1) }, Complete, ActionDeletePod, "delete pod p-1"},
+		"parked while claims are being deleted":  {func(s *scene) { s.leaves(1); s.want.Replicas = 0 }, Parked, ActionWait, "the claims of p-1"},
+		"a volume of the past":                   {func(s *scene) { s.outdated(1, 50) }, Degraded, ActionRemove, "remove p-1 from the cluster: its volume is of the past"},
+		"the leader's volume is of the past":     {func(s *scene) { s.outdated(0, 50) }, Degraded, ActionRemove, "remove p-0"},
+		"two volumes of the past":                {func(s *scene) { s.outdated(1, 50); s.outdated(2, 40); s.down(1, 2) }, QuorumLost, ActionWait, "set spec.recovery.from to p-0 or p-1 or p-2 (or Best)"},
+		"a volume of the past, and one is away":  {func(s *scene) { s.outdated(1, 50); s.down(1, 2) }, QuorumLost, ActionWait, "p-1: its volume is of the past"},
+		"all volumes are of the past":            {allOutdated, QuorumLost, ActionWait, "set spec.recovery.from to p-2 or p-1 or p-0 (or Best)"},
+		"the same, with consent":                 {func(s *scene) { allOutdated(s); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-2"},
+		"the same, and one may be current": {func(s *scene) {
+			allOutdated(s)
+			s.down(0)
+			s.view.Pods[0].Report = nil
+			s.want.Recovery = Recovery{RecoverBest, "t"}
+		}, QuorumLost, ActionWait, "it is not known whether p-0 has data"},
+		"a position to note":              {func(s *scene) { s.view.Pods[1].Answer.Applied = 101; s.view.Claims[1].MarkedFor = markEvery }, Complete, ActionMarkClaim, "goes up to entry 101"},
+		"a position noted a moment ago":   {func(s *scene) { s.view.Pods[1].Answer.Applied = 101 }, Complete, "", ""},
+		"a member that reads its log yet": {func(s *scene) { s.view.Pods[1].Answer.Applied = 50; s.view.Claims[1].MarkedFor = time.Hour }, Complete, "", ""},
+		"an old record":                   {func(s *scene) { s.view.Record.Replicas = 1 }, Complete, ActionRecord, "this is cluster c1, with 3 pods"},
+		"an old record, and no quorum":    {func(s *scene) { s.view.Record.Replicas = 1; s.down(1, 2) }, QuorumLost, ActionRecord, "with 3 pods"},
+		"a record of too many":            {func(s *scene) { s.view.Record.Replicas = 7 }, Complete, ActionRecord, "plan no pods from ordinal 3 on"},
+		"too many pods":                   {func(s *scene) { s.view.Live = 4 }, Complete, ActionScale, "take away the pods from ordinal 3 on"},
+		"a record that forgot a token":    {func(s *scene) { s.view.Claims[1].Tokens = "t" }, Complete, ActionRecord, ""},
+		"a token that was used before the last one": {func(s *scene) {
+			s.empty(1, 2)
+			s.view.Record.Tokens = "t u"
+			s.want.Recovery = Recovery{RecoverBest, "t"}
+		}, QuorumLost, ActionWait,
+			"The token t was used before"},
+		"a token that a claim knows": {func(s *scene) {
+			s.empty(1, 2)
+			s.view.Record, s.view.Claims[0].Tokens = Record{}, "t"
+			s.want.Recovery = Recovery{RecoverBest, "t"}
+		}, QuorumLost, ActionRecord, "write down"},
+		"a token that a volume knows": {func(s *scene) {
+			allOutdated(s)
+			s.view.Pods[1].Report.Token = "t"
+			s.want.Recovery = Recovery{RecoverBest, "t"}
+		}, QuorumLost, ActionWait, "The token t was used before"},
+		"the survivor's node died, new consent": {func(s *scene) {
+			s.empty(0, 2)
+			s.view.Record.Tokens, s.view.Record.Survivor = "t", "p-0"
+			s.want.Recovery = Recovery{"p-1", "u"}
+		}, QuorumLost, ActionRecord, "go on with the data of p-1"},
+		"the survivor may go on yet, new consent": {func(s *scene) {
+			s.empty(2)
+			s.down(2, 2)
+			s.view.Record.Tokens, s.view.Record.Survivor, s.view.Pods[0].Ticket = "t", "p-0", "force:t"
+			s.want.Recovery = Recovery{"p-1", "u"}
+			s.list = append(s.list, Member{ID: 4, Name: "p-3", PeerURLs: allURLs[3:4]})
+			s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Running: true, Report: &Report{Volume: VolumeEmpty}})
+			s.want.Replicas, s.view.Record.Replicas, s.view.Live = 4, 4, 4
+		}, QuorumLost, ActionDeletePod, "its leave to go on alone"},
+		"the same, and its data may come back": {func(s *scene) {
+			s.empty(1, 2)
+			s.view.Record.Tokens, s.view.Record.Survivor, s.view.Pods[0].Terminating = "t", "p-0", true
+			s.want.Recovery = Recovery{"p-1", "u"}
+		}, QuorumLost, ActionWait, "it is not known whether p-0 has data"},
+		"a recovery first notes that its token is used": {func(s *scene) { s.empty(1, 2); s.view.Record.Tokens, s.view.Record.Survivor = "t", "p-0" }, QuorumLost, ActionMarkClaim, "the token t is used"},
+		"one stale member does not know of another":     {stale, QuorumLost, ActionWait, "no quorum says whether that was removed"},
+		"one stale member, with consent":                {func(s *scene) { stale(s); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-2"},
+		"a copy of another cluster's volumes": {func(s *scene) {
+			s.empty(0, 1, 2)
+			for i := range s.view.Pods {
+				s.view.Pods[i].Report = &Report{Volume: VolumeForeign, Cluster: clusterID, Member: ID(i + 1), Owner: "other/p"}
+			}
+		}, QuorumLost, ActionWait, "pod 0: its volume is a copy of that of pod other/p: no member starts on a copy"},
+		"a learner does not start, and a pod is outdated": {func(s *scene) {
+			learner(nil, nil)(s)
+			s.view.Pods[3].Running, s.view.Pods[1].Outdated = false, true
+		}, Degraded, ActionDeletePod, "replace pod p-1"},
+		"a learner does not start, and space is used up": {func(s *scene) {
+			learner(nil, nil)(s)
+			s.view.Pods[3].Running = false
+			s.view.Pods[0].Answer.Alarms = []Alarm{{2, AlarmNoSpace}}
+		}, Degraded, ActionCompact, "drop the history"},
 		"a learner to start": {learner(&Report{Volume: VolumeEmpty}, nil), Degraded, ActionMarkClaim, "it is for member 4"},
 		"a learner that lost its data": {func(s *scene) {
 			learner(&Report{Volume: VolumeEmpty}, nil)(s)

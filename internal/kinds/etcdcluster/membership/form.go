@@ -5,7 +5,9 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 )
 
 // form starts a cluster that was never there, with one member: the first pod gets the ticket to seed it, once all pods
@@ -27,8 +29,7 @@ func (c *cluster) form() []Step {
 		return c.wait(PhasePending, "the first pod does not exist yet")
 	case first.Report.Used == TicketSeed:
 		// It was used, and nothing came of it. What is on an empty volume is not known any more.
-		return c.do(PhaseCreating, Step{Action: ActionDeletePod, Pod: first.place()},
-			"delete pod %s: it began a cluster, and its volume is empty again before the cluster was there", first.Name)
+		return c.do(PhaseCreating, first.deletePod(), "delete pod %s: it began a cluster, and its volume is empty again before the cluster was there", first.Name)
 	case first.Ticket != TicketSeed:
 		return c.do(PhaseCreating, Step{Action: ActionTicket, Pod: first.place(), Ticket: TicketSeed}, "let %s form the cluster", first.Name)
 	default:
@@ -47,10 +48,8 @@ func (c *cluster) remember() []Step {
 			}
 		}
 	}
-	if c.proven {
-		for _, s := range c.members {
-			replicas = max(replicas, s.ordinal+1)
-		}
+	for _, s := range c.members { // of a list that no quorum agreed to as well: a pod too many does no harm
+		replicas = max(replicas, s.ordinal+1)
 	}
 	version := c.Record.Version
 	if version == "" {
@@ -65,6 +64,13 @@ func (c *cluster) remember() []Step {
 	}
 	record := c.Record
 	record.Cluster, record.Replicas, record.Version = c.id, replicas, version
+	for i := range c.Claims { // a token that was used stays so, whatever becomes of the record
+		for token := range strings.FieldsSeq(c.Claims[i].Tokens) {
+			if all := strings.Fields(record.Tokens); !slices.Contains(all, token) && len(all) < keptTokens {
+				record.Tokens = strings.Join(append([]string{token}, all...), " ") // the last one stays the last
+			}
+		}
+	}
 	if record == c.Record {
 		return nil
 	}
@@ -93,19 +99,35 @@ func (c *cluster) creating() string {
 	return PhaseDegraded
 }
 
-// formed takes back the tickets that must not be used again: those to seed, and those of a recovery that is over.
+// formed takes back the tickets that must not be used again: those to seed, and those of a recovery that is over. The data
+// that lives on after a recovery may be older than what its claim says: this is the one place where a claim goes back.
 func (c *cluster) formed() []Step {
+	for _, s := range c.members {
+		if c.Record.Survivor == "" || s.answer == nil || s.claim == nil || s.claim.Terminating || s.pod.Name != c.Record.Survivor {
+			continue
+		}
+		if mark := c.markOf(s); s.answer.Position().Before(s.claim.Position) && mark != s.claim.mark() {
+			return c.do(PhaseRecovering, c.markClaim(s, mark), "note on claim %s how far its data goes after the recovery", s.claim.Name)
+		}
+	}
 	if c.Record.Survivor != "" {
 		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "write down that a quorum is there again")
 	}
 	for i := range c.Pods {
 		p := &c.Pods[i]
-		if (p.Ticket == TicketSeed || isForce(p.Ticket)) && !p.Terminating {
+		if (p.Ticket == TicketSeed || IsForce(p.Ticket)) && !p.Terminating {
 			return c.do(c.creating(), Step{Action: ActionTicket, Pod: p.place(), Ticket: TicketNone}, "take back the ticket of %s, which it used", p.Name)
 		}
 	}
 	return nil
 }
+
+const (
+	// markEvery is how often, at most, a claim gets another position.
+	markEvery = 5 * time.Second
+	// fewEntries is how many entries a cluster at rest may be ahead of its claims, such as those of members that joined.
+	fewEntries = 100
+)
 
 // mark says on each claim whose data its volume holds.
 func (c *cluster) mark() []Step {
@@ -113,34 +135,74 @@ func (c *cluster) mark() []Step {
 		if s.answer == nil || s.claim == nil || s.claim.Terminating {
 			continue
 		}
-		mark := Mark{Cluster: c.id, Member: s.ID, Version: s.answer.Version}
-		if (Mark{s.claim.Cluster, s.claim.Member, s.claim.Version}) != mark {
+		mark, was := c.markOf(s), s.claim.mark()
+		if mark.Member == was.Member {
+			mark.Position = was.Position
+		}
+		if mark != was {
 			c.ongoing = true
-			return c.do(c.creating(), Step{Action: ActionMarkClaim, Ordinal: s.ordinal, ClaimUID: s.claim.UID, Mark: mark, Pod: s.place()},
-				"note on claim %s that its data is that of member %s", s.claim.Name, s.ID)
+			return c.do(c.creating(), c.markClaim(s, mark), "note on claim %s that its data is that of member %s", s.claim.Name, s.ID)
 		}
 	}
 	return nil
 }
 
+// markPositions says on each claim up to which entry of the log its data goes. It is no change of the cluster, and goes on while
+// others wait: people do not see it.
+func (c *cluster) markPositions() []Step {
+	if !c.proven || len(c.ids) > 1 || c.Record.Survivor != "" {
+		return nil
+	}
+	for _, s := range c.members {
+		if s.answer == nil || s.claim == nil || s.claim.Terminating || s.claim.Member != s.ID || s.claim.Cluster != c.id {
+			continue
+		}
+		now, was := s.answer.Position(), s.claim.Position
+		if !was.Before(now) { // a member that has just started may read its log yet
+			continue
+		}
+		if was.Index != 0 && s.claim.MarkedFor < markEvery {
+			c.markSoon = c.markSoon || now.Index-was.Index < fewEntries
+			continue
+		}
+		mark := s.claim.mark()
+		mark.Position = now
+		step := c.markClaim(s, mark)
+		step.Quiet, step.Message = true, fmt.Sprintf("note on claim %s that its data goes up to entry %d", s.claim.Name, now.Index)
+		return []Step{step}
+	}
+	return nil
+}
+
+func (c *cluster) markOf(s *seat) Mark {
+	return Mark{Cluster: c.id, Member: s.ID, Version: s.answer.Version, Position: s.answer.Position(), Tokens: c.Record.Tokens}
+}
+
+func (c *cluster) markClaim(s *seat, mark Mark) Step {
+	return Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: s.place()}
+}
+
 // unblock replaces pods that cannot come up as they are, and in which nothing runs: those of an old revision, because
 // a revision that does not start must not keep its own correction from being rolled out, and those whose claim
-// is being deleted, because they would wait for ever.
+// is being deleted and whose data is not needed, because they would wait for ever. Data whose claim is being deleted goes with
+// its pod: such a pod stays.
 func (c *cluster) unblock() []Step {
 	for i := range c.Pods {
 		p := &c.Pods[i]
-		if p.Terminating || p.Answer != nil {
+		if p.Terminating || p.Answer != nil || c.losesData(p.Ordinal) {
 			continue
 		}
 		claim := c.claims[p.Ordinal]
-		dead := !p.Running || p.Crashing
+		leaves := claim != nil && claim.Terminating
+		step := p.deletePod()
+		if c.proven && leaves {
+			step.Via, step.Expect = c.via(nil), c.list // a quorum has removed the member whose data goes
+		}
 		switch {
-		case p.Outdated && !c.Lagging && (dead || p.Report != nil):
-			return c.do(PhaseUpgrading, Step{Action: ActionDeletePod, Pod: p.place()},
-				"delete pod %s: nothing runs in it (%s), and another revision is wanted", p.Name, p.trouble())
-		case claim != nil && claim.Terminating && (dead || p.Report != nil):
-			return c.do(c.creating(), Step{Action: ActionDeletePod, Pod: p.place()},
-				"delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)
+		case p.Outdated && !c.Lagging && (!p.Running || p.Crashing || p.Report != nil):
+			return c.do(PhaseUpgrading, step, "delete pod %s: nothing runs in it (%s), and another revision is wanted", p.Name, p.trouble())
+		case leaves && p.Report != nil:
+			return c.do(c.creating(), step, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)
 		}
 	}
 	return nil

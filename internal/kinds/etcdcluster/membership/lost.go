@@ -5,10 +5,12 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-func isForce(ticket string) bool { return strings.HasPrefix(ticket, ticketForce) }
+// IsForce reports whether a ticket lets a member go on alone.
+func IsForce(ticket string) bool { return strings.HasPrefix(ticket, ticketForce) }
 
 // fate is what is known of a member that does not answer.
 type fate int
@@ -32,12 +34,18 @@ func (c *cluster) fateOf(s *seat) (is fate, why string) {
 	switch {
 	case report.Volume == VolumeEmpty:
 		return lost, "its volume is empty"
+	case report.Volume == VolumeForeign && report.Owner != "":
+		return swapped, s.pod.trouble()
 	case report.Volume == VolumeForeign:
 		return swapped, "its volume has data that is not this operator's"
+	case report.Outdated != "" && (report.Member == 0 || report.Member == s.ID):
+		return lost, "its volume is of the past: " + report.Outdated
 	case report.Member == 0 || report.Member == s.ID:
 		return unknown, s.pod.trouble()
 	case c.member(report.Member) != nil:
 		return swapped, fmt.Sprintf("its volume has the data of member %s", report.Member)
+	case !c.proven:
+		return unknown, fmt.Sprintf("its volume has the data of member %s, and no quorum says whether that was removed", report.Member)
 	default:
 		return lost, fmt.Sprintf("its volume has the data of member %s, which was removed", report.Member)
 	}
@@ -45,140 +53,286 @@ func (c *cluster) fateOf(s *seat) (is fate, why string) {
 
 // whyLost says why there is no quorum, and what a person can do.
 func (c *cluster) whyLost() string {
-	var trouble, gone, answering []string
 	if len(c.voters) == 0 {
 		return c.whySilent()
 	}
+	var trouble, answering []string
+	gone := 0
 	for _, s := range c.voters {
-		switch is, why := c.fateOf(s); is {
+		is, why := c.fateOf(s)
+		switch is {
 		case alive:
 			answering = append(answering, s.name())
+			continue
 		case lost:
-			gone = append(gone, s.name())
-			trouble = append(trouble, fmt.Sprintf("%s: %s", s.name(), why))
+			gone++
 		case unknown, swapped:
-			trouble = append(trouble, fmt.Sprintf("%s: %s", s.name(), why))
 		}
+		trouble = append(trouble, fmt.Sprintf("%s: %s", s.name(), why))
 	}
 	need := quorum(len(c.voters))
-	text := fmt.Sprintf("%d of %d voters answer, a quorum is %d (%s)", len(answering), len(c.voters), need, strings.Join(trouble, "; "))
 	if len(answering) >= need {
 		return fmt.Sprintf("%d of %d voters answer and do not agree on a leader yet", len(answering), len(c.voters))
 	}
-	if len(c.voters)-len(gone) >= need {
+	text := fmt.Sprintf("%s (%d of %d voters answer, a quorum is %d)", strings.Join(trouble, "; "), len(answering), len(c.voters), need)
+	if len(c.voters)-gone >= need {
 		return text
 	}
 	c.stuck, c.dataLost = true, true
-	if len(answering) > 0 {
-		return text + ": the data of too many members is gone. Restore from a backup, or go on with the data of one member: set spec.recovery.from to " +
-			strings.Join(answering, " or ") + " (or Best) and spec.recovery.token to a new value. What the others had acknowledged and it had not received is lost then"
+	return text + c.advice()
+}
+
+// advice says which data a person may let live on.
+func (c *cluster) advice() string {
+	var names []string
+	for _, p := range c.candidates() {
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	text := ": the data of too many members is gone. Restore a backup into a new cluster, or go on with the data of one member: set spec.recovery.from to " +
+		strings.Join(names, " or ") + " (or Best) and spec.recovery.token to a new value. What the others had acknowledged and it had not received is lost then"
+	if token := c.want.Recovery.Token; token != "" && c.isUsed(token) {
+		text += fmt.Sprintf(". The token %s was used before", token)
 	}
 	return text
 }
 
-// whySilent says why nobody answers, so that even the list of members is not known.
+// whySilent says why no member answers, so that even the list of members is not known.
 func (c *cluster) whySilent() string {
-	var trouble []string
-	replicas, _ := Planned(c.want, c.Record)
-	gone := 0
+	var trouble, rest []string // what agents say of their volumes comes first
+	replicas := c.planned()
+	gone, old := 0, 0
 	for ordinal := range replicas {
 		p := c.pods[ordinal]
-		if p != nil && !p.Terminating && p.Report != nil && p.Report.Volume == VolumeEmpty {
+		switch {
+		case p == nil || p.Terminating:
+		case p.isEmpty():
 			gone++
+		case p.isOld(c.id):
+			old++
 		}
-		trouble = append(trouble, fmt.Sprintf("pod %d: %s", ordinal, p.trouble()))
+		text := fmt.Sprintf("pod %d: %s", ordinal, p.trouble())
+		if p != nil && p.Report != nil && !p.isEmpty() {
+			trouble = append(trouble, text)
+		} else {
+			rest = append(rest, text)
+		}
 	}
-	if gone == replicas {
+	said := len(trouble) > 0
+	trouble = append(trouble, rest...)
+	switch {
+	case gone == replicas:
 		c.stuck, c.dataLost = true, true
 		return fmt.Sprintf("the volumes of all %d members are empty, and cluster %s had data. Restore from a backup, or begin with an empty cluster: "+
 			"set spec.recovery.from to Empty and spec.recovery.token to a new value", replicas, c.id)
+	case gone+old == replicas:
+		c.stuck, c.dataLost = true, true
+		return strings.Join(trouble, "; ") + c.advice()
+	}
+	if said {
+		return strings.Join(trouble, "; ")
 	}
 	return "no member answers: " + strings.Join(trouble, "; ")
 }
 
+// isOld reports whether a pod's volume has data of a cluster that is older than what its member had.
+func (p *Pod) isOld(cluster ID) bool {
+	return p.Report != nil && p.Report.Volume == VolumeData && p.Report.Outdated != "" && p.Report.Cluster == cluster
+}
+
+// candidates returns the pods with whose data a person may go on: those of voters that answer, and those whose data is whole
+// and waits, because it is of the past or no quorum says whether its member was removed. The longest log comes first.
+func (c *cluster) candidates() []*Pod {
+	var found []*Pod
+	for ordinal := range MaxReplicas {
+		p := c.pods[ordinal]
+		switch {
+		case p == nil || p.Terminating:
+		case p.Answer != nil && !p.Answer.Learner && p.Answer.Cluster == c.id:
+			found = append(found, p)
+		case p.Report != nil && p.Report.Volume == VolumeData && p.Report.Cluster == c.id && p.Report.Damage == "" && p.Report.Waiting != "":
+			found = append(found, p)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *Pod) int {
+		switch x, y := a.position(), b.position(); {
+		case y.Before(x):
+			return -1
+		case x.Before(y):
+			return 1
+		}
+		return 0
+	})
+	return found
+}
+
+// position returns where the log in a pod ends.
+func (p *Pod) position() Position {
+	if p.Answer != nil {
+		return Position{p.Answer.Term, max(p.Answer.Index, p.Answer.Applied)}
+	}
+	return p.Report.Position
+}
+
+// isUsed reports whether a token was used for a recovery of this cluster. The claims say so as well, because they outlive the
+// record, and so does each volume on which it was used.
+func (c *cluster) isUsed(token string) bool {
+	if hasToken(c.Record.Tokens, token) {
+		return true
+	}
+	return slices.ContainsFunc(c.Claims, func(claim Claim) bool { return hasToken(claim.Tokens, token) }) ||
+		slices.ContainsFunc(c.Pods, func(p Pod) bool { return p.Report != nil && p.Report.Token == token })
+}
+
+func hasToken(tokens, token string) bool { return slices.Contains(strings.Fields(tokens), token) }
+
+// keptTokens is how many tokens of the past are kept.
+const keptTokens = 50
+
+func addToken(tokens, token string) string {
+	all := append(strings.Fields(tokens), token)
+	return strings.Join(all[max(0, len(all)-keptTokens):], " ")
+}
+
+// lastToken is that of the recovery that was begun last.
+func (c *cluster) lastToken() string {
+	all := strings.Fields(c.Record.Tokens)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
+}
+
 // recover goes on with one member, or with none, where a person consents to it, once for each token. The data of every
 // other voter must be known to be gone, or that voter must answer: one that may come back could find a quorum of the old
-// cluster beside the new one.
+// cluster beside the new one. A new token begins anew, also when the survivor of the recovery before is gone.
 func (c *cluster) recover() []Step {
-	if c.Record.Survivor != "" {
-		return c.force()
-	}
 	consent := c.want.Recovery
-	if consent.Token == "" || consent.Token == c.Record.Token {
+	if consent.Token == "" || c.isUsed(consent.Token) {
+		if c.Record.Survivor != "" {
+			return c.force()
+		}
 		return nil
 	}
 	if consent.From == RecoverEmpty {
 		return c.beginAgain()
 	}
-	gone := 0
-	for _, s := range c.voters {
-		switch is, why := c.fateOf(s); is {
-		case lost:
-			gone++
-		case alive:
-		case unknown, swapped:
-			return c.blocked("the recovery waits: nobody knows whether %s has data (%s). If it is gone for good, delete its claim and its pod", s.name(), why)
+	candidates := c.candidates()
+	for ordinal := range c.planned() {
+		p := c.pods[ordinal]
+		known := p != nil && !p.Terminating && (p.isEmpty() || p.Answer != nil && p.Answer.Learner)
+		if !known && !slices.Contains(candidates, p) {
+			return c.blocked("the recovery waits: it is not known whether %s has data (%s). If that is gone for good, delete its claim and its pod", nameOf(p, ordinal), p.trouble())
 		}
 	}
-	if len(c.voters)-gone >= quorum(len(c.voters)) {
+	for _, s := range c.voters {
+		if s.ordinal < 0 {
+			return c.blocked("the recovery waits: member %s (%s) is none of this cluster's pods, and may have data", s.ID, s.Name)
+		}
+	}
+	if n := len(c.voters); n > 0 && len(candidates) > 0 && c.votes(candidates) >= quorum(n) {
 		return nil // they will find each other
 	}
-	survivor := c.survivor()
-	if survivor == nil {
-		return c.blocked("the recovery waits: spec.recovery.from is %s, and no such member answers", consent.From)
-	}
-	return c.record(PhaseRecovering, func(r *Record) { r.Token, r.Survivor = consent.Token, survivor.pod.Name },
-		"begin the recovery %s: go on with the data of %s", consent.Token, survivor.pod.Name)
-}
-
-// survivor returns the member that is asked for, if it answers: the best has the highest term, and then the longest log.
-func (c *cluster) survivor() *seat {
-	var best *seat
-	for _, s := range c.voters {
-		if s.answer == nil || s.pod.Terminating || c.want.Recovery.From != RecoverBest && s.pod.Name != c.want.Recovery.From {
-			continue
-		}
-		if best == nil || s.answer.Term > best.answer.Term || s.answer.Term == best.answer.Term && s.answer.Index > best.answer.Index {
-			best = s
+	for _, p := range candidates {
+		if consent.From == RecoverBest || consent.From == p.Name {
+			if steps := c.endForce(p); len(steps) > 0 {
+				return steps
+			}
+			return c.record(PhaseRecovering, func(r *Record) { r.Tokens, r.Survivor = addToken(r.Tokens, consent.Token), p.Name },
+				"begin the recovery %s: go on with the data of %s", consent.Token, p.Name)
 		}
 	}
-	return best
+	return c.blocked("the recovery waits: spec.recovery.from is %s, and no such member answers", consent.From)
 }
 
-// force lets the survivor go on alone. Its agent reads the ticket when it starts, so a pod in which etcd runs already is
-// replaced, and the new one gets the ticket before its container starts. Where that was too late, etcd runs as before,
-// without a quorum, and it is done again.
-func (c *cluster) force() []Step {
+func nameOf(p *Pod, ordinal int) string {
+	if p == nil {
+		return fmt.Sprintf("the pod with ordinal %d", ordinal)
+	}
+	return p.Name
+}
+
+// endForce deletes the pod that has leave to go on alone by a recovery before, so that two members never do: the leave ends with
+// the pod.
+func (c *cluster) endForce(but *Pod) []Step {
 	for i := range c.Pods {
 		p := &c.Pods[i]
-		if p.Name != c.Record.Survivor || p.Terminating {
+		switch {
+		case p == but || p.Terminating || !IsForce(p.Ticket) || p.isEmpty():
+		case c.losesData(p.Ordinal):
+			c.stuck = true
+			return c.wait(PhaseRecovering, "the recovery waits: %s has leave to go on alone by the recovery before, and its claim is being deleted", p.Name)
+		default:
+			return c.do(PhaseRecovering, p.deletePod(), "delete pod %s: its leave to go on alone, by the recovery before, ends with it", p.Name)
+		}
+	}
+	return nil
+}
+
+// votes counts the pods in which a voter answers.
+func (c *cluster) votes(pods []*Pod) int {
+	n := 0
+	for _, p := range pods {
+		if p.Answer != nil && c.member(p.Answer.Member) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// force lets the survivor go on alone. That the token is used is on the claims before, so that it stays used whatever becomes
+// of the record. The agent beside etcd starts it again for the ticket: no pod is deleted.
+func (c *cluster) force() []Step {
+	token := c.lastToken()
+	for i := range c.Claims {
+		claim := &c.Claims[i]
+		if claim.Terminating || claim.Member == 0 || hasToken(claim.Tokens, token) || c.pods[claim.Ordinal] == nil {
 			continue
 		}
-		if p.Report != nil && p.Report.Volume == VolumeEmpty {
-			c.stuck = true
-			return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "end the recovery %s: the volume of %s is empty", c.Record.Token, p.Name)
-		}
-		if p.Answer != nil && len(p.Answer.Members) > 1 {
-			return c.do(PhaseRecovering, Step{Action: ActionDeletePod, Pod: p.place()}, "replace pod %s, so that it goes on alone", p.Name)
-		}
-		if ticket := ForceTicket(c.Record.Token); p.Ticket != ticket && p.Answer == nil {
-			return c.do(PhaseRecovering, Step{Action: ActionTicket, Pod: p.place(), Ticket: ticket}, "let %s go on alone", p.Name)
-		}
-		return c.wait(PhaseRecovering, "%s starts as the only member", p.Name)
+		mark := claim.mark()
+		mark.Tokens = c.Record.Tokens
+		return c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, Claim: claim.at(), Mark: mark, Pod: c.pods[claim.Ordinal].place()},
+			"note on claim %s that the token %s is used", claim.Name, token)
 	}
-	return c.wait(PhaseRecovering, "pod %s is to go on alone, and does not exist", c.Record.Survivor)
+	var silent []Place
+	var survivor *Pod
+	for i := range c.Pods {
+		if p := &c.Pods[i]; p.Name == c.Record.Survivor && !p.Terminating {
+			survivor = p
+		} else if !p.Terminating {
+			silent = append(silent, p.place())
+		}
+	}
+	const other = "; to go on with another member, set spec.recovery.from, and spec.recovery.token to a new value"
+	switch p := survivor; {
+	case p == nil:
+		return c.wait(PhaseRecovering, "pod %s is to go on alone, and does not exist%s", c.Record.Survivor, other)
+	case p.isEmpty():
+		c.stuck = true
+		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "end the recovery %s: the volume of %s is empty", token, p.Name)
+	case p.Answer == nil && p.Report != nil && p.Report.Token == token:
+		c.stuck = true
+		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "end the recovery %s: the token was used on the volume of %s before", token, p.Name)
+	case p.Ticket != ForceTicket(token):
+		return c.do(PhaseRecovering, Step{Action: ActionTicket, Pod: p.place(), Ticket: ForceTicket(token), Silent: silent, Was: c.Record}, "let %s go on alone", p.Name)
+	default:
+		return c.wait(PhaseRecovering, "%s starts as the only member%s", p.Name, other)
+	}
 }
 
 // beginAgain forgets a cluster of which nothing is left. What says that it was there goes first, so that an operator that
 // ends in between goes on with it.
 func (c *cluster) beginAgain() []Step {
-	replicas, _ := Planned(c.want, c.Record)
-	for ordinal := range replicas {
+	for ordinal := range c.planned() {
 		p := c.pods[ordinal]
-		if p == nil || p.Terminating || p.Report == nil || p.Report.Volume != VolumeEmpty {
-			return c.blocked("the recovery waits: nobody knows whether the pod with ordinal %d has data (%s)", ordinal, p.trouble())
+		if p == nil || p.Terminating || !p.isEmpty() {
+			return c.blocked("the recovery waits: it is not known whether %s has data (%s)", nameOf(p, ordinal), p.trouble())
 		}
 	}
+	token := c.want.Recovery.Token
+	tokens := addToken(c.Record.Tokens, token)
 	for i := range c.Claims {
 		claim := &c.Claims[i]
 		if claim.Cluster == 0 && claim.Member == 0 || claim.Terminating {
@@ -187,9 +341,9 @@ func (c *cluster) beginAgain() []Step {
 		if c.pods[claim.Ordinal] == nil {
 			return c.blocked("the recovery waits: claim %s may have data, and no pod uses it. If it is not needed, delete it", claim.Name)
 		}
-		return c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, ClaimUID: claim.UID, Pod: c.pods[claim.Ordinal].place()},
+		return c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, Claim: claim.at(), Pod: c.pods[claim.Ordinal].place()},
 			"note on claim %s that its volume is empty", claim.Name)
 	}
-	return c.do(PhaseRecovering, Step{Action: ActionRecord, Record: &Record{Replicas: 1, Version: c.want.Version, Token: c.want.Recovery.Token}, Was: c.Record},
-		"begin the recovery %s: all data is gone, and a new, empty cluster is formed", c.want.Recovery.Token)
+	return c.do(PhaseRecovering, Step{Action: ActionRecord, Record: &Record{Replicas: 1, Version: c.want.Version, Tokens: tokens}, Was: c.Record},
+		"begin the recovery %s: all data is gone, and a new, empty cluster is formed", token)
 }

@@ -60,6 +60,8 @@ type Model struct {
 	Members                 []MemberState
 	// DataLost reports whether so many members have lost their data that the others cannot be a quorum: a person has to act.
 	DataLost bool
+	// Corrupt reports whether there is the alarm CORRUPT, in which no member takes reads and writes.
+	Corrupt bool
 	// Settled reports whether nothing is left to be done.
 	Settled bool
 }

@@ -33,7 +33,7 @@ func TestPhaseOfAChange(t *testing.T) {
 		"a member within is replaced beside a change": {func(s *scene) { s.vacate(1) }, PhaseScaling, ActionAddLearner, PhaseRecovering},
 		"a claim that is not wanted goes": {func(s *scene) {
 			s.vacate(2)
-			s.want.Replicas, s.view.Record.Replicas, s.view.Pods = 2, 2, s.view.Pods[:2]
+			s.want.Replicas, s.view.Record.Replicas, s.view.Live, s.view.Pods = 2, 2, 2, s.view.Pods[:2]
 			s.view.Claims[2].Member = 3
 		}, PhaseScaling, ActionDeleteClaim, PhaseScaling},
 		"an upgraded member": {func(s *scene) { s.view.Claims[1].Version = "3.5.35" }, PhaseUpgrading, ActionMarkClaim, PhaseUpgrading},

@@ -5,24 +5,28 @@ package membership
 
 import "slices"
 
-// broken says why a voter has to be replaced, or nothing.
-func (c *cluster) broken(s *seat) string {
-	if c.corrupt(s.ID) {
-		return "its data is not the same as that of the others"
-	}
+// broken says why a voter has to be replaced, and what shows it; or nothing.
+func (c *cluster) broken(s *seat) (why string, shown Evidence) {
 	is, why := c.fateOf(s)
 	switch {
 	case is == lost:
-		return why
+		return why, EvidenceLost
 	case is == alive || s.pod == nil || s.pod.Terminating:
-		return ""
+		return "", ""
 	case is == unknown && s.pod.Report != nil && s.pod.Report.Damage != "" && c.want.ReplaceAfter > 0:
-		return "its data is damaged: " + s.pod.Report.Damage // to wait would add nothing
+		return "its data is damaged: " + s.pod.Report.Damage, EvidenceDamaged // to wait would add nothing
 	}
-	if after := c.want.ReplaceAfter; after > 0 && s.pod.Crashing && s.pod.NotReadyFor >= after {
-		return "it has not started for " + after.String() + ": " + s.pod.trouble()
+	after := c.want.ReplaceAfter
+	if after <= 0 || !s.pod.Crashing || s.pod.NotReadyFor < after {
+		return "", ""
 	}
-	return ""
+	// What no healthy member runs may be what is wrong: an image, a flag, a limit.
+	if !slices.ContainsFunc(c.healthyBut(s), func(other *seat) bool { return other.pod != nil && other.pod.Revision == s.pod.Revision }) {
+		c.blocked("%s ends again and again, and is not replaced: no healthy member runs its revision, so the template may be wrong (%s). "+
+			"Take the last change of the spec back; or, if it is the volume that is wrong, delete its claim and its pod", s.name(), s.pod.trouble())
+		return "", ""
+	}
+	return "it has not started for " + after.String() + ": " + s.pod.trouble(), EvidenceCrashing
 }
 
 // removeLost takes voters out of the cluster whose data is gone, while the others have a quorum. It must come before
@@ -37,7 +41,7 @@ func (c *cluster) removeLost() []Step {
 			c.blocked("%s is left alone: %s. Give each pod its own volume again", s.name(), why)
 			continue
 		}
-		why := c.broken(s)
+		why, shown := c.broken(s)
 		if why == "" {
 			continue
 		}
@@ -50,7 +54,9 @@ func (c *cluster) removeLost() []Step {
 		if c.leader == s {
 			return c.moveLeader(PhaseRecovering, s, "it is to be replaced")
 		}
-		return c.do(PhaseRecovering, c.remove(s, others), "remove %s from the cluster: %s", s.name(), why)
+		step := c.remove(s, others)
+		step.Evidence, step.Pod = shown, s.pod.place()
+		return c.do(PhaseRecovering, step, "remove %s from the cluster: %s", s.name(), why)
 	}
 	return nil
 }
@@ -60,8 +66,23 @@ func (c *cluster) remove(s *seat, healthy []*seat) Step {
 }
 
 // learner finishes what was begun: a member that was added gets its ticket, and the vote once it has the data. One that
-// went wrong is removed, which costs nothing: it never had a vote.
+// went wrong is removed, which costs nothing: it never had a vote. While it only waits, later rules go on.
 func (c *cluster) learner() []Step {
+	steps := c.startOrPromote()
+	if len(steps) > 0 && steps[0].Action == ActionWait {
+		return c.blocked("%s", steps[0].Message)
+	}
+	return steps
+}
+
+// busy reports whether a learner is getting the data. One that does not start keeps no voter from being replaced.
+func (c *cluster) busy() bool {
+	return slices.ContainsFunc(c.learners, func(s *seat) bool {
+		return s.answer != nil || s.pod != nil && s.pod.Running && s.pod.Report == nil
+	})
+}
+
+func (c *cluster) startOrPromote() []Step {
 	for _, s := range c.learners {
 		if s.ordinal < 0 {
 			continue // strangers tells of it
@@ -141,8 +162,8 @@ func (c *cluster) letJoin(phase string, s *seat) []Step {
 	case s.claim == nil || s.claim.Terminating:
 		return c.wait(phase, "%s is to start with a new claim", p.Name)
 	case s.claim.Member != s.ID:
-		mark := Mark{Cluster: c.id, Member: s.ID, Version: c.Record.Version}
-		return c.do(phase, Step{Action: ActionMarkClaim, Ordinal: s.ordinal, ClaimUID: s.claim.UID, Mark: mark, Pod: p.place()},
+		mark := Mark{Cluster: c.id, Member: s.ID, Version: c.Record.Version, Tokens: c.Record.Tokens}
+		return c.do(phase, Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: p.place()},
 			"note on claim %s that it is for member %s", s.claim.Name, s.ID)
 	case p.Ticket != JoinTicket(s.ID):
 		return c.do(phase, Step{Action: ActionTicket, Pod: p.place(), Ticket: JoinTicket(s.ID), Member: s.ID, Via: c.via(s), Expect: c.list},
@@ -177,7 +198,7 @@ func (c *cluster) strangers() []Step {
 // or the pod would wait for its claim for ever.
 func (c *cluster) clear() []Step {
 	for ordinal := range MaxReplicas {
-		planned, _ := Planned(c.want, c.Record)
+		planned := c.planned()
 		if c.at[ordinal] != nil || ordinal >= c.want.Replicas && (ordinal < planned || c.pods[ordinal] != nil) {
 			continue // in use, or its pod goes first
 		}
@@ -192,6 +213,18 @@ func (c *cluster) clear() []Step {
 	return nil
 }
 
+// clearLeaving finishes off claims that are being deleted and hold back that the cluster is parked.
+func (c *cluster) clearLeaving() []Step {
+	for ordinal := range MaxReplicas {
+		if claim := c.claims[ordinal]; c.proven && claim != nil && claim.Terminating && c.at[ordinal] == nil {
+			if steps := c.clearVolume(PhaseParked, ordinal); len(steps) > 0 {
+				return steps
+			}
+		}
+	}
+	return nil
+}
+
 // clearVolume deletes the claim of an ordinal, and then its pod, when what is on it is the data of a member of this
 // cluster that was removed from it.
 func (c *cluster) clearVolume(phase string, ordinal int) []Step {
@@ -200,10 +233,12 @@ func (c *cluster) clearVolume(phase string, ordinal int) []Step {
 		return nil
 	}
 	if claim.Terminating {
-		if p == nil || c.at[ordinal] != nil {
+		if p == nil || c.at[ordinal] != nil || c.losesData(ordinal) {
 			return nil
 		}
-		return c.do(phase, Step{Action: ActionDeletePod, Pod: p.place(), Ordinal: ordinal}, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)
+		step := p.deletePod()
+		step.Via, step.Expect = c.via(nil), c.list
+		return c.do(phase, step, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)
 	}
 	if p != nil && p.Report != nil && p.Report.Volume == VolumeForeign {
 		c.stuck = true
@@ -213,8 +248,11 @@ func (c *cluster) clearVolume(phase string, ordinal int) []Step {
 	if owner == 0 || c.member(owner) != nil {
 		return nil
 	}
-	return c.do(phase, Step{Action: ActionDeleteClaim, Ordinal: ordinal, ClaimUID: claim.UID, Member: owner, Via: c.via(nil), Expect: c.list},
-		"delete claim %s: its data is that of member %s, which was removed from the cluster", claim.Name, owner)
+	step := Step{Action: ActionDeleteClaim, Ordinal: ordinal, Claim: claim.at(), Member: owner, Via: c.via(nil), Expect: c.list}
+	if p != nil {
+		step.Pod = p.place()
+	}
+	return c.do(phase, step, "delete claim %s: its data is that of member %s, which was removed from the cluster", claim.Name, owner)
 }
 
 // ownerOf returns the member whose data is on a volume, by the word of who looks at it, or else by the claim; 0 for none.

@@ -3,6 +3,8 @@
 
 package membership
 
+import "slices"
+
 // model says what people want to know of a cluster.
 func (c *cluster) model(verdict Verdict) Model {
 	m := Model{Verdict: verdict, Cluster: c.id, Target: c.Record.Version, Voters: len(c.voters), Quorum: quorum(len(c.voters))}
@@ -18,7 +20,11 @@ func (c *cluster) model(verdict Verdict) Model {
 			m.Version = s.answer.Version
 		}
 	}
-	m.Healthy = len(c.healthyBut(nil))
+	for _, s := range c.healthyBut(nil) {
+		if s.pod.Ready {
+			m.Healthy++
+		}
+	}
 	if c.leader != nil {
 		m.Leader = c.leader.name()
 	}
@@ -41,6 +47,8 @@ func (c *cluster) stateOf(s *seat) MemberState {
 		state.State = StateLearner
 	case s.Learner:
 		state.State, state.Message = StateStarting, s.pod.trouble()
+	case slices.Contains(c.bad, s.ID):
+		state.State, state.Message = StateDown, "it is corrupt: its keys are not those of a quorum"
 	case c.healthy(s):
 		state.State = StateVoter
 	case is == lost:

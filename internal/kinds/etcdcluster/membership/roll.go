@@ -14,6 +14,10 @@ func (c *cluster) roll() []Step {
 		if s.ordinal < 0 || s.pod == nil || !s.pod.Outdated || s.pod.Terminating {
 			continue
 		}
+		if c.losesData(s.ordinal) {
+			c.blocked("%s is not replaced by one of the latest revision: its claim is being deleted", s.name())
+			continue
+		}
 		outdated = append(outdated, s)
 		others := c.healthyBut(s)
 		if !c.healthy(s) && len(others) >= quorum(len(c.voters)) {
@@ -23,7 +27,7 @@ func (c *cluster) roll() []Step {
 	if len(outdated) == 0 {
 		return nil
 	}
-	if !c.allWell() || len(c.learners) > 0 {
+	if !c.allWell() || c.busy() {
 		return c.blocked("no further pod is replaced now: not all members are well")
 	}
 	for _, s := range outdated {

@@ -26,8 +26,7 @@ func (c *cluster) refill() []Step {
 
 // above reports whether there are members above an ordinal, or a pod is planned for it: its place was taken before.
 func (c *cluster) above(ordinal int) bool {
-	planned, _ := Planned(c.want, c.Record)
-	return ordinal < planned
+	return ordinal < c.planned()
 }
 
 // grow adds one member, when every other one is well.
@@ -42,7 +41,7 @@ func (c *cluster) grow() []Step {
 // add adds a member at an ordinal: its pod first, so that one that cannot be scheduled changes nothing, and once that
 // waits with an empty volume, the learner.
 func (c *cluster) add(phase string, ordinal int) []Step {
-	planned, _ := Planned(c.want, c.Record)
+	planned := c.planned()
 	p := c.pods[ordinal]
 	switch {
 	case len(c.learners) > 0:
@@ -98,18 +97,21 @@ func (c *cluster) shrink() []Step {
 	return c.do(PhaseScaling, c.remove(last, others), "remove %s from the cluster: %d members are wanted", last.name(), c.want.Replicas)
 }
 
-// retire takes away pods that are no members and not wanted.
+// retire takes away pods that are no members and not wanted: the record says so first, then the StatefulSet gets fewer.
 func (c *cluster) retire() []Step {
-	planned, _ := Planned(c.want, c.Record)
 	keep := c.want.Replicas
 	for _, s := range c.members {
 		keep = max(keep, s.ordinal+1)
 	}
-	if planned > keep {
-		return c.record(PhaseScaling, func(r *Record) { r.Replicas = keep }, "take away the pods from ordinal %d on: they are no members", keep)
+	if c.Record.Replicas > keep {
+		return c.record(PhaseScaling, func(r *Record) { r.Replicas = keep }, "plan no pods from ordinal %d on: they are no members", keep)
+	}
+	if c.Live > keep {
+		return c.do(PhaseScaling, Step{Action: ActionScale, Ordinal: keep, Via: c.via(nil), Expect: c.list},
+			"take away the pods from ordinal %d on: they are no members", keep)
 	}
 	for ordinal, p := range c.pods {
-		if ordinal >= planned {
+		if ordinal >= keep {
 			return c.wait(PhaseScaling, "pod %s goes", p.Name)
 		}
 	}
@@ -119,11 +121,12 @@ func (c *cluster) retire() []Step {
 // moveLeader lets another member lead: the healthy one with the lowest ordinal whose pod stays.
 func (c *cluster) moveLeader(phase string, from *seat, why string) []Step {
 	var heir *seat
+	goes := func(s *seat) bool { return s.ordinal >= c.want.Replicas }
 	for _, s := range c.healthyBut(from) {
-		if s.ordinal < 0 || c.behind[s] || s.ordinal >= c.want.Replicas && from.ordinal < s.ordinal {
+		if s.ordinal < 0 || c.behind[s] {
 			continue
 		}
-		if heir == nil || heir.pod.Outdated && !s.pod.Outdated {
+		if heir == nil || goes(heir) && !goes(s) || goes(heir) == goes(s) && heir.pod.Outdated && !s.pod.Outdated {
 			heir = s
 		}
 	}

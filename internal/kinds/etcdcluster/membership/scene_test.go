@@ -19,10 +19,10 @@ func newScene() *scene {
 		Replicas: 3, Version: "3.6.16", Path: []string{"3.4.44", "3.5.35", "3.6.16", "3.7.3"}, PeerURLs: allURLs[:MaxReplicas], ReplaceAfter: 5 * time.Minute,
 		Maintenance: Maintenance{Compact: true, DefragPercent: 45, DefragAtLeast: 100},
 	}}
-	s.view.Record = Record{Cluster: clusterID, Replicas: 3, Version: "3.6.16"}
+	s.view.Record, s.view.Live = Record{Cluster: clusterID, Replicas: 3, Version: "3.6.16"}, 3
 	for i := range 3 {
 		s.list = append(s.list, Member{ID: ID(i + 1), Name: names[i], PeerURLs: allURLs[i : i+1]})
-		s.view.Claims = append(s.view.Claims, Claim{Name: claimNames[i], Ordinal: i, UID: claimUIDs[i], Cluster: clusterID, Member: ID(i + 1), Version: "3.6.16"})
+		s.view.Claims = append(s.view.Claims, Claim{Name: claimNames[i], Ordinal: i, UID: claimUIDs[i], Cluster: clusterID, Member: ID(i + 1), Version: "3.6.16", Position: Position{2, 100}})
 		s.view.Pods = append(s.view.Pods, Pod{Name: names[i], Ordinal: i, UID: podUIDs[i], IP: ips[i], Running: true, Ready: true, Answer: &Answer{
 			Cluster: clusterID, Member: ID(i + 1), Leader: 1, Version: "3.6.16", Linear: true, Term: 2, Index: 100, Applied: 100, Revision: 50, Size: 1000, Used: 900,
 		}})
@@ -51,7 +51,11 @@ func (s *scene) down(pods ...int) {
 			}
 		}
 	} else if s.view.Pods[0].Answer == nil {
-		s.view.Pods[1].Answer.Leader, s.view.Pods[2].Answer.Leader = 2, 2
+		for i := range s.view.Pods[1:] {
+			if a := s.view.Pods[i+1].Answer; a != nil {
+				a.Leader = 2
+			}
+		}
 	}
 }
 
@@ -78,21 +82,21 @@ func fresh(report *Report) func(*scene) {
 	return func(s *scene) {
 		s.view.Pods, s.view.Claims, s.list = s.view.Pods[:1], s.view.Claims[:1], nil
 		s.view.Pods[0].Answer, s.view.Pods[0].Report = nil, report
-		s.view.Claims[0].Cluster, s.view.Claims[0].Member, s.view.Claims[0].Version = 0, 0, ""
-		s.view.Record = Record{Replicas: 1, Version: "3.6.16"}
+		s.view.Claims[0] = Claim{Name: claimNames[0], UID: claimUIDs[0]}
+		s.view.Record, s.view.Live = Record{Replicas: 1, Version: "3.6.16"}, 1
 	}
 }
 
 // learner adds a fourth member, which learns.
 func learner(report *Report, answer *Answer) func(*scene) {
 	return func(s *scene) {
-		s.want.Replicas, s.view.Record.Replicas = 4, 4
+		s.want.Replicas, s.view.Record.Replicas, s.view.Live = 4, 4, 4
 		m := Member{ID: 4, PeerURLs: allURLs[3:4], Learner: true}
 		claim := Claim{Name: claimNames[3], Ordinal: 3, UID: claimUIDs[3]}
 		if answer != nil {
 			m.Name = "p-3"
 			answer.Cluster, answer.Member, answer.Version = clusterID, 4, "3.6.16"
-			claim.Cluster, claim.Member, claim.Version = clusterID, 4, "3.6.16"
+			claim.Cluster, claim.Member, claim.Version, claim.Position = clusterID, 4, "3.6.16", answer.Position()
 		}
 		s.list = append(s.list, m)
 		s.view.Claims = append(s.view.Claims, claim)
@@ -126,4 +130,62 @@ func (s *scene) noSpace(compacted bool) {
 // unused lets half of a large file be unused.
 func (s *scene) unused(pod int) {
 	s.view.Pods[pod].Answer.Size, s.view.Pods[pod].Answer.Used = 8<<20, 4<<20
+}
+
+// corrupt raises CORRUPT for a member, and lets voters have keys with these hashes; 0 is none.
+func corrupt(named ID, sums ...uint32) func(*scene) {
+	return func(s *scene) {
+		for i, sum := range sums {
+			a := s.view.Pods[i].Answer
+			a.Alarms = []Alarm{{named, AlarmCorrupt}}
+			if sum != 0 {
+				a.Hash = &Hash{Revision: 50, At: 50, Compacted: 1, Sum: sum}
+			}
+		}
+	}
+}
+
+// leaves lets claims be deleted while their pods are there.
+func (s *scene) leaves(claims ...int) {
+	for _, i := range claims {
+		s.view.Claims[i].Terminating = true
+	}
+}
+
+// killed lets containers have ended.
+func (s *scene) killed(pods ...int) {
+	for _, i := range pods {
+		s.view.Pods[i].Answer, s.view.Pods[i].Running, s.view.Pods[i].Ready = nil, false, false
+	}
+}
+
+// only leaves the first of the three.
+func (s *scene) only() {
+	s.want.Replicas, s.view.Record.Replicas, s.view.Live = 1, 1, 1
+	s.list, s.view.Pods, s.view.Claims = s.list[:1], s.view.Pods[:1], s.view.Claims[:1]
+}
+
+// outdated lets the agent of a pod say that the data ends at an entry before the one that its claim knows of.
+func (s *scene) outdated(pod int, index uint64) {
+	s.down(pod)
+	s.view.Pods[pod].Problem = ""
+	s.view.Pods[pod].Report = &Report{
+		Volume: VolumeData, Cluster: clusterID, Member: ID(pod + 1), Position: Position{2, index}, Outdated: "it ends before entry 100", Waiting: "the data is of the past",
+	}
+}
+
+func allOutdated(s *scene) {
+	for i := range 3 {
+		s.outdated(i, uint64(50+i))
+	}
+	s.list = nil
+}
+
+// stale is a cluster of which only a member answers that was away while another one was replaced (E10).
+func stale(s *scene) {
+	s.empty(1)
+	s.down(1, 2)
+	s.view.Claims[2].Member = 6
+	s.view.Pods[2].Problem = ""
+	s.view.Pods[2].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: 6, Position: Position{3, 200}, Waiting: "Removed"}
 }

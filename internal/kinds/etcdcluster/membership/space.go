@@ -6,7 +6,7 @@ package membership
 // disarmGone ends alarms of members that are gone: etcd keeps them, and refuses to write for them.
 func (c *cluster) disarmGone() []Step {
 	for _, alarm := range c.alarms {
-		if c.member(alarm.Member) == nil {
+		if alarm.Kind != AlarmCorrupt && alarm.Member != 0 && c.member(alarm.Member) == nil {
 			return c.do(PhaseRecovering, Step{Action: ActionDisarm, Via: c.via(nil), Alarm: alarm}, "end the alarm %s of member %s, which was removed", alarm.Kind, alarm.Member)
 		}
 	}
@@ -73,7 +73,7 @@ func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) 
 		if s.answer == nil || s.answer.Size < max(atLeast, 1) || (s.answer.Size-s.answer.Used)*100 <= percent*s.answer.Size {
 			continue
 		}
-		if !c.allWell() || len(c.learners) > 0 {
+		if !c.allWell() || c.busy() && phase == PhaseRunning {
 			return c.blocked("no database is rewritten now: not all members are well")
 		}
 		if s == c.leader {

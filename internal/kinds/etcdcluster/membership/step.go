@@ -24,6 +24,7 @@ const (
 	ActionMoveLeader  Action = "MoveLeader"  // from Via to Member
 	ActionDeletePod   Action = "DeletePod"   // so that its StatefulSet makes it anew
 	ActionDeleteClaim Action = "DeleteClaim" // of an ordinal whose data is no member's
+	ActionScale       Action = "Scale"       // take away the pods from Ordinal on, none of which is a member
 	ActionCompact     Action = "Compact"     // drop the history before Revision, by Via
 	ActionDefrag      Action = "Defrag"      // rewrite the database file of Via
 	ActionDisarm      Action = "Disarm"      // end Alarm, by Via
@@ -42,6 +43,8 @@ type Step struct {
 	Action Action
 	// Message tells people what is done to what, and why.
 	Message string
+	// Quiet reports whether people do not hear of it: it changes nothing for them.
+	Quiet bool
 
 	Ordinal int
 	Pod     Place // whom it is about: of Ticket and DeletePod
@@ -53,10 +56,17 @@ type Step struct {
 	Expect []Member
 	// Healthy are members that have to answer, immediately before the effect.
 	Healthy []Place
+	// Evidence is why a member is removed that is wanted, and Pod is asked for it again. Empty: it is not wanted.
+	Evidence Evidence
+	// Compared are the voters whose keys are compared again.
+	Compared []Place
+	// Silent are pods with members that have no data, or no quorum: they are asked again.
+	Silent []Place
 
-	Ticket   string
-	ClaimUID string
-	Mark     Mark
+	Ticket string
+	// Claim is the claim that the step is about, as it was seen: one that has changed since is left alone.
+	Claim ClaimAt
+	Mark  Mark
 	// Record is what is to be written, and Was what was observed: who writes it refuses when there is something else by now.
 	Record   *Record
 	Was      Record
@@ -64,10 +74,26 @@ type Step struct {
 	Alarm    Alarm
 }
 
+// ClaimAt is a claim as it was seen.
+type ClaimAt struct{ UID, Version string }
+
+// Evidence is what shows that a member's data is of no use.
+type Evidence string
+
+// The evidence for removing a member that is wanted.
+const (
+	EvidenceLost     Evidence = "Lost"     // its agent says that the data is gone, of the past, or that of a member which was removed
+	EvidenceDamaged  Evidence = "Damaged"  // its agent says that the data is damaged
+	EvidenceCrashing Evidence = "Crashing" // etcd ends again and again
+	EvidenceCorrupt  Evidence = "Corrupt"  // a quorum has other keys
+)
+
 // Mark is what a claim says of its volume's data.
 type Mark struct {
 	Cluster, Member ID
 	Version         string
+	Position        Position
+	Tokens          string // of recoveries
 }
 
 // Decision is what Decide says.

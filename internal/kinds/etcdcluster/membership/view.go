@@ -86,6 +86,8 @@ type View struct {
 	Record Record
 	Pods   []Pod   // those that exist, by ordinal
 	Claims []Claim // those that exist, by ordinal
+	// Live is how many pods the StatefulSet has at present; 0 for none, or no StatefulSet.
+	Live int
 	// Lagging reports whether Kubernetes has not looked at the latest StatefulSet yet, so that nobody knows
 	// which pods are outdated.
 	Lagging bool
@@ -102,23 +104,54 @@ type Record struct {
 	Version string `json:"version,omitempty"`
 	// Scheme is that of the addresses at which members know each other, http or https.
 	Scheme string `json:"scheme,omitempty"`
-	// Token is that of the last recovery that was begun.
-	Token string `json:"token,omitempty"`
+	// Tokens are those of all recoveries that were begun, the latest one last, with spaces between them.
+	Tokens string `json:"tokens,omitempty"`
 	// Survivor is the pod that the recovery goes on with, until it is done.
 	Survivor string `json:"survivor,omitempty"`
 }
 
 // Planned returns what the StatefulSet of a cluster is planned with: how many pods, and which version of etcd. Both
-// change in steps, which Decide records.
-func Planned(want Want, record Record) (replicas int, version string) {
+// change in steps, which Decide records. A record that is lost, old or edited takes nothing away: there are never fewer
+// pods than the StatefulSet has (live), and where it has none, than there are claims with data. The step ActionScale
+// alone takes pods away. The version is never a minor before that of all data.
+func Planned(want Want, record Record, live int, claims []Claim) (replicas int, version string) {
+	lowest, newest := "", ""
+	leaving, marked := false, 0
+	for i := range claims {
+		claim := &claims[i]
+		if claim.Member == 0 {
+			continue
+		}
+		leaving = leaving || claim.Terminating && claim.Ordinal < live
+		marked = max(marked, claim.Ordinal+1)
+		if v := claim.Version; v != "" {
+			if lowest == "" || newer(lowest, v) {
+				lowest = v
+			}
+			if newer(v, newest) {
+				newest = v
+			}
+		}
+	}
 	version = record.Version
-	if version == "" {
+	switch {
+	case version == "" && newest != "":
+		version = newest
+	case version == "":
 		version = want.Version
+	case lowest != "" && newer(minor(lowest)+".0", minor(version)+".0"):
+		version = lowest
 	}
-	if want.Replicas == 0 {
+	switch {
+	case want.Replicas == 0 && leaving:
+		return live, version // the data of pods whose claims are being deleted goes with them
+	case want.Replicas == 0:
 		return 0, version
+	case live > 0:
+		return max(record.Replicas, live), version
+	default:
+		return max(1, record.Replicas, marked), version
 	}
-	return max(1, record.Replicas), version
 }
 
 // Pod is a pod of the cluster: what Kubernetes says of it, and what runs in it says.
@@ -132,8 +165,10 @@ type Pod struct {
 	Ready       bool
 	Terminating bool
 	Outdated    bool // its revision is not the one that the StatefulSet wants
+	Revision    string
 
-	// Crashing reports whether its container ends again and again; NotReadyFor is since when it is not ready.
+	// Crashing reports whether etcd has ended by itself again and again since the pod became unready; NotReadyFor is
+	// since when it is not ready.
 	Crashing    bool
 	NotReadyFor time.Duration
 	// Silent reports whether etcd does not answer in time, for which there is no other reason.
@@ -156,6 +191,28 @@ type Claim struct {
 	Cluster     ID // of which cluster its data is; 0 is unknown
 	Member      ID // and of which member
 	Version     string
+	// Position is the state that its data had when the member was last seen running, and MarkedFor how long ago that was
+	// written.
+	Position  Position
+	MarkedFor time.Duration
+	// Tokens are those of recoveries of the cluster, with spaces between them.
+	Tokens string
+	// ResourceVersion is that of the claim as it was seen.
+	ResourceVersion string
+}
+
+// mark returns what the claim's annotations say.
+func (c *Claim) mark() Mark { return Mark{c.Cluster, c.Member, c.Version, c.Position, c.Tokens} }
+
+// Position is a place in the log of a cluster: the term and the index of an entry.
+type Position struct {
+	Term  uint64 `json:"term,omitempty"`
+	Index uint64 `json:"index,omitempty"`
+}
+
+// Before reports whether a log that ends at p lacks entries of one that ends at q.
+func (p Position) Before(q Position) bool {
+	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
 }
 
 // Volume is what an agent found on its volume.
@@ -180,6 +237,13 @@ type Report struct {
 	Token string `json:"token,omitempty"`
 	// Damage is what shows that the data is not what etcd wrote, so that it does not start on it. Empty for nothing.
 	Damage string `json:"damage,omitempty"`
+	// Position is where the log of the data ends.
+	Position
+	// Outdated is what shows that the data is older than what the member had, so that it does not start on it. Empty for
+	// nothing.
+	Outdated string `json:"outdated,omitempty"`
+	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME. Empty while unknown.
+	Owner string `json:"owner,omitempty"`
 	// Waiting says what it waits for.
 	Waiting string `json:"waiting,omitempty"`
 }
@@ -204,7 +268,12 @@ type Answer struct {
 	Quota                int64 // bytes; 0 is unknown
 	// Compacted reports whether the history before Revision has been dropped. It is asked for while there is an alarm.
 	Compacted bool
+	// Hash is that of its keys. It is asked for while there is the alarm CORRUPT.
+	Hash *Hash
 }
+
+// Position returns how far the member has applied its log.
+func (a *Answer) Position() Position { return Position{a.Term, a.Applied} }
 
 // Member is a line of the list of members.
 type Member struct {

@@ -3,14 +3,21 @@
 
 package membership
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // progress is everything that goes on by itself: each returns whether something changed. An error is harm.
 func (w *world) progress() []func(*world) (bool, error) {
 	moves := []func(*world) (bool, error){}
 	for i := range spots {
 		moves = append(moves,
-			func(w *world) (bool, error) { return w.comeAndGo(i), nil },
+			func(w *world) (bool, error) {
+				before := *w
+				changed := w.comeAndGo(i)
+				return changed, w.takenAway(&before, i)
+			},
 			func(w *world) (bool, error) { return w.startPod(i) },
 			func(w *world) (bool, error) { return w.publish(i), nil },
 		)
@@ -18,10 +25,32 @@ func (w *world) progress() []func(*world) (bool, error) {
 	return moves
 }
 
+// takenAway returns what the plan took away that it must not: the pod of a voter that is wanted.
+func (w *world) takenAway(before *world, i int) error {
+	for j, v := range w.volumes {
+		if before.set > 0 && w.set == 0 && v.terminating && w.member(v.claim) != nil && w.pods[j].phase != none {
+			return fmt.Errorf("the cluster is parked, and the data of member %d goes with its claim", v.claim)
+		}
+	}
+	if p := before.pods[i]; p.phase == none || p.terminating || !w.pods[i].terminating {
+		return nil
+	}
+	if m := w.member(w.volumes[i].data); m != nil && !m.learner && w.replicas > 0 {
+		return fmt.Errorf("the plan takes the pod of voter %d away", m.id)
+	}
+	return nil
+}
+
 // comeAndGo is what the controllers of StatefulSets and claims do at a place, and the kubelet with a pod that is deleted.
 func (w *world) comeAndGo(i int) bool {
 	p, v := &w.pods[i], &w.volumes[i]
-	planned, _ := Planned(w.want(), w.record)
+	live, claims := w.set, w.view().Claims
+	if w.without == "the live set" {
+		live, claims = 0, nil
+	}
+	planned, _ := Planned(w.want(), w.record, live, claims)
+	changed := planned != w.set
+	w.set = planned
 	switch {
 	case p.phase != none && p.terminating:
 		*p = mPod{}
@@ -38,7 +67,7 @@ func (w *world) comeAndGo(i int) bool {
 		w.uids++
 		*p = mPod{phase: starting, uid: w.uids, revision: w.revision}
 	default:
-		return false
+		return changed
 	}
 	return true
 }
@@ -46,6 +75,9 @@ func (w *world) comeAndGo(i int) bool {
 // startPod is the agent.
 func (w *world) startPod(i int) (bool, error) {
 	p, v := &w.pods[i], &w.volumes[i]
+	if p.phase == running && p.ticket == ForceTicket("t") && p.ticket != p.used && !v.forced {
+		p.phase, p.as = starting, 0 // the agent beside etcd ends it
+	}
 	if p.phase != starting && p.phase != waiting || p.terminating {
 		return false, nil
 	}
@@ -58,6 +90,10 @@ func (w *world) startPod(i int) (bool, error) {
 func (w *world) agent(p *mPod, v *mVolume, place int8) error {
 	p.phase = waiting
 	fresh := p.ticket != p.used
+	if w.spoiled != 0 && p.revision == w.spoiled {
+		p.phase = crashing
+		return nil
+	}
 	if v.data != 0 {
 		switch {
 		case v.bad && place%2 == 0:
@@ -67,8 +103,13 @@ func (w *world) agent(p *mPod, v *mVolume, place int8) error {
 			return w.force(p, v)
 		case w.member(v.data) == nil && w.quorate():
 			// Removed, by the word of those that run.
+		case v.old && w.without != "how far the data went":
+			// It is of the past.
 		default:
 			p.phase, p.as = running, v.data
+			if m := w.member(v.data); v.old && m != nil && !m.learner {
+				return fmt.Errorf("member %d votes, and lacks what it has acknowledged", m.id)
+			}
 		}
 		return nil
 	}
@@ -78,6 +119,7 @@ func (w *world) agent(p *mPod, v *mVolume, place int8) error {
 		w.clusters++
 		w.ids++
 		w.members[0] = mMember{id: w.ids, place: place, named: true, caught: true}
+		v.old, v.wrong = false, false
 		p.used, p.phase, p.as, v.data, v.mark = p.ticket, running, w.ids, w.ids, w.ids
 	default:
 		for i := range w.members {
@@ -88,6 +130,7 @@ func (w *world) agent(p *mPod, v *mVolume, place int8) error {
 			if !w.quorate() || m.named || !m.learner || v.mark == m.id {
 				return nil // refused
 			}
+			v.old, v.wrong = false, false
 			p.used, p.phase, p.as, v.data, v.mark = p.ticket, running, m.id, m.id, m.id
 		}
 	}
@@ -100,8 +143,11 @@ func (w *world) force(p *mPod, v *mVolume) error {
 	if intact >= quorum(all) {
 		return fmt.Errorf("a recovery begins while %d of %d voters have their data", intact, all)
 	}
+	if w.forces++; w.forces > 1 {
+		return errors.New("a consent is used twice")
+	}
 	m := *w.member(v.data)
-	m.learner = false
+	m.learner, v.old = false, false
 	w.members = [spots + 1]mMember{m}
 	p.used, v.forced, p.phase, p.as = p.ticket, true, running, v.data
 	return nil
@@ -119,6 +165,9 @@ func (w *world) publish(i int) bool {
 		m.named = true
 	case !m.caught:
 		m.caught = true
+		if l := w.member(w.leader); l != nil {
+			w.volumes[i].wrong = w.volumes[l.place].wrong
+		}
 	default:
 		return false
 	}
@@ -146,7 +195,7 @@ func (w *world) faults() []world {
 			happen(func(n *world) {
 				n.left.faults--
 				n.restart(i)
-				n.volumes[i].data, n.volumes[i].mark, n.volumes[i].bad = 0, 0, false
+				n.volumes[i].data, n.volumes[i].mark, n.volumes[i].bad, n.volumes[i].old, n.volumes[i].wrong = 0, 0, false, false, false
 			})
 			happen(func(n *world) { n.left.faults--; n.pods[i] = mPod{}; n.volumes[i] = mVolume{} })
 			happen(func(n *world) {
@@ -158,7 +207,13 @@ func (w *world) faults() []world {
 			})
 		}
 	}
+	if w.left.faults > 0 {
+		w.oddFaults(happen)
+	}
 	if w.left.changes > 0 {
+		if w.odd&oddTemplate != 0 && w.recorded {
+			happen(func(n *world) { n.left.changes--; n.revision++; n.spoiled = n.revision })
+		}
 		for _, replicas := range []int{0, 1, 2, 3} {
 			if replicas != w.replicas {
 				happen(func(n *world) { n.left.changes--; n.replicas = replicas })
@@ -170,6 +225,57 @@ func (w *world) faults() []world {
 		}
 	}
 	return after
+}
+
+// oddFaults are those that were found to be harmful, each in worlds of its own.
+func (w *world) oddFaults(happen func(func(*world))) {
+	all, _, _ := w.voters()
+	marked := false
+	for i := range spots {
+		marked = marked || w.volumes[i].claim != 0
+		m := w.member(w.volumes[i].data)
+		voter := m != nil && !m.learner && int(m.place) == i
+		if w.odd&oddPast != 0 && voter && w.volumes[i].high {
+			happen(func(n *world) { n.left.faults--; n.restart(i); n.volumes[i].old = true })
+		}
+		if w.odd&oddClaims != 0 && w.pods[i].phase != none && w.volumes[i].uid != 0 {
+			happen(func(n *world) { n.left.faults--; n.volumes[i].terminating = true })
+		}
+		if w.odd&oddMends != 0 && w.volumes[i].bad {
+			happen(func(n *world) { n.left.faults--; n.restart(i); n.volumes[i].bad = false })
+		}
+		if w.odd&oddCorrupt != 0 && voter && w.alarm == 0 && w.quorate() && w.runs(m.id) && all > 2 {
+			happen(func(n *world) { n.left.faults--; n.volumes[i].wrong = true; n.raise() })
+		}
+	}
+	if w.odd&oddClaims != 0 {
+		happen(func(n *world) {
+			n.left.faults--
+			for i := range n.pods {
+				n.volumes[i].terminating = n.volumes[i].terminating || n.pods[i].phase != none && n.volumes[i].uid != 0
+			}
+		})
+	}
+	if w.odd&oddRecord != 0 && marked {
+		happen(func(n *world) { n.left.faults--; n.record.Replicas = 1 })
+		happen(func(n *world) { n.left.faults--; n.record, n.recorded = Record{}, false })
+	}
+}
+
+// raise is etcd's check: the leader names the first member that is not as itself, and nobody where it cannot tell.
+func (w *world) raise() {
+	l := w.member(w.leader)
+	all, _, _ := w.voters()
+	if l == nil || all < 3 {
+		w.alarm = 1
+		return
+	}
+	for _, m := range w.members {
+		if m.id != 0 && !m.learner && w.volumes[m.place].wrong != w.volumes[l.place].wrong {
+			w.alarm = 1 + m.id
+			return
+		}
+	}
 }
 
 // restart ends a container; its pod starts it again.

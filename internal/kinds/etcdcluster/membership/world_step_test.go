@@ -17,11 +17,13 @@ type mStep struct {
 	pod, via        Place
 	member          ID
 	peerURL, ticket string
-	claim           string
+	claim           ClaimAt
 	mark            Mark
 	record, was     Record
 	expect, healthy string
 	expects         bool
+	evidence        Evidence
+	silent          bool
 }
 
 // key is a list of members in a form that can be compared.
@@ -39,10 +41,11 @@ func key(list []Member) string {
 
 func pack(s Step) mStep {
 	packed := mStep{
-		action: s.Action, ordinal: s.Ordinal, pod: s.Pod, via: s.Via, member: s.Member, peerURL: s.PeerURL, ticket: s.Ticket, claim: s.ClaimUID, mark: s.Mark,
+		action: s.Action, ordinal: s.Ordinal, pod: s.Pod, via: s.Via, member: s.Member, peerURL: s.PeerURL, ticket: s.Ticket, claim: s.Claim, mark: s.Mark, evidence: s.Evidence, silent: s.Quiet,
 	}
+	packed.was = s.Was
 	if s.Record != nil {
-		packed.record, packed.was = *s.Record, s.Was
+		packed.record = *s.Record
 	}
 	if s.Expect != nil {
 		packed.expect, packed.expects = key(s.Expect), true
@@ -73,6 +76,9 @@ func (w *world) take(s mStep) error {
 			return errRefused
 		}
 	}
+	if err := w.prove(s); err != nil {
+		return err
+	}
 	before := *w
 	err := w.effect(s)
 	if err != nil {
@@ -80,6 +86,57 @@ func (w *world) take(s mStep) error {
 	}
 	w.elect()
 	return w.harm(&before, s)
+}
+
+// prove is what package server asks again right before an effect.
+func (w *world) prove(s mStep) error {
+	m := w.member(uint8(s.member))
+	fine := true
+	switch {
+	case s.action == ActionRemove && s.evidence != "" && m != nil && w.without != "the target is asked again":
+		p, v := w.pods[m.place], w.volumes[m.place]
+		fine = p.phase != none && podUIDs[p.uid] == s.pod.UID && !p.terminating
+		switch s.evidence {
+		case EvidenceLost:
+			fine = fine && p.phase == waiting && (v.data == 0 || v.old || w.member(v.data) == nil)
+		case EvidenceDamaged:
+			fine = fine && p.phase == waiting && v.bad
+		case EvidenceCrashing:
+			fine = fine && p.phase == crashing
+		case EvidenceCorrupt:
+			fine = fine && v.wrong
+		}
+	case s.action == ActionDeletePod && w.without != "the claim is asked again":
+		i := w.placeOf(s.pod.Pod)
+		p, v := w.pods[i], w.volumes[i]
+		fine = !v.terminating || v.data == 0 && p.phase == waiting || s.expects && w.member(v.data) == nil
+	case s.action == ActionMarkClaim || s.action == ActionDeleteClaim:
+		v := w.volumes[s.ordinal]
+		fine = v.uid != 0 && claimUIDs[v.uid] == s.claim.UID && (v.version() == s.claim.Version || w.without == "the claim's version")
+		if s.action == ActionDeleteClaim && w.pods[s.ordinal].phase != none && w.pods[s.ordinal].phase != starting && w.member(v.data) != nil && w.without != "the pod is asked again" {
+			fine = false
+		}
+	case s.action == ActionTicket && IsForce(s.ticket):
+		fine = w.record == s.was && !w.quorate()
+	case s.action == ActionDisarm:
+		right, wrong := 0, 0
+		for _, m := range w.members {
+			switch {
+			case m.id == 0 || m.learner:
+			case !w.runs(m.id):
+				fine = false
+			case w.volumes[m.place].wrong:
+				wrong++
+			default:
+				right++
+			}
+		}
+		fine = fine && min(right, wrong) == 0
+	}
+	if !fine {
+		return errRefused
+	}
+	return nil
 }
 
 func (w *world) placeOf(pod string) int {
@@ -106,10 +163,10 @@ func (w *world) effect(s mStep) error {
 		w.recorded = w.recorded || s.record.Cluster != 0
 	case ActionMarkClaim:
 		v := &w.volumes[s.ordinal]
-		if claimUIDs[v.uid] != s.claim {
+		if claimUIDs[v.uid] != s.claim.UID {
 			return errRefused
 		}
-		v.claim = uint8(s.mark.Member)
+		v.claim, v.high, v.token = uint8(s.mark.Member), s.mark.Position.Index != 0, s.mark.Tokens != ""
 	case ActionTicket:
 		p := w.at(s.pod)
 		if p == nil {
@@ -135,6 +192,8 @@ func (w *world) effect(s mStep) error {
 			return errRefused
 		case !m.caught || !w.runs(m.id) || !m.named:
 			return fmt.Errorf("member %d votes without the data", m.id)
+		case w.volumes[m.place].wrong:
+			return fmt.Errorf("member %d votes with wrong keys", m.id)
 		}
 		m.learner = false
 	case ActionRemove:
@@ -152,16 +211,25 @@ func (w *world) effect(s mStep) error {
 		if p == nil || s.pod.Member == 0 && p.phase == running {
 			return errRefused
 		}
+		if v := w.volumes[w.placeOf(s.pod.Pod)]; v.terminating {
+			if m := w.member(v.data); m != nil && !m.learner {
+				return fmt.Errorf("a pod is deleted, and the data of member %d goes with its claim", m.id)
+			}
+		}
 		p.terminating = true
+	case ActionDisarm:
+		w.alarm = 0
 	case ActionDeleteClaim:
 		v := &w.volumes[s.ordinal]
-		if claimUIDs[v.uid] != s.claim {
+		if claimUIDs[v.uid] != s.claim.UID {
 			return errRefused
 		}
 		if w.member(v.data) != nil {
 			return fmt.Errorf("the claim of place %d is deleted, and has the data of member %d", s.ordinal, v.data)
 		}
 		v.terminating = true
+	case ActionScale:
+		w.set = min(w.set, s.ordinal)
 	default:
 		return fmt.Errorf("there is no action %s", s.action)
 	}

@@ -21,15 +21,31 @@ type world struct {
 	volumes  [spots]mVolume
 	record   Record
 	replicas int // wanted
+	set      int // pods that the StatefulSet has
 	revision uint8
 	ids      uint8 // given so far
 	uids     uint8
 	clusters uint8  // formed so far
 	recorded bool   // one of them was written down
 	token    bool   // a person consented to a recovery
+	odd      uint8  // which of the odd faults happen
+	alarm    uint8  // CORRUPT: 1, and the id of the member that it names
+	spoiled  uint8  // the revision whose template is wrong: etcd ends at once
+	forces   uint8  // recoveries that were begun
+	without  string // which proof is taken out
 	held     uint16 // what another operator decided a while ago and has yet to do: which of the exploration's steps; 0: none
 	left     budget
 }
+
+// The odd faults.
+const (
+	oddPast     = 1 << iota // the storage puts a volume back to an earlier state
+	oddClaims               // claims are deleted while their pods are there
+	oddCorrupt              // the keys of a member are wrong
+	oddRecord               // the record is an old one, or gone
+	oddTemplate             // a template is wrong
+	oddMends                // what kept etcd from starting goes away by itself
+)
 
 // budget is how much may still happen.
 type budget struct{ faults, changes, stale uint8 }
@@ -67,8 +83,11 @@ type mVolume struct {
 	data        uint8 // whose data; 0: empty
 	mark        uint8 // of the agent: whose data was there
 	bad         bool  // etcd does not start on it
+	old         bool  // it lacks what its member has acknowledged
+	wrong       bool  // its keys are not those of the others
 	terminating bool
 	claim       uint8 // the member that the claim's annotation names
+	high, token bool  // it says how far the data goes, and that the recovery's token was used
 	forced      bool  // the recovery's token was used
 }
 
@@ -100,7 +119,9 @@ func (w *world) voters() (all, run, intact int) {
 // intact reports whether a member's data is there.
 func (w *world) intact(m *mMember) bool {
 	v := w.volumes[m.place]
-	return v.uid != 0 && v.data == m.id && !v.bad && !v.terminating
+	p := w.pods[m.place]
+	goes := v.terminating && (p.phase == none || p.terminating)
+	return v.uid != 0 && v.data == m.id && !v.bad && !v.old && !v.wrong && !goes
 }
 
 // runs reports whether a member's etcd runs.
@@ -168,13 +189,16 @@ func (w *world) list() []Member {
 
 // view is what Observe would give.
 func (w *world) view() View {
-	view := View{Record: w.record}
+	view := View{Record: w.record, Live: w.set}
 	for i := range w.pods {
 		p, v := w.pods[i], w.volumes[i]
 		if v.uid != 0 {
-			claim := Claim{Name: claimNames[i], Ordinal: i, UID: claimUIDs[v.uid], Terminating: v.terminating, Member: ID(v.claim)}
+			claim := Claim{ResourceVersion: v.version(), Name: claimNames[i], Ordinal: i, UID: claimUIDs[v.uid], Terminating: v.terminating, Member: ID(v.claim)}
 			if v.claim != 0 {
-				claim.Cluster, claim.Version = 1, "3.6.16"
+				claim.Cluster, claim.Version, claim.Tokens = 1, "3.6.16", tokensOf(v.token)
+				if v.high {
+					claim.Position = Position{1, 10000}
+				}
 			}
 			view.Claims = append(view.Claims, claim)
 		}
@@ -183,7 +207,7 @@ func (w *world) view() View {
 		}
 		pod := Pod{
 			Name: names[i], Ordinal: i, UID: podUIDs[p.uid], IP: ips[p.uid], Running: p.phase != starting && p.phase != crashing,
-			Terminating: p.terminating, Outdated: p.revision != w.revision, Ticket: p.ticket,
+			Terminating: p.terminating, Outdated: p.revision != w.revision, Ticket: p.ticket, Revision: names[p.revision],
 		}
 		switch p.phase {
 		case crashing:
@@ -195,12 +219,18 @@ func (w *world) view() View {
 				if v.bad {
 					report.Damage = "bad"
 				}
+				if v.old {
+					report.Outdated, report.Waiting, report.Position = "old", "old", Position{1, 5000}
+				}
+				if v.forced {
+					report.Token = "t"
+				}
 			} else if v.mark != 0 {
 				report.Member, report.Cluster = ID(v.mark), 1
 			}
 			pod.Report = report
 		case running:
-			pod.Answer = w.answer(p.as)
+			pod.Answer, pod.Ready = w.answer(p.as), true
 		case none, starting:
 		}
 		view.Pods = append(view.Pods, pod)
@@ -211,6 +241,15 @@ func (w *world) view() View {
 func (w *world) answer(id uint8) *Answer {
 	a := &Answer{Cluster: 1, Member: ID(id), Version: "3.6.16", Leader: ID(w.leader), Term: 1, Index: 10000, Applied: 10000}
 	m := w.member(id)
+	if w.alarm != 0 {
+		a.Alarms = []Alarm{{ID(w.alarm - 1), AlarmCorrupt}}
+	}
+	if m != nil && w.alarm != 0 && !m.learner {
+		a.Hash = &Hash{Revision: 5, At: 5}
+		if w.volumes[m.place].wrong {
+			a.Hash.Sum = 1
+		}
+	}
 	if m != nil && m.learner {
 		a.Learner, a.Leader = true, ID(w.leader)
 		if !m.caught {
@@ -221,4 +260,16 @@ func (w *world) answer(id uint8) *Answer {
 	a.Members = w.list()
 	a.Linear = m != nil && w.quorate()
 	return a
+}
+
+// version is that of the claim: it is another one with other annotations.
+func (v *mVolume) version() string {
+	return fmt.Sprint(v.claim, v.high, v.token, v.terminating)
+}
+
+func tokensOf(used bool) string {
+	if used {
+		return "t"
+	}
+	return ""
 }

@@ -68,6 +68,9 @@ func (t *taker) remove(ctx context.Context) error {
 	if err := t.healthy(ctx); err != nil {
 		return err
 	}
+	if err := t.proveUseless(ctx); err != nil {
+		return err
+	}
 	return t.effect(ctx, func(ctx context.Context) error {
 		_, err := c.MemberRemove(ctx, uint64(t.Step.Member))
 		return done(err, rpctypes.ErrMemberNotFound)
@@ -125,16 +128,20 @@ func (t *taker) record(ctx context.Context) error {
 
 func (t *taker) markClaim(ctx context.Context) error {
 	return t.effect(ctx, func(ctx context.Context) error {
-		return t.Kubernetes.MarkClaim(ctx, t.Step.Ordinal, t.Step.ClaimUID, t.Step.Mark)
+		return t.Kubernetes.MarkClaim(ctx, t.Step.Ordinal, t.Step.Claim, t.Step.Mark)
 	})
 }
 
 // ticket lets a pod start. To seed, nothing may show that there ever was a cluster; to join, the member must be a learner
-// that has never been started.
+// that has never been started; to go on alone, no quorum may answer.
 func (t *taker) ticket(ctx context.Context) error {
 	switch {
 	case t.Step.Ticket == membership.TicketSeed:
 		if err := t.Kubernetes.NeverFormed(ctx); err != nil {
+			return err
+		}
+	case membership.IsForce(t.Step.Ticket):
+		if err := t.proveAlone(ctx); err != nil {
 			return err
 		}
 	case t.Step.Member != 0:
@@ -157,13 +164,13 @@ func (t *taker) deletePod(ctx context.Context) error {
 	if err := t.healthy(ctx); err != nil {
 		return err
 	}
-	if t.Step.Pod.Member == 0 && t.Step.Pod.IP != "" {
+	report, answer := t.look(ctx, t.Step.Pod)
+	if t.Step.Pod.Member == 0 && answer != nil {
 		// Nothing ran in it when this was decided. By now it may be a voter that is needed.
-		within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
-		defer cancel()
-		if answer, _ := t.servers.ask(within, t.Access, t.Step.Pod.IP); answer != nil {
-			return proof.Refuse("member %s runs in pod %s by now", answer.Member, t.Step.Pod.Pod)
-		}
+		return proof.Refuse("member %s runs in pod %s by now", answer.Member, t.Step.Pod.Pod)
+	}
+	if err := t.proveStays(ctx, report, answer); err != nil {
+		return err
 	}
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeletePod(ctx, t.Step.Pod) })
 }
@@ -177,10 +184,13 @@ func (t *taker) deleteClaim(ctx context.Context) error {
 	if err := closeQuietly(c); err != nil {
 		return err
 	}
-	if t.Step.Member == 0 || t.Step.ClaimUID == "" || slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member }) {
+	if t.Step.Member == 0 || t.Step.Claim.UID == "" || slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member }) {
 		return proof.Refuse("nothing proves that the data of member %s is not needed", t.Step.Member)
 	}
-	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeleteClaim(ctx, t.Step.Ordinal, t.Step.ClaimUID) })
+	if report, answer := t.look(ctx, t.Step.Pod); t.isExpected(report, answer) {
+		return proof.Refuse("pod %s has the data of a member by now", t.Step.Pod.Pod)
+	}
+	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeleteClaim(ctx, t.Step.Ordinal, t.Step.Claim) })
 }
 
 func closeQuietly(c *clientv3.Client) error {

@@ -37,7 +37,7 @@ const (
 // Read asks all pods at once what they are, and fills in Report, Answer and Problem. peerURLs are the addresses that
 // members should have, by ordinal. What does not answer in time is left out, with the reason in Problem.
 func (s *Servers) Read(ctx context.Context, access Access, pods []membership.Pod, peerURLs []string) {
-	ctx, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
+	within, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 	defer cancel()
 	var all workers.Group
 	for i := range pods {
@@ -45,20 +45,17 @@ func (s *Servers) Read(ctx context.Context, access Access, pods []membership.Pod
 		if pod.IP == "" || pod.Terminating && !pod.Running {
 			continue
 		}
-		all.Go(func() { s.readPod(ctx, access, pod, peerURLs) })
+		all.Go(func() { s.readPod(within, access, pod, peerURLs) })
 	}
 	all.Wait()
+	s.hashPods(ctx, access, pods)
 }
 
 func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Pod, peerURLs []string) {
 	var report *membership.Report
 	var both workers.Group
 	both.Go(func() {
-		url := ""
-		if pod.Ordinal < len(peerURLs) {
-			url = peerURLs[pod.Ordinal]
-		}
-		report = s.state(ctx, pod.IP, url)
+		report = s.state(ctx, pod.IP, urlOf(pod.Ordinal, peerURLs))
 	})
 	answer, err := s.ask(ctx, access, pod.IP)
 	if answer == nil {
@@ -70,6 +67,13 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 		return
 	}
 	pod.Answer = answer
+}
+
+func urlOf(ordinal int, peerURLs []string) string {
+	if ordinal < 0 || ordinal >= len(peerURLs) {
+		return ""
+	}
+	return peerURLs[ordinal]
 }
 
 // describe says in a few words why a member does not answer.
@@ -114,7 +118,7 @@ func (s *Servers) state(ctx context.Context, ip, peerURL string) *membership.Rep
 	if said.PeerURL != peerURL || !slices.Contains([]membership.Volume{membership.VolumeEmpty, membership.VolumeData, membership.VolumeForeign}, said.Volume) {
 		return nil
 	}
-	for _, text := range []*string{&said.Waiting, &said.Damage} {
+	for _, text := range []*string{&said.Waiting, &said.Damage, &said.Outdated, &said.Owner, &said.Token} {
 		if len(*text) > longestText {
 			*text = (*text)[:longestText]
 		}
@@ -193,8 +197,9 @@ func membersOf(list *clientv3.MemberListResponse) []membership.Member {
 	return members
 }
 
-// alarmText is how a status tells of an alarm. To ask for alarms as such would write to etcd's log each time.
-var alarmText = regexp.MustCompile(`memberID:(\d+)\s+alarm:(\w+)`)
+// alarmText is how a status tells of an alarm. To ask for alarms as such would write to etcd's log each time. An alarm for the
+// whole cluster has member 0, which is not printed.
+var alarmText = regexp.MustCompile(`^\s*(?:memberID:(\d+)\s+)?alarm:(\w+)`)
 
 func alarmsIn(texts []string) []membership.Alarm {
 	var alarms []membership.Alarm
@@ -203,7 +208,12 @@ func alarmsIn(texts []string) []membership.Alarm {
 		if found == nil {
 			continue
 		}
-		if id, err := strconv.ParseUint(found[1], 10, 64); err == nil {
+		id := uint64(0)
+		var err error
+		if found[1] != "" {
+			id, err = strconv.ParseUint(found[1], 10, 64)
+		}
+		if err == nil {
 			alarms = append(alarms, membership.Alarm{Member: membership.ID(id), Kind: found[2]})
 		}
 	}

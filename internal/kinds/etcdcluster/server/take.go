@@ -23,15 +23,23 @@ import (
 type Kubernetes interface {
 	// Pod returns a pod as it is now, and the zero value if there is none of that name.
 	Pod(ctx context.Context, name string) (proof.Pod, error)
+	// Crashing asks the API server, not a cache, whether etcd in a pod ends again and again.
+	Crashing(ctx context.Context, pod membership.Place) (bool, error)
+	// Leaving asks the API server, not a cache, whether the claim of an ordinal is being deleted.
+	Leaving(ctx context.Context, ordinal int) (bool, error)
+	// Recorded asks the API server, not a cache, for the record.
+	Recorded(ctx context.Context) (membership.Record, error)
 	// NeverFormed asks the API server, not a cache, whether nothing shows that there ever was a cluster: no record,
 	// no claim with a mark. An error says what does.
 	NeverFormed(ctx context.Context) error
 	// Record writes a record in place of the one that was observed.
 	Record(ctx context.Context, record membership.Record) error
-	MarkClaim(ctx context.Context, ordinal int, uid string, mark membership.Mark) error
+	MarkClaim(ctx context.Context, ordinal int, at membership.ClaimAt, mark membership.Mark) error
 	Ticket(ctx context.Context, pod membership.Place, ticket string) error
 	DeletePod(ctx context.Context, pod membership.Place) error
-	DeleteClaim(ctx context.Context, ordinal int, uid string) error
+	DeleteClaim(ctx context.Context, ordinal int, at membership.ClaimAt) error
+	// Scale lets the StatefulSet have fewer pods.
+	Scale(ctx context.Context, pods int) error
 }
 
 // Tap stands between steps and their effects. Tests end the operator with it.
@@ -50,6 +58,8 @@ type Taking struct {
 	Access     Access
 	Step       membership.Step
 	Kubernetes Kubernetes
+	// PeerURLs are the addresses that members should have, by ordinal.
+	PeerURLs []string
 }
 
 type taker struct {
@@ -76,6 +86,7 @@ func (s *Servers) Take(ctx context.Context, taking Taking) error {
 		membership.ActionDefrag:      t.defrag,
 		membership.ActionDisarm:      t.disarm,
 		membership.ActionAppend:      t.append,
+		membership.ActionScale:       t.scale,
 	}[t.Step.Action]
 	if do == nil {
 		return fmt.Errorf("there is no action %q", t.Step.Action)
@@ -207,6 +218,11 @@ func (t *taker) disarm(ctx context.Context) error {
 	kind, known := etcdserverpb.AlarmType_value[t.Step.Alarm.Kind]
 	if !known {
 		return proof.Refuse("there is no alarm %s", t.Step.Alarm.Kind)
+	}
+	if t.Step.Alarm.Kind == membership.AlarmCorrupt {
+		if err := t.proveSame(ctx); err != nil {
+			return err
+		}
 	}
 	return t.effect(ctx, func(ctx context.Context) error {
 		_, err := c.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: uint64(t.Step.Alarm.Member), Alarm: etcdserverpb.AlarmType(kind)})
