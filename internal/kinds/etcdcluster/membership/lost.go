@@ -220,17 +220,8 @@ func (c *cluster) recover() []Step {
 		return c.beginAgain()
 	}
 	candidates := c.candidates()
-	for ordinal := range c.planned() {
-		p := c.pods[ordinal]
-		known := p != nil && !p.Terminating && (p.isEmpty() || p.Answer != nil && p.Answer.Learner)
-		if !known && !slices.Contains(candidates, p) {
-			return c.blocked("the recovery waits: it is not known whether %s has data (%s). If that is gone for good, delete its claim and its pod", nameOf(p, ordinal), p.trouble())
-		}
-	}
-	for _, s := range c.voters {
-		if s.ordinal < 0 {
-			return c.blocked("the recovery waits: member %s (%s) is none of this cluster's pods, and may have data", s.ID, s.Name)
-		}
+	if why := c.whoMayHaveData(candidates); why != "" {
+		return c.blocked("the recovery waits: %s", why)
 	}
 	if n := len(c.voters); n > 0 && len(candidates) > 0 && c.votes(candidates) >= quorum(n) {
 		return nil // they will find each other
@@ -252,6 +243,23 @@ func nameOf(p *Pod, ordinal int) string {
 		return fmt.Sprintf("the pod with ordinal %d", ordinal)
 	}
 	return p.Name
+}
+
+// whoMayHaveData says which member may come back with data, besides those that may go on; nothing for none.
+func (c *cluster) whoMayHaveData(candidates []*Pod) string {
+	for ordinal := range c.planned() {
+		p := c.pods[ordinal]
+		known := p != nil && !p.Terminating && (p.isEmpty() || p.Answer != nil && p.Answer.Learner)
+		if !known && !slices.Contains(candidates, p) {
+			return fmt.Sprintf("it is not known whether %s has data (%s). If that is gone for good, delete its claim and its pod", nameOf(p, ordinal), p.trouble())
+		}
+	}
+	for _, s := range c.voters {
+		if s.ordinal < 0 {
+			return fmt.Sprintf("member %s (%s) is none of this cluster's pods, and may have data", s.ID, s.Name)
+		}
+	}
+	return ""
 }
 
 // endForce deletes the pod that has leave to go on alone by a recovery before, so that two members never do: the leave ends with
