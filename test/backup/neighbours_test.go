@@ -58,7 +58,7 @@ func TestJobsThatCannotStartSayWhy(t *testing.T) {
 	b := s.has(name, backupv1.PhaseRunning, backupv1.ReasonPodNotStarting)
 	s.scheduled("by-schedule")
 	for _, message := range []string{b.Status.Message, s.healthy(metav1.ConditionFalse, backupv1.ReasonPodNotStarting)} {
-		if at := strings.Index(message, "exceeded quota: no-pods"); at < 0 || at > 120 {
+		if at := strings.Index(message, "exceeded quota: no-pods"); at < 0 || at > 60 {
 			t.Errorf("the quota is not named at once: %s", message)
 		}
 	}

@@ -6,6 +6,7 @@ package agentjob
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +45,7 @@ func (j *Job) findStuck(ctx context.Context, live client.Reader, job *batchv1.Jo
 		return
 	}
 	if message := refusal(ctx, live, job, begun); message != "" {
-		j.Stuck = "its pod is refused: " + message
+		j.Stuck = message
 	} else if begun.IsZero() {
 		j.Stuck = "it has no pod: `kubectl describe job " + job.Name + "` shows why"
 	}
@@ -65,11 +66,14 @@ func refusal(ctx context.Context, live client.Reader, job *batchv1.Job, after ti
 			at = e.EventTime.Time
 		}
 		if e.Reason == "FailedCreate" && !at.Before(newest) {
-			newest, message = at, strings.TrimPrefix(e.Message, "Error creating: ")
+			newest, message = at, prefixes.ReplaceAllString(e.Message, "")
 		}
 	}
 	return message
 }
+
+// prefixes are before what refuses a pod in the message of its Job's event: Error creating: pods "a-" is forbidden:
+var prefixes = regexp.MustCompile(`^(Error creating: )?(pods "[^"]*" is forbidden: )?`)
 
 // heldBy returns the containers of a pod that run on although the one that does the work has ended, and since when it has.
 func heldBy(pod *corev1.Pod) (containers []string, since metav1.Time) {

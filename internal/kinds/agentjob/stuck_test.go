@@ -66,7 +66,7 @@ func TestJobsWithoutAPodSayWhy(t *testing.T) {
 		says string
 	}{
 		"suspended":           {suspended, nil, "it is suspended"},
-		"refused":             {jobAt(time.Minute), []client.Object{refused}, `its pod is refused: pods "db-backup-1-" is forbidden: exceeded quota: tiny`},
+		"refused":             {jobAt(time.Minute), []client.Object{refused}, "exceeded quota: tiny"},
 		"refused, no event":   {jobAt(time.Minute), nil, "it has no pod: `kubectl describe job db-backup-1` shows why"},
 		"just made":           {jobAt(0), []client.Object{refused}, ""},
 		"at work":             {jobAt(time.Minute), []client.Object{refused, podOf("p", 0, 0)}, ""},

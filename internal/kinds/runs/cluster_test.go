@@ -71,11 +71,11 @@ func TestJobsThatDoNotStartOrEnd(t *testing.T) {
 	of := Cluster{Declared: &backupv1.ClusterBackup{}, Part: "etcd"}
 	earlier := metav1.NewTime(time.Unix(1000, 0))
 	known := &backupv1.ClusterBackupStatus{LastSuccessful: &earlier, LastID: "a"}
-	seen := Seen{Jobs: []agentjob.Unfinished{{Name: "works"}, {Name: "refused", Stuck: "its pod is refused: exceeded quota: tiny"}}}
+	seen := Seen{Jobs: []agentjob.Unfinished{{Name: "works"}, {Name: "refused", Stuck: "exceeded quota: tiny"}}}
 	of.Tell(known, seen, kinds.Conditions{List: &conditions, Now: metav1.Now()})
 	c := meta.FindStatusCondition(conditions, backupv1.ConditionBackupHealthy)
 	assert.Equal(t, c.Reason, backupv1.ReasonPodNotStarting)
-	assert.Equal(t, c.Message, "Job refused does not start: its pod is refused: exceeded quota: tiny")
+	assert.Equal(t, c.Message, "Job refused does not start: exceeded quota: tiny")
 	assert.Equal(t, len(EndHeld(agentjob.Reader{}, "a", seen.Jobs)), 0)
 	held := append(seen.Jobs, agentjob.Unfinished{Name: "held", IsHeld: true})
 	assert.Assert(t, is.Contains(EndHeld(agentjob.Reader{}, "a", held)[0].Message, "Job held"))
