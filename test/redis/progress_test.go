@@ -112,3 +112,16 @@ func TestHugeValueIsNamedAndStays(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, n, int64(30000))
 }
+
+// Settings that Redis reports in other words than they were given in are set once, and the cluster comes to rest.
+func TestSettingsInOtherWordsAreSetOnce(t *testing.T) {
+	t.Parallel()
+	f, d, _ := formed(t, 1, 1, 1)
+	d.Wanted.Settings = map[string]string{"hz": "1000", "client-output-buffer-limit": "replica 512mb 64mb 60", "notify-keyspace-events": "KEA"}
+	d.Settle(20*time.Second, "all settings are taken")
+	d.Wanted.Settings["hz"] = "50"
+	d.Settle(20*time.Second, "one is changed")
+	value, err := f.Pod(0, 0).Client().ConfigGet(t.Context(), "hz").Result()
+	assert.NilError(t, err)
+	assert.Equal(t, value["hz"], "50")
+}

@@ -17,7 +17,7 @@ var startOnly = map[string]bool{
 	"always-show-logo": true, "rdbchecksum": true, "io-threads": true, "io-threads-do-reads": true, "tcp-backlog": true,
 	"set-proc-title": true, "disable-thp": true, "socket-mark-id": true,
 
-	"client-output-buffer-limit": true, "notify-keyspace-events": true, "oom-score-adj-values": true, "proc-title-template": true,
+	"notify-keyspace-events": true, "oom-score-adj-values": true, "proc-title-template": true,
 	"latency-tracking-info-percentiles": true,
 }
 

@@ -28,6 +28,9 @@ func parseInfo(text string) (info, error) {
 			return nil, fmt.Errorf("its INFO lacks %s", name)
 		}
 	}
+	if version := said["valkey_version"]; version != "" || said.is("server_name", "valkey") {
+		return nil, fmt.Errorf("it is Valkey %s, which is not supported: set spec.version and the image to Redis, such as 7.0.15", version)
+	}
 	if role := said["role"]; role != "master" && role != "slave" {
 		return nil, fmt.Errorf("its INFO has the unknown role %q", role)
 	}

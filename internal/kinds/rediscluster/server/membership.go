@@ -55,6 +55,35 @@ func (t *taker) addSlots(ctx context.Context) error {
 	return t.on(ctx, add)
 }
 
+// dropSlots has a node give up slots that others own by their own words.
+func (t *taker) dropSlots(ctx context.Context) error {
+	node, err := t.prove(ctx, t.Step.Node)
+	if err != nil {
+		return err
+	}
+	owners, err := t.proveAll(ctx, t.Step.On...)
+	if err != nil {
+		return err
+	}
+	rest := t.Step.Slots
+	for _, owner := range owners {
+		own, _, err := owner.self(ctx)
+		if err != nil {
+			return err
+		}
+		rest = rest.Minus(own.Owned)
+	}
+	if len(rest) > 0 || owners == nil {
+		return proof.Refuse("%s does not drop slots %s: no other node owns them", t.Step.Node.Pod, rest)
+	}
+	drop := command{"CLUSTER", "DELSLOTS"}
+	for slot := range t.Step.Slots.All {
+		drop = append(drop, slot)
+	}
+	_, err = node.do(ctx, drop)
+	return err
+}
+
 func (t *taker) replicate(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.Node, t.Step.Target)
 	if err != nil {
@@ -184,7 +213,37 @@ func (t *taker) configure(ctx context.Context) error {
 		// One by one, because Redis 6.2 takes one name only.
 		commands = append(commands, command{"CONFIG", "SET", name, t.Step.Settings[name]})
 	}
-	return t.on(ctx, commands...)
+	if err := t.on(ctx, commands...); err != nil {
+		return err
+	}
+	return t.readBack(ctx)
+}
+
+// readBack notes which settings the server took in other words than they were given in, such as hz, which it keeps within
+// bounds. They would differ for ever.
+func (t *taker) readBack(ctx context.Context) error {
+	node, err := t.prove(ctx, t.Step.Node)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(t.Step.Settings))
+	var commands []command
+	for _, name := range names {
+		commands = append(commands, command{"CONFIG", "GET", name})
+	}
+	answers, err := node.do(ctx, commands...)
+	if err != nil {
+		return err
+	}
+	p := t.servers.peer(t.Cluster, t.Access, t.Step.Node.UID, t.Step.Node.IP)
+	t.servers.mu.Lock()
+	defer t.servers.mu.Unlock()
+	for i, name := range names {
+		if pair, err := answers[i].StringSlice(); err == nil && len(pair) == 2 {
+			p.settled[name] = settled{given: t.Step.Settings[name], has: pair[1]}
+		}
+	}
+	return nil
 }
 
 // ids returns the ids of nodes.

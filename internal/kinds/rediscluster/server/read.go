@@ -108,6 +108,11 @@ func (s *Servers) read(ctx context.Context, p *peer, node *topology.Node, settin
 	node.Reached = err == nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for name, value := range p.settled {
+		if node.Settings[name] == value.has && err == nil {
+			node.Settings[name] = value.given
+		}
+	}
 	p.failed++
 	if err == nil || !isTimeout(err) {
 		p.failed = 0

@@ -126,3 +126,24 @@ func TestEveryAction(t *testing.T) {
 	assert.ErrorContains(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: "Dance"}}), `no action "Dance"`)
 	assert.ErrorContains(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: topology.ActionRecord}}), "no record")
 }
+
+// Valkey is refused by name; what a server refuses to clients is read from its INFO.
+func TestInfoNamesWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	const well = "redis_version:7.0.15\r\nrole:master\r\nused_memory:200\r\nmaxmemory:%s\r\nmaxmemory_policy:%s\r\n%s"
+	for name, c := range map[string]struct{ max, policy, more, want string }{
+		"well":                 {"300", "noeviction", "", ""},
+		"no limit":             {"0", "noeviction", "", ""},
+		"memory is full":       {"100", "noeviction", "", "its memory is full"},
+		"buffers do not count": {"100", "noeviction", "mem_not_counted_for_evict:150\r\n", ""},
+		"a cache is full":      {"100", "allkeys-lru", "", ""},
+		"the disk is full":     {"0", "noeviction", "aof_last_write_status:err\r\n", "its volume may be full"},
+		"maxclients":           {"0", "noeviction", "maxclients:40\r\nconnected_clients:30\r\ncluster_connections:10\r\n", "it has 40 of 40 (maxclients)"},
+	} {
+		said, err := parseInfo(fmt.Sprintf(well, c.max, c.policy, c.more))
+		assert.NilError(t, err, name)
+		assert.Assert(t, strings.Contains(said.refuses(), c.want) && (c.want == "") == (said.refuses() == ""), "%s: %q", name, said.refuses())
+	}
+	_, err := parseInfo(fmt.Sprintf(well, "0", "noeviction", "server_name:valkey\r\nvalkey_version:8.1.1\r\n"))
+	assert.ErrorContains(t, err, "it is Valkey 8.1.1, which is not supported")
+}

@@ -62,9 +62,14 @@ type peer struct {
 	used   uint64
 	failed int // reads in a row that were not answered in time
 	sent   map[topology.Action]time.Time
+	// settled are settings that the server took, and reports in words of its own.
+	settled map[string]settled
 	// failures are of steps on this pod.
 	failures map[failureKey]failure
 }
+
+// settled is what a server was given as a setting, and what it says that it has.
+type settled struct{ given, has string }
 
 // New returns Servers without a connection.
 func New(options Options) *Servers {
@@ -104,7 +109,7 @@ func (s *Servers) peer(cluster string, access Access, uid, ip string) *peer {
 		}
 		s.drop(oldest)
 	}
-	made := &peer{access: access, used: s.used, sent: map[topology.Action]time.Time{}, failures: map[failureKey]failure{}, client: redis.NewClient(&redis.Options{
+	made := &peer{access: access, used: s.used, sent: map[topology.Action]time.Time{}, failures: map[failureKey]failure{}, settled: map[string]settled{}, client: redis.NewClient(&redis.Options{
 		Addr:     net.JoinHostPort(ip, strconv.Itoa(Port)),
 		Dialer:   dialer(access.TLS, s.options.ReadTimeout),
 		Username: access.Username, Password: access.Password,

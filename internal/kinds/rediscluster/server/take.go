@@ -91,6 +91,7 @@ func (t *taker) take(ctx context.Context) error {
 		topology.ActionMarkSlot:    t.markSlot,
 		topology.ActionAssignSlot:  t.assignSlot,
 		topology.ActionFlush:       t.flush,
+		topology.ActionDropSlots:   t.dropSlots,
 		topology.ActionFunctions:   t.functions,
 		topology.ActionConfigure:   t.configure,
 		topology.ActionDeletePod:   func(ctx context.Context) error { return t.Kubernetes.DeletePod(ctx, t.Step.Node) },

@@ -216,6 +216,29 @@ func TestConsent(t *testing.T) {
 			change: func(s *scene) { lost(s); s.wanted.Consent = []string{"5000-11000"} }},
 		{name: "by some of the slots", verdict: SlotsLost, action: ActionWait,
 			change: func(s *scene) { lost(s); s.wanted.Consent = []string{"5461-6000"} }},
+		{name: "by all of its ranges", verdict: SlotsLost, action: ActionRecord, says: "slots 5461-6000,7000-10921 was accepted",
+			change: func(s *scene) { ranges(s); s.wanted.Consent = []string{"5461-6000", "7000-10921"} }},
+		{name: "by some of its ranges", verdict: SlotsLost, action: ActionWait,
+			change: func(s *scene) { ranges(s); s.wanted.Consent = []string{"5461-6000"} }},
+		{name: "by ranges of which one was acted upon before", verdict: SlotsLost, action: ActionWait,
+			change: func(s *scene) {
+				ranges(s)
+				s.wanted.Consent, s.record.Consents = []string{"5461-6000", "7000-10921"}, []string{"7000-10921"}
+			}},
+		{name: "while nothing is lost: it covers no later loss", verdict: Complete, action: ActionRecord, says: "which consents count no more",
+			change: func(s *scene) { s.wanted.Consent = []string{"5461-10921"} }},
+		{name: "to the loss of a node that lives: neither does it", verdict: Complete, action: ActionRecord, says: "which consents count no more",
+			change: func(s *scene) { s.wanted.Consent = []string{idOf("a-1-0")} }},
+		{name: "that counts no more", verdict: Complete, action: "",
+			change: func(s *scene) { s.wanted.Consent, s.record.Consents = []string{"5461-10921"}, []string{"5461-10921"} }},
+		{name: "to slots without an owner, in many ranges: the advice can be pasted", verdict: SlotsLost, action: ActionWait, says: `accept-data-loss: "0,2,4,6,8,10,12,14,16,18,20"`,
+			change: func(s *scene) { s.give("a-0-0", AllSlots().Minus(even).Intersect(SlotSet{{0, 5460}})) }},
+		{name: "a node that was given up and is back drops its slots", verdict: Complete, action: ActionDropSlots, on: "a-1-1",
+			change: func(s *scene) { givenUp(s); s.node("a-1-1").self().Owned = SlotSet{{5461, 10921}} }},
+		{name: "its data stays: the consent was used", verdict: Complete, action: ActionWait, says: "was used: remove it first",
+			change: func(s *scene) { givenUp(s) }},
+		{name: "one that is back before another owns its slots is a member", verdict: Complete, action: "",
+			change: func(s *scene) { s.record.GivenUp = []string{idOf("a-1-0")} }},
 		{name: "of another node", verdict: SlotsLost, action: ActionWait,
 			change: func(s *scene) { lost(s); s.wanted.Consent = []string{idOf("a-2-0")} }},
 		{name: "that was acted upon before", verdict: SlotsLost, action: ActionWait,
@@ -273,4 +296,27 @@ func (s *scene) follow2(pod, master string) {
 	n, m := s.node(pod), s.node(master)
 	s.everywhere(n.ID, func(e *Entry) { e.Master, e.Replica, e.MasterID = false, true, m.ID })
 	n.Replication = Replication{MasterHost: m.IP, LinkUp: true}
+}
+
+// even are some slots that do not touch each other.
+var even = NewSlotSet(Range{0, 0}, Range{2, 2}, Range{4, 4}, Range{6, 6}, Range{8, 8}, Range{10, 10}, Range{12, 12}, Range{14, 14}, Range{16, 16}, Range{18, 18}, Range{20, 20})
+
+// ranges has the lost shard own slots in two ranges.
+func ranges(s *scene) {
+	s.give("a-0-0", SlotSet{{0, 5460}, {6001, 6999}})
+	s.give("a-1-0", SlotSet{{5461, 6000}, {7000, 10921}})
+	s.lose("a-1-0", time.Hour)
+	s.lose("a-1-1", time.Hour)
+}
+
+// givenUp has a-1-1 come back, which was given up, forgotten, and has data of the past.
+func givenUp(s *scene) {
+	const id = "dddddddddddddddddddddddddddddddddddddddd"
+	s.forgotten("a-1-1")
+	n := s.node("a-1-1")
+	delete(s.record.Nodes, "a-1-1")
+	n.ID, n.Keys, n.Replication = id, 7, Replication{Master: true}
+	n.View = []Entry{{ID: id, Myself: true, Master: true, Connected: true}, *s.node("a-0-0").self()}
+	n.View[1].Myself = false
+	s.record.GivenUp, s.wanted.Consent, s.record.Consents = []string{id}, []string{id}, []string{id}
 }

@@ -142,6 +142,9 @@ func (c *cluster) unseen(x *Node, passes func(e *Entry, y *Node) bool) []*Node {
 // that it names, should it be older than they are. Without a record every node of a pod belongs, and so it does while a
 // backup is put on pods, whoever was recorded of them.
 func (c *cluster) belongs(n *Node) bool {
+	if c.isReplaced(n) {
+		return false
+	}
 	if len(c.record.Nodes) == 0 || c.podOf[n.ID] != "" || c.isRestoring() {
 		return true
 	}
@@ -151,6 +154,13 @@ func (c *cluster) belongs(n *Node) bool {
 		}
 	}
 	return false
+}
+
+// isReplaced reports whether a node was given up, and a recorded node owns slots that it claims.
+func (c *cluster) isReplaced(n *Node) bool {
+	return slices.Contains(c.record.GivenUp, n.ID) && slices.ContainsFunc(c.nodes, func(other *Node) bool {
+		return other.Reached && other.ID != n.ID && c.podOf[other.ID] != "" && len(other.self().Owned.Intersect(n.self().Owned)) > 0
+	})
 }
 
 // findOwners works out who owns each slot. The word of a member on itself counts before what others

@@ -5,6 +5,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -92,6 +93,10 @@ func (c *cluster) early(rule func() []Step) func() []Step {
 	}
 }
 
+func sameValues(a, b []string) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(value string) bool { return !slices.Contains(b, value) })
+}
+
 // blocked notes what keeps back a change that was asked for. What comes later in the order may go on.
 func (c *cluster) blocked(format string, args ...any) []Step {
 	c.waits = append(c.waits, fmt.Sprintf(format, args...))
@@ -116,21 +121,19 @@ func (c *cluster) lookAgain(verdict Verdict, steps []Step) time.Duration {
 }
 
 // acceptedDone takes slots out of the record whose loss was accepted and that are owned again, and
-// consents that are not in the annotation any more.
+// consents that are not in the annotation any more. It adds those that name nothing which is lost: consent is for what is
+// lost when it is given.
 func (c *cluster) acceptedDone() []Step {
 	record := c.copyRecord()
 	record.Accepted = record.Accepted.Intersect(c.unowned)
 	record.Consents = nil
-	for _, value := range c.record.Consents {
-		for _, still := range c.wanted.Consent {
-			if value == still {
-				record.Consents = append(record.Consents, value)
-				break
-			}
+	for _, value := range c.wanted.Consent {
+		if !slices.Contains(record.Consents, value) && (slices.Contains(c.record.Consents, value) || !c.isPending(value)) {
+			record.Consents = append(record.Consents, value)
 		}
 	}
-	if record.Accepted.Len() == c.record.Accepted.Len() && len(record.Consents) == len(c.record.Consents) {
+	if record.Accepted.Len() == c.record.Accepted.Len() && sameValues(record.Consents, c.record.Consents) {
 		return nil
 	}
-	return []Step{recordStep(record, "record that all slots are owned again")}
+	return []Step{recordStep(record, "record that all slots are owned again, and which consents count no more")}
 }

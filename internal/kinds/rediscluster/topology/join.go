@@ -13,7 +13,7 @@ import (
 func (c *cluster) copyRecord() *Record {
 	r := c.record
 	r.Shards = slices.Clone(r.Shards)
-	r.Consents = slices.Clone(r.Consents)
+	r.Consents, r.GivenUp = slices.Clone(r.Consents), slices.Clone(r.GivenUp)
 	r.Nodes = maps.Clone(r.Nodes)
 	if r.Nodes == nil {
 		r.Nodes = map[string]string{}
@@ -21,9 +21,11 @@ func (c *cluster) copyRecord() *Record {
 	return &r
 }
 
-func (r *Record) accept(value string, slots SlotSet) {
-	if value != "" && !slices.Contains(r.Consents, value) {
-		r.Consents = append(r.Consents, value)
+func (r *Record) accept(values []string, slots SlotSet) {
+	for _, value := range values {
+		if !slices.Contains(r.Consents, value) {
+			r.Consents = append(r.Consents, value)
+		}
 	}
 	r.Accepted = r.Accepted.Union(slots)
 }
@@ -31,6 +33,7 @@ func (r *Record) accept(value string, slots SlotSet) {
 // remember notes a node as a member.
 func (r *Record) remember(n *Node) {
 	r.Nodes[n.Pod] = n.ID
+	r.GivenUp = slices.DeleteFunc(r.GivenUp, func(id string) bool { return id == n.ID })
 	for len(r.Shards) <= n.Shard {
 		r.Shards = append(r.Shards, 0)
 	}

@@ -22,17 +22,20 @@ func (c *cluster) consent() []Step {
 		if c.byID[id] != nil || c.candidate(id) != nil || c.fateOf(id) == away {
 			continue
 		}
-		value := c.consentFor(id, c.owned[id])
-		if value == "" && len(c.owned[id].Minus(record.Accepted)) > 0 {
+		values := c.consentFor(id, c.owned[id])
+		if len(values) == 0 && len(c.owned[id].Minus(record.Accepted)) > 0 {
 			continue
 		}
-		record.accept(value, c.owned[id])
-		given = append(given, id)
+		record.accept(values, c.owned[id])
+		if given = append(given, id); !slices.Contains(record.GivenUp, id) {
+			record.GivenUp = append(record.GivenUp, id)
+			record.GivenUp = record.GivenUp[max(0, len(record.GivenUp)-mostGivenUp):]
+		}
 		delete(record.Nodes, c.podOf[id])
 	}
 	for _, value := range c.wanted.Consent {
-		if set, err := ParseSlotSet(value); err == nil && !slices.Contains(record.Consents, value) && len(set.Intersect(lost)) > 0 {
-			record.accept(value, set.Intersect(lost))
+		if set, err := ParseSlotSet(value); err == nil && !slices.Contains(c.record.Consents, value) && len(set.Intersect(lost)) > 0 {
+			record.accept([]string{value}, set.Intersect(lost))
 		}
 	}
 	if len(record.Consents) > len(c.record.Consents) || len(record.Accepted) > 0 && len(record.Nodes) < len(c.record.Nodes) {
@@ -65,18 +68,48 @@ func (c *cluster) replaceLost(given []string) []Step {
 		Message: fmt.Sprintf("assign slots %s to %s: their loss was accepted", brief(slots), to.Pod)}}
 }
 
-// consentFor returns the annotation's value that covers a lost node and was not acted upon yet.
-func (c *cluster) consentFor(id string, owned SlotSet) string {
+// mostGivenUp bounds how many nodes that were given up are remembered.
+const mostGivenUp = 64
+
+// isFresh reports whether the annotation has a value that was not acted upon yet.
+func (c *cluster) isFresh(value string) bool {
+	return slices.Contains(c.wanted.Consent, value) && !slices.Contains(c.record.Consents, value)
+}
+
+// consentFor returns the annotation's values that cover a lost node together and were not acted upon yet: its id, or
+// ranges that have all of its slots.
+func (c *cluster) consentFor(id string, owned SlotSet) []string {
+	if c.isFresh(id) {
+		return []string{id}
+	}
+	var values []string
+	var covered SlotSet
 	for _, value := range c.wanted.Consent {
-		if slices.Contains(c.record.Consents, value) {
-			continue
-		}
-		set, err := ParseSlotSet(value)
-		if value == id || err == nil && len(set) > 0 && len(owned.Minus(set)) == 0 {
-			return value
+		if set, err := ParseSlotSet(value); err == nil && c.isFresh(value) && len(set.Intersect(owned)) > 0 {
+			values, covered = append(values, value), covered.Union(set)
 		}
 	}
-	return ""
+	if len(owned.Minus(covered)) > 0 {
+		return nil
+	}
+	return values
+}
+
+// isPending reports whether a value of the annotation names something that is lost now, or a node whose data is to be
+// given up. Any other value counts as used: it was meant for what is over, and must not cover a later loss.
+func (c *cluster) isPending(value string) bool {
+	set, err := ParseSlotSet(value)
+	if err != nil {
+		return len(c.owned[value]) > 0 && c.byID[value] == nil ||
+			slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Reached && n.ID == value && !c.member(n) })
+	}
+	lost := c.unowned
+	for id, slots := range c.owned {
+		if c.byID[id] == nil {
+			lost = lost.Union(slots)
+		}
+	}
+	return len(set.Intersect(lost)) > 0
 }
 
 // receiverOfLost returns the master that lost slots go to, and which of them: one that has none, else
@@ -148,6 +181,21 @@ func (c *cluster) harmless(id string) bool {
 	return true
 }
 
+// ownersOf returns the members that own slots; nil unless they own all of them.
+func (c *cluster) ownersOf(slots SlotSet) []*Node {
+	var on []*Node
+	rest := slots
+	for _, m := range c.masters() {
+		if own := m.self().Owned; len(own.Intersect(slots)) > 0 {
+			on, rest = append(on, m), rest.Minus(own)
+		}
+	}
+	if len(rest) > 0 {
+		return nil
+	}
+	return on
+}
+
 // outsiders are reached pods whose node is none of the cluster, and knows others or has keys. It was
 // removed while it was down, or given up, or its volume is of another cluster. One that has nothing is
 // reset, and so is a replica of a member, whose keys are copies. Only a person's word empties others.
@@ -162,9 +210,19 @@ func (c *cluster) outsiders() []Step {
 			return []Step{{Action: ActionReset, Node: n.place(), Mode: ModeStale, Message: fmt.Sprintf("reset %s, a former replica of %s that was removed",
 				n.Pod, c.byID[self.MasterID].Pod)}}
 		}
-		if !slices.Contains(c.wanted.Consent, n.ID) {
-			c.note("%s is node %s with %d keys, which is not of this cluster: remove its volume, or annotate accept-data-loss: %q to empty it",
-				n.Pod, n.ID, n.Keys, n.ID)
+		if slots := n.self().Owned; len(slots) > 0 && c.isReplaced(n) {
+			if on := c.ownersOf(slots); on != nil {
+				return []Step{{Action: ActionDropSlots, Node: n.place(), On: places(on), Slots: slots, Message: fmt.Sprintf("have %s drop slots %s: it was given up, and others own them",
+					n.Pod, brief(slots))}}
+			}
+		}
+		if !c.isFresh(n.ID) {
+			again := ""
+			if slices.Contains(c.wanted.Consent, n.ID) {
+				again = " (its present value was used: remove it first)"
+			}
+			c.note("%s is node %s with %d keys, which is not of this cluster: remove its volume, or annotate accept-data-loss: %q to empty it%s",
+				n.Pod, n.ID, n.Keys, n.ID, again)
 			continue
 		}
 		if n.self().Master && n.Keys > 0 {

@@ -143,6 +143,8 @@ type Record struct {
 	// Consents are the values of the annotation accept-data-loss that were acted upon. One that is still
 	// in the annotation counts only once: it does not cover a later loss of the same slots.
 	Consents []string `json:"consents,omitempty"`
+	// GivenUp are the nodes whose loss was consented to. One that comes back is no member once another owns its slots.
+	GivenUp []string `json:"givenUp,omitempty"`
 	// Accepted are the slots whose loss was consented to and that no node owns yet.
 	Accepted SlotSet `json:"accepted,omitempty"`
 }

@@ -14,7 +14,7 @@ func Unset(wanted map[string]string, nodes []Node) map[string]bool {
 	unset := map[string]bool{}
 	for _, n := range nodes {
 		for name, want := range wanted {
-			if has, reported := n.Settings[name]; n.Reached && (!reported || !sameSetting(has, want)) {
+			if has, reported := n.Settings[name]; n.Reached && (!reported || !sameValue(name, has, want)) {
 				unset[name] = true
 			}
 		}
@@ -36,7 +36,7 @@ func (c *cluster) settings() []Step {
 	for _, n := range c.members {
 		differ := map[string]string{}
 		for name, want := range c.wanted.Settings {
-			if has, reported := n.Settings[name]; reported && !sameSetting(has, want) {
+			if has, reported := n.Settings[name]; reported && !sameValue(name, has, want) {
 				differ[name] = want
 			}
 		}
@@ -46,6 +46,30 @@ func (c *cluster) settings() []Step {
 		}
 	}
 	return together(ActionConfigure, "change settings", batch)
+}
+
+// sameValue is sameSetting for a setting of a name. Of the limits of output buffers, redis reports those of all classes, and
+// those count that were asked for.
+func sameValue(name, has, want string) bool {
+	if name != "client-output-buffer-limit" {
+		return sameSetting(has, want)
+	}
+	limits := func(text string) map[string]string {
+		classes := map[string]string{}
+		for words := strings.Fields(text); len(words) >= 4; words = words[4:] {
+			hard, _ := bytesOf(words[1])
+			soft, _ := bytesOf(words[2])
+			classes[strings.Replace(strings.ToLower(words[0]), "slave", "replica", 1)] = fmt.Sprint(hard, soft, words[3])
+		}
+		return classes
+	}
+	present := limits(has)
+	for class, limit := range limits(want) {
+		if present[class] != limit {
+			return false
+		}
+	}
+	return true
 }
 
 // sameSetting reports whether two values are the same to redis, which answers in its own form: 1gb is

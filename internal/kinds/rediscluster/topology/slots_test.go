@@ -65,3 +65,14 @@ func TestParseSlotSetRefuses(t *testing.T) {
 		assert.Assert(t, err != nil, "%q was read", text)
 	}
 }
+
+// The limits of output buffers are the same where those that were asked for are.
+func TestOutputBufferLimits(t *testing.T) {
+	t.Parallel()
+	const has = "normal 0 0 0 slave 536870912 67108864 60 pubsub 33554432 8388608 60"
+	for want, same := range map[string]bool{"replica 512mb 64mb 60": true, "slave 536870912 64mb 60 pubsub 32mb 8mb 60": true, "replica 1gb 64mb 60": false} {
+		if got := sameValue("client-output-buffer-limit", has, want); got != same {
+			t.Errorf("%q: %v", want, got)
+		}
+	}
+}

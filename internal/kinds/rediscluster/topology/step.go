@@ -23,6 +23,7 @@ const (
 	ActionMoveSlots   Action = "MoveSlots"   // Slots from Node to Target, for as long as a pass may take; On are the other masters, told last
 	ActionMarkSlot    Action = "MarkSlot"    // CLUSTER SETSLOT on Node: Mode is IMPORTING, MIGRATING or STABLE, ID the other node
 	ActionAssignSlot  Action = "AssignSlot"  // CLUSTER SETSLOT NODE ID on the nodes of On, in that order
+	ActionDropSlots   Action = "DropSlots"   // CLUSTER DELSLOTS Slots on Node, which was given up and is back: the members On own them
 	ActionFlush       Action = "Flush"       // FLUSHALL on Node: a stale copy that two proofs show to be one
 	ActionFunctions   Action = "Functions"   // FUNCTION DUMP of Node restored on Target
 	ActionConfigure   Action = "Configure"   // CONFIG SET Settings on Node

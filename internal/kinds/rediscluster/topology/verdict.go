@@ -152,7 +152,7 @@ func (c *cluster) verdictLost() (Verdict, string) {
 	}
 	if len(c.unowned) > 0 {
 		lost = append(lost, fmt.Sprintf("slots %s have no owner: annotate accept-data-loss: %q to have them served again, empty",
-			brief(c.unowned), brief(c.unowned)))
+			brief(c.unowned), pasted(c.unowned)))
 	}
 	switch {
 	case len(unknown) > 0:
@@ -265,6 +265,12 @@ func (n *Node) trouble() string {
 		return n.Pod + ": not running"
 	}
 	return n.Pod + ": not reached"
+}
+
+// pasted is the text of a set for a consent. Of one that is very long it is the first ranges; the rest is for the next time.
+func pasted(set SlotSet) string {
+	const most = 60
+	return set[:min(len(set), most)].String()
 }
 
 // brief is the text of a set, cut where it gets long.
