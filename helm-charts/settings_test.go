@@ -43,6 +43,7 @@ func TestFormats(t *testing.T) {
 		"a dot is a dot":          {"properties", "axb=1\na.b=2\n", map[string]any{"a.b": "x"}, "axb=1\na.b=x\n"},
 		"no other key":            {"properties", "#a=1\naa=1\na.a=1\n", map[string]any{"a": "x"}, "#a=1\naa=1\na.a=1\na=x\n"},
 		"not a reference":         {"properties", "a=1\n", map[string]any{"a": "$0 ${0} $1"}, "a=$0 ${0} $1\n"},
+		"in the order of names":   {"properties", "", map[string]any{"a b": "1", "a-b": "2", "a:b": "3"}, "a\\ b=1\na-b=2\na\\:b=3\n"},
 		"with blanks":             {"properties", " a : 1\nb = 2\n", map[string]any{"a": "x", "b": "y"}, "a=x\nb=y\n"},
 		"nested":                  {"yaml", "a: {b: 1, c: 2}\n", map[string]any{"a.b": "x"}, "a:\n  b: x\n  c: 2\n"},
 		"what stands in its way":  {"yaml", "a: 1\nb: [1]\n", map[string]any{"a.b": "x", "b.c": "y"}, "a:\n  b: x\nb:\n  c: \"y\"\n"},

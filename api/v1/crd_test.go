@@ -18,10 +18,11 @@ import (
 	"d3os.com/d3os-operator/test/apiserver"
 )
 
-// A fifth of the room is left for annotations of others and for the fields to come.
+// A seventh of the room is left for annotations of others and for the fields to come: the bounds of lists, maps and texts (hack/crd/bounds)
+// took 15 KB.
 func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
 	t.Parallel()
-	apiserver.CRDFits(t, crdFile, 80)
+	apiserver.CRDFits(t, crdFile, 85)
 }
 
 func TestNamesAndColumns(t *testing.T) {

@@ -1,7 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command crd takes the examples out of a generated CRD. They are for the API
+// Command crd takes the examples out of a generated CRD, and bounds every list,
+// map and text in it. The examples are for the API
 // reference; in the CRD each would stand in up to fifteen copies of a
 // component's schema, and a client-side kubectl apply keeps the CRD in an
 // annotation, whose size is limited.
@@ -13,6 +14,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/hack/crd/bounds"
 )
 
 func main() {
@@ -39,6 +42,7 @@ func slim(file string) error {
 	}
 	for i := range crd.Spec.Versions {
 		withoutExamples(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
+		bounds.Apply(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
 	}
 	// Not the Go type as a whole, which would add an empty status.
 	document["spec"] = crd.Spec

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command crdrules prepares two CRDs for crdify, which takes any change of a
-// CEL rule for a danger: it writes copies without the rules' messages and
-// without the changes of rules that people have reviewed.
+// CEL rule for a danger: it writes copies without the rules' messages, without the
+// changes of rules that people have reviewed, and without the bounds of package bounds.
 //
 //	crdrules [-all] REVIEWED OLD NEW OLD-COPY NEW-COPY
 package main
@@ -18,6 +18,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/hack/crd/bounds"
 )
 
 // review is a change of a CEL rule that people have found to be safe enough.
@@ -58,6 +60,7 @@ func prepare(files []string, all bool) error {
 			return fmt.Errorf("%s: %w", files[i], err)
 		}
 	}
+	removeBounds(&older, &newer)
 	before, after := rules(&older), rules(&newer)
 	for _, r := range reviews {
 		if r.Why == "" {
@@ -87,6 +90,17 @@ func prepare(files []string, all bool) error {
 		}
 	}
 	return nil
+}
+
+// removeBounds takes the bounds out of the newer CRD that package bounds gives and the older one does not have.
+func removeBounds(older, newer *apiextensionsv1.CustomResourceDefinition) {
+	for i := range newer.Spec.Versions {
+		for j := range older.Spec.Versions {
+			if newer.Spec.Versions[i].Name == older.Spec.Versions[j].Name {
+				bounds.Remove(older.Spec.Versions[j].Schema.OpenAPIV3Schema, newer.Spec.Versions[i].Schema.OpenAPIV3Schema)
+			}
+		}
+	}
 }
 
 // at is a rule and the path of the schema that has it.

@@ -54,6 +54,7 @@ type Reconciler[T client.Object, W any] struct {
 	// way back from that, so nothing is tried for them any more.
 	leaving sync.Map // types.NamespacedName -> types.UID
 	parts   Parts
+	heavy   *heavy
 
 	controller controller.Controller
 }
@@ -84,7 +85,7 @@ func New[T client.Object, W any](kind kinds.Kind[T, W], series *metrics.Series, 
 		gate = fleet.NewGate(parts.MaxRollouts)
 	}
 	return &Reconciler[T, W]{
-		gate: gate,
+		gate: gate, heavy: newHeavy(),
 		kind: kind, client: parts.Client, engine: parts.Engine, runner: day2.NewRunner(parts.Lease), failures: newFailures(), parts: parts,
 		reporter: newReporter(kind, parts.Client, parts.Recorder, series), retryRefused: cmp.Or(parts.RetryRefused, retryRefused),
 	}
@@ -101,6 +102,9 @@ func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) 
 		return ctrl.Result{}, err
 	}
 	seen, err := r.protected(ctx, resource)
+	if errors.Is(err, errBusy) {
+		return ctrl.Result{RequeueAfter: r.heavy.again()}, nil
+	}
 	if engine.IsNamespaceEnding(err) {
 		r.leaving.Store(request.NamespacedName, resource.GetUID())
 		seen, err = kinds.Seen[W]{Generation: resource.GetGeneration(), Paused: seen.Paused, Deleting: true}, nil
@@ -182,6 +186,7 @@ func (r *Reconciler[T, W]) forget(key types.NamespacedName) {
 	if r.gate != nil {
 		r.gate.Forget(key)
 	}
+	r.heavy.forget(key)
 	r.reporter.forget(key)
 	r.failures.forget(key)
 	r.leaving.Delete(key)
@@ -211,6 +216,11 @@ func (r *Reconciler[T, W]) protected(ctx context.Context, resource T) (seen kind
 // plan calls the kind. A panic is a fault of the operator with this very spec: it is tried again each minute, as other inputs than the
 // spec may have caused it.
 func (r *Reconciler[T, W]) plan(ctx context.Context, resource T, owner object.Owner) (plan *engine.Plan, err error) {
+	leave, err := r.heavy.enter(resource)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	err = workers.Protect(func() (err error) {
 		plan, err = r.kind.Plan(resource, r.inputs(ctx, owner))
 		return err

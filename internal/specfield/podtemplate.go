@@ -26,6 +26,9 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 	if err := json.Unmarshal(podTemplate, &patch); err != nil {
 		return nil, Mistake(path, "%v", err)
 	}
+	if err := checkSize(path, patch, maxItems, new(int)); err != nil {
+		return nil, err
+	}
 	if err := Decode(path, withoutDirectives(patch), &corev1.PodTemplateSpec{}); err != nil {
 		return nil, err
 	}

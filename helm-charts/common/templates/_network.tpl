@@ -142,7 +142,11 @@ spec:
 {{- $policy := get .root.Values "networkPolicy" | default dict }}
 {{- if get $policy "enabled" }}
 {{- $ports := list }}
-{{- range .servicePorts }}{{ $ports = append $ports (dict "port" .targetPort "protocol" .protocol) }}{{ end }}
+{{- $seen := dict }}
+{{- range .servicePorts }}
+{{- $id := printf "%v/%v" .targetPort .protocol }}
+{{- if not (hasKey $seen $id) }}{{ $_ := set $seen $id true }}{{ $ports = append $ports (dict "port" .targetPort "protocol" .protocol) }}{{ end }}
+{{- end }}
 {{- $from := list }}
 {{- $names := get $policy "from" | default list }}
 {{- if get . "peers" }}{{ $names = append $names .component }}{{ end }}
@@ -153,7 +157,6 @@ spec:
 {{- end }}
 {{- $from = concat $from (get $policy "allowFrom" | default list) }}
 {{- $open := get $policy "open" | default false }}
-{{- $ports = uniq $ports }}
 {{- $rules := list }}
 {{- if and $ports (get .root.Values "ingress") (not $open) }}
 {{- /* An ingress controller may be anywhere; it reaches the main port only. */}}

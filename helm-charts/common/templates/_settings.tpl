@@ -20,19 +20,32 @@ and changes the file's text.
 {{- $_ := set .file "text" (print (toYaml $tree) "\n") }}
 {{- end }}
 
+{{- /* Each line of the text is looked at once, and each setting: together they may be thousands. */}}
 {{- define "common.settings.properties" }}
-{{- $text := .file.text }}
+{{- $lines := dict }}
+{{- $keys := dict }}
 {{- range $name, $value := .config }}
 {{- $key := include "common.properties.escape" $name | replace " " "\\ " | replace ":" "\\:" | replace "=" "\\=" }}
-{{- $line := printf "%s=%s" (regexReplaceAll "^[#!]" $key "\\${0}") (include "common.properties.escape" $value) }}
-{{- $pattern := printf "(?m)^[ \t]*%s[ \t]*[=:].*$" (regexQuoteMeta $key) }}
-{{- if regexMatch $pattern $text }}
-{{- $text = regexReplaceAllLiteral $pattern $text $line }}
-{{- else }}
-{{- $text = print $text $line "\n" }}
+{{- $_ := set $keys $name $key }}
+{{- $_ := set $lines $key (printf "%s%s=%s" (or (hasPrefix "#" $key) (hasPrefix "!" $key) | ternary "\\" "") $key (include "common.properties.escape" $value)) }}
 {{- end }}
+{{- $_ := set .file "text" (include "common.properties.text" (dict "text" .file.text "lines" $lines "keys" $keys)) }}
 {{- end }}
-{{- $_ := set .file "text" $text }}
+
+{{- /* The text with the lines in place of those that have their keys, and the others behind it. */}}
+{{- define "common.properties.text" -}}
+{{- $lines := .lines }}
+{{- $used := dict }}
+{{- $all := splitList "\n" .text }}
+{{- $end := sub (len $all) 1 | int }}
+{{- range $i, $line := $all }}
+{{- $key := regexFind "^[ \t]*(?:\\\\.|[^=: \t\\\\])*[ \t]*[=:]" $line | trimSuffix "=" | trimSuffix ":" | trim }}
+{{- if hasKey $lines $key }}{{ $line = get $lines $key }}{{ $_ := set $used $key true }}{{ end }}
+{{- $line }}{{ if lt $i $end }}{{ "\n" }}{{ end }}
+{{- end }}
+{{- range $name, $key := .keys }}
+{{- if not (hasKey $used $key) }}{{ print (get $lines $key) "\n" }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{- /*
@@ -40,39 +53,46 @@ The escapes of java.util.Properties, which reads ISO 8859-1, are those of Go but
 characters beyond U+FFFF, which Java writes as two.
 */}}
 {{- define "common.properties.escape" -}}
-{{- $pairs := dict }}
-{{- range regexFindAll "[\\x{10000}-\\x{10ffff}]" . -1 }}
-{{- $code := printf "%+q" . | trimAll "\"" }}
-{{- $n := sub (trimPrefix "\\U" $code | print "0x" | int) 65536 | int }}
-{{- $_ := set $pairs $code (printf "\\u%04x\\u%04x" (add 55296 (div $n 1024)) (add 56320 (mod $n 1024))) }}
+{{- if regexMatch "^[A-Za-z0-9._/@-]*$" . }}{{ . }}
+{{- else }}
+{{- if hasPrefix " " . }}{{ "\\" }}{{ end }}
+{{- /* Runs of what stays, of what is replaced in the same way, and single characters beyond U+FFFF. */}}
+{{- range regexFindAll "(?:\\\\[\\\\nrtfu]|[^\\\\])+|(?:\\\\x[0-9a-f]{2})+|(?:\\\\[abv\"'])+|\\\\U[0-9a-f]{8}|\\\\." (printf "%+q" . | trimPrefix "\"" | trimSuffix "\"") -1 }}
+{{- if hasPrefix "\\U" . }}
+{{- $n := sub (trimPrefix "\\U" . | print "0x" | int) 65536 | int }}
+{{- printf "\\u%04x\\u%04x" (add 55296 (div $n 1024)) (add 56320 (mod $n 1024)) }}
+{{- else if hasPrefix "\\x" . }}{{ replace "\\x" "\\u00" . }}
+{{- else if regexMatch "^\\\\[abv\"]" . }}{{ replace "\\a" "\\u0007" . | replace "\\b" "\\u0008" | replace "\\v" "\\u000b" | replace "\\\"" "\"" }}
+{{- else }}{{ . }}
 {{- end }}
-{{- $parts := list }}
-{{- /* Not in what follows an escaped backslash. */}}
-{{- range printf "%+q" . | trimPrefix "\"" | trimSuffix "\"" | replace "\\\"" "\"" | splitList "\\\\" }}
-{{- $part := regexReplaceAll "\\\\x([0-9a-f]{2})" . "\\u00${1}" | replace "\\a" "\\u0007" | replace "\\b" "\\u0008" | replace "\\v" "\\u000b" }}
-{{- range $code, $pair := $pairs }}{{ $part = replace $code $pair $part }}{{ end }}
-{{- $parts = append $parts $part }}
 {{- end }}
-{{- $text := join "\\\\" $parts }}
-{{- if hasPrefix " " $text }}\{{ end }}{{ $text }}
+{{- end }}
 {{- end }}
 
 {{- /* true, false and numbers are themselves, anything else is a string. */}}
 {{- define "common.settings.javascript" }}
-{{- $pairs := list }}
+{{- $_ := set .file "text" (include "common.javascript.text" .) }}
+{{- end }}
+
+{{- define "common.javascript.text" -}}
+{{ .file.text }}Object.assign(window.HAIER_APP_CONFIG, {
+{{- $first := true }}
 {{- range $name, $value := .config }}
 {{- $plain := regexMatch "^(true|false|-?(0|[1-9][0-9]*)([.][0-9]+)?)$" $value }}
-{{- $pairs = append $pairs (printf "%s: %s" (toJson $name) (ternary $value (toJson $value) $plain)) }}
-{{- end }}
-{{- $_ := set .file "text" (printf "%sObject.assign(window.HAIER_APP_CONFIG, {%s});\n" .file.text (join ", " $pairs)) }}
+{{- if not $first }}{{ ", " }}{{ end }}{{ printf "%s: %s" (toJson $name) (ternary $value (toJson $value) $plain) }}
+{{- $first = false }}
+{{- end }}{{ print "});\n" }}
 {{- end }}
 
 {{- /* The last group wins. An option without a value is a switch. */}}
 {{- define "common.settings.mysqld" }}
-{{- $text := print .file.text "\n[mysqld]\n" }}
+{{- $_ := set .file "text" (include "common.mysqld.text" .) }}
+{{- end }}
+
+{{- define "common.mysqld.text" -}}
+{{ print .file.text "\n[mysqld]\n" }}
 {{- range $name, $value := .config }}
 {{- if regexMatch "[\r\n]" (print $name $value) }}{{ fail (printf "config: %q of mysql must be one line" $name) }}{{ end }}
-{{- $text = print $text $name (empty $value | ternary "" (print " = " $value)) "\n" }}
+{{- print $name (empty $value | ternary "" (print " = " $value)) "\n" }}
 {{- end }}
-{{- $_ := set .file "text" $text }}
 {{- end }}

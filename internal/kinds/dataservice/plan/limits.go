@@ -26,6 +26,17 @@ const (
 	tooMuchInput = "too large: its components get more than 4 MiB of fields in all, and defaults and networkPolicy count once for each component: shorten those two, or split the DataService"
 )
 
+// maxSettings is how many settings all components have at most: each of them is written into a file one by one.
+const (
+	maxSettings     = 10_000
+	tooManySettings = "too large: its components have more than 10000 settings (config) in all: use configFiles, or split the DataService"
+)
+
+func configOf(values map[string]any) map[string]any {
+	config, _ := values["config"].(map[string]any)
+	return config
+}
+
 // checkSizes refuses what the API server would refuse for its size, before anything is written.
 func checkSizes(c *component.Component, object *unstructured.Unstructured) error {
 	data, _, _ := unstructured.NestedStringMap(object.Object, "data")

@@ -108,7 +108,7 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 	inputs := make([]string, len(declared))
 	var parts []render.Part
 	var changed []int
-	size := 0
+	size, settings := 0, 0
 	for i := range declared {
 		c := &declared[i]
 		v, err := values.Build(in, c)
@@ -121,6 +121,9 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 		}
 		if size += len(data); size > maxInput {
 			return nil, nil, &specfield.Error{Field: "spec", Message: tooMuchInput}
+		}
+		if settings += len(configOf(v)); settings > maxSettings {
+			return nil, nil, &specfield.Error{Field: "spec", Message: tooManySettings}
 		}
 		inputs[i] = object.Sum(data)
 		plan.Components[i].NeedsDryRun = c.PodTemplate() != nil || c.BackupTemplate() != nil || c.Kind == component.Managed || values.NeedsDryRun(v)

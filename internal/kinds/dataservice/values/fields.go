@@ -12,6 +12,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // translated are the fields that do not reach a chart under their own name: Build or the plan
@@ -37,7 +38,15 @@ func fields(in Input, c *component.Component) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", c.Path, err)
 	}
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if err := specfield.CheckSize(c.Path+"."+name, v[name]); err != nil {
+			return nil, err
+		}
+	}
 	if err := check(c.Path, v); err != nil {
+		return nil, err
+	}
+	if err := checkSettings(c, v); err != nil {
 		return nil, err
 	}
 	if err := checkTogether(c, v); err != nil {

@@ -64,6 +64,27 @@ func checkTogether(c *component.Component, v map[string]any) error {
 	return checkRollout(c, v)
 }
 
+// maxAstral is how many characters beyond U+FFFF the settings of a component may have: each is written as two escapes.
+const maxAstral = 5000
+
+// checkSettings refuses settings that take too long to write.
+func checkSettings(c *component.Component, v map[string]any) error {
+	settings, _ := v["config"].(map[string]any)
+	found := 0
+	for name, value := range settings {
+		text, _ := value.(string)
+		for _, r := range name + text {
+			if r > 0xffff {
+				found++
+			}
+		}
+	}
+	if found > maxAstral {
+		return specfield.Mistake(c.Path+".config", "it has %d characters beyond U+FFFF, such as emoji, and at most %d are allowed: use configFiles", found, maxAstral)
+	}
+	return nil
+}
+
 // checkURL refuses a port that there is not.
 func checkURL(c *component.Component) error {
 	path := c.Path + ".thirdParty.url"

@@ -1,0 +1,330 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package limits plans the largest value that the CRDs allow of every field of every kind.
+package limits
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/hack/crd/bounds"
+	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster"
+	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+const (
+	// promised is the processor time that a plan may take.
+	promised = time.Second
+	// largest is the size of a resource that etcd takes, less what the operator adds to it.
+	largest = 1_200_000
+)
+
+// kind is what is planned: the smallest spec of each kind.
+type kind struct {
+	file, spec string
+	plan       func(t *testing.T, spec map[string]any) error
+}
+
+func all(t *testing.T) []kind {
+	t.Helper()
+	renderer, err := render.New(preview.KubeVersion)
+	assert.NilError(t, err)
+	none := kinds.Inputs{
+		Lookup:     func(string, string) (*unstructured.Unstructured, error) { return nil, nil },
+		LookupLive: func(string, string) (*unstructured.Unstructured, error) { return nil, nil },
+		List:       func(string) ([]*unstructured.Unstructured, error) { return nil, nil },
+	}
+	redis := rediscluster.New(renderer, rediscluster.Images{Agent: "example.com/operator:v1"}, nil, nil, nil)
+	etcd := etcdcluster.New(renderer, etcdcluster.Images{Agent: "example.com/operator:v1"}, nil, nil, nil)
+	return []kind{
+		{"d3os-product.com.d3os_dataservices", `{}`, func(t *testing.T, spec map[string]any) error {
+			ds := &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "platform"}}
+			into(t, spec, &ds.Spec)
+			dsv1.SetDefaults(ds)
+			_, err := preview.Planned(ds, plan.NewPlanner(renderer, nil), credentials.NewPreview(), none.Lookup)
+			return err
+		}},
+		{"redis.middleware.hc.cn_redisclusters", `{"replicas":6,"storage":{"size":"1Gi"}}`, func(t *testing.T, spec map[string]any) error {
+			return planned(t, redis, &redisv1.RedisCluster{}, spec, none)
+		}},
+		{"etcd.database.coreos.com_etcdclusters", `{"replicas":3,"storage":"1Gi"}`, func(t *testing.T, spec map[string]any) error {
+			return planned(t, etcd, &etcdv1.EtcdCluster{}, spec, none)
+		}},
+	}
+}
+
+func planned[T client.Object](t *testing.T, k interface {
+	Plan(T, kinds.Inputs) (*engine.Plan, error)
+}, resource T, spec map[string]any, in kinds.Inputs) error {
+	t.Helper()
+	into(t, map[string]any{"metadata": map[string]any{"name": "a", "namespace": "data"}, "spec": spec}, resource)
+	_, err := k.Plan(resource, in)
+	return err
+}
+
+func into(t *testing.T, value, target any) {
+	t.Helper()
+	data, err := json.Marshal(value)
+	assert.NilError(t, err)
+	assert.NilError(t, json.Unmarshal(data, target), "%.200s", data)
+}
+
+// Every list, map and text of every kind has a bound, and the CRD can still be applied by kubectl, which keeps it in an annotation.
+func TestEveryFieldIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, crd := range definitions(t) {
+		for _, version := range crd.Spec.Versions {
+			missing := bounds.Missing(version.Schema.OpenAPIV3Schema)
+			assert.Equal(t, len(missing), 0, "%s: %v", name, missing)
+		}
+		data, err := json.Marshal(crd)
+		assert.NilError(t, err)
+		assert.Assert(t, len(data) < 250<<10, "%s has %d bytes", name, len(data))
+	}
+}
+
+// The largest value of any field plans, or is refused, within a second of processor time.
+func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
+	crds := definitions(t)
+	for _, k := range all(t) {
+		places := map[string]apiextensionsv1.JSONSchemaProps{}
+		collect(places, "", crds[k.file].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+		for _, path := range slices.Sorted(maps.Keys(places)) {
+			if twin.MatchString(path) {
+				continue
+			}
+			schema := places[path]
+			var spec map[string]any
+			assert.NilError(t, json.Unmarshal([]byte(k.spec), &spec))
+			set(spec, strings.Split(strings.TrimPrefix(path, "."), "."), value(path, &schema, largest))
+			complete(spec, path)
+			begun := processorTime(t)
+			err := k.plan(t, spec)
+			if took := processorTime(t) - begun; took > promised || testing.Verbose() && took > promised/4 {
+				data, _ := json.Marshal(spec)
+				t.Logf("%s%s: %s, %d bytes, %.200v", k.file, path, took, len(data), err)
+				assert.Check(t, took <= harness.Bound(promised, !testing.Short()), "%s%s takes %s", k.file, path, took)
+			}
+		}
+	}
+}
+
+// twin matches the components that are like web or mysql.
+var twin = regexp.MustCompile(`^\.(api-manager|(ds|es|trd)-adapter|gateway-(master|web)|proxy|uuc)\.`)
+
+func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/crd/bases/*.yaml"))
+	assert.NilError(t, err)
+	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		assert.NilError(t, yaml.Unmarshal(data, crd))
+		found[strings.TrimSuffix(filepath.Base(file), ".yaml")] = crd
+	}
+	return found
+}
+
+// collect finds the lists, maps, texts and open objects of a schema.
+func collect(found map[string]apiextensionsv1.JSONSchemaProps, path string, s apiextensionsv1.JSONSchemaProps) {
+	if s.MaxItems != nil || s.MaxProperties != nil || ptr.Deref(s.XPreserveUnknownFields, false) || s.MaxLength != nil && s.Type == "string" {
+		found[path] = s
+	}
+	for name, property := range s.Properties {
+		collect(found, path+"."+name, property)
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		collect(found, path+"[]", *s.Items.Schema)
+	}
+}
+
+func set(in map[string]any, path []string, value any) {
+	name, isList := strings.CutSuffix(path[0], "[]")
+	if len(path) == 1 {
+		if in[name] = value; isList {
+			in[name] = []any{value}
+		}
+		return
+	}
+	below, _ := in[name].(map[string]any)
+	if below == nil {
+		below = map[string]any{}
+	}
+	set(below, path[1:], value)
+	if in[name] = below; isList {
+		in[name] = []any{below}
+	}
+}
+
+// complete adds what a component needs beside the field.
+func complete(spec map[string]any, path string) {
+	for list, rest := range map[string]map[string]any{
+		"additionalServices": {"name": "a", "image": "b"}, "cronJobs": {"name": "a", "image": "b", "schedule": "@daily"},
+	} {
+		items, _ := spec[list].([]any)
+		for i := range items {
+			item, _ := items[i].(map[string]any)
+			for field, value := range rest {
+				if item[field] == nil {
+					item[field] = value
+				}
+			}
+		}
+	}
+	if strings.HasSuffix(path, ".ports") || strings.Contains(path, "networkPolicy") {
+		added, _ := spec["networkPolicy"].(map[string]any)
+		if added == nil {
+			added = map[string]any{}
+		}
+		added["enabled"] = true
+		spec["networkPolicy"] = added
+		if _, ok := spec["web"]; !ok && spec["replicas"] == nil {
+			spec["web"] = map[string]any{}
+		}
+	}
+	if strings.HasPrefix(path, ".auth") { // its settings name the middleware
+		spec["mysql"], spec["eureka"] = map[string]any{}, map[string]any{}
+	}
+}
+
+// value returns the largest value of a schema within so many bytes.
+func value(path string, s *apiextensionsv1.JSONSchemaProps, budget int64) any {
+	name := strings.TrimSuffix(path[strings.LastIndex(path, ".")+1:], "[]")
+	switch {
+	case s.MaxItems != nil:
+		n := *s.MaxItems
+		list := make([]any, 0, n)
+		for i := range n {
+			list = append(list, item(name, s.Items.Schema, int(i), budget/n))
+		}
+		return list
+	case s.AdditionalProperties != nil:
+		n := *s.MaxProperties
+		entries := map[string]any{}
+		for i := range n {
+			entries[fmt.Sprintf("example.com.%d", i)] = text(s.AdditionalProperties.Schema, budget/n-20)
+		}
+		return entries
+	case ptr.Deref(s.XPreserveUnknownFields, false):
+		return open(name)
+	}
+	return text(s, budget)
+}
+
+func text(s *apiextensionsv1.JSONSchemaProps, budget int64) string {
+	if s != nil && s.XIntOrString {
+		return "1"
+	}
+	length := int64(math.MaxInt64)
+	if s != nil && s.MaxLength != nil {
+		length = *s.MaxLength
+	}
+	return strings.Repeat("a", int(max(1, min(length, budget))))
+}
+
+// item returns an item of a list, by the name of the list: many of them, and each as it is in the most costly case.
+func item(list string, s *apiextensionsv1.JSONSchemaProps, i int, budget int64) any {
+	number := func(format string) any {
+		var value any
+		_ = json.Unmarshal([]byte(strings.ReplaceAll(format, "%d", fmt.Sprint(i+1))), &value)
+		return value
+	}
+	switch list {
+	case "ports":
+		return number(`{"name":"p%d","port":%d,"protocol":"TCP"}`)
+	case "envs", "env":
+		return number(`{"name":"V%d","value":"x"}`)
+	case "configFiles":
+		return number(`{"path":"/a/%d","configMap":"c%d"}`)
+	case "sidecars", "initContainers":
+		return number(`{"name":"s%d","image":"x"}`)
+	case "volumes":
+		return number(`{"name":"v%d","emptyDir":{}}`)
+	case "volumeMounts":
+		return number(`{"name":"v%d","mountPath":"/v%d"}`)
+	case "envFrom":
+		return number(`{"prefix":"P%d","configMapRef":{"name":"c%d"}}`)
+	case "imagePullSecrets":
+		return number(`{"name":"s%d"}`)
+	case "tolerations":
+		return number(`{"key":"t%d","operator":"Exists"}`)
+	case "topologySpreadConstraints":
+		return number(`{"maxSkew":1,"topologyKey":"t%d","whenUnsatisfiable":"ScheduleAnyway"}`)
+	case "allowFrom":
+		return number(`{"podSelector":{"matchLabels":{"a":"b%d"}}}`)
+	case "additionalServices":
+		return number(`{"name":"s%d","image":"b","port":80,"config":{"a":"b"},"ingress":{"host":"h%d"}}`)
+	case "cronJobs":
+		return number(`{"name":"j%d","image":"b","schedule":"@daily","config":{"a":"b"}}`)
+	case "databases", "recipients":
+		return fmt.Sprintf("d%d", i)
+	case "users", "initScripts", "pod", "assignStrategies":
+		return number(`{"name":"n%d"}`)
+	}
+	if s.Type == "string" {
+		return fmt.Sprintf("a%d", i) + text(s, budget-10)
+	}
+	if s.Properties["key"].Type != "" {
+		return number(`{"key":"k%d","operator":"In","values":["a"]}`)
+	}
+	return map[string]any{}
+}
+
+// open returns an object that the CRD does not spell out.
+func open(name string) any {
+	many := func(n int, format string) []any {
+		items := make([]any, n)
+		for i := range items {
+			_ = json.Unmarshal([]byte(strings.ReplaceAll(format, "%d", fmt.Sprint(i))), &items[i])
+		}
+		return items
+	}
+	if name != "podTemplate" {
+		return map[string]any{}
+	}
+	containers := many(250, `{"name":"c%d","image":"x"}`)
+	containers[0].(map[string]any)["env"] = many(250, `{"name":"V%d","value":"x"}`)
+	return map[string]any{"spec": map[string]any{
+		"containers": containers, "volumes": many(250, `{"name":"v%d","emptyDir":{}}`), "tolerations": many(250, `{"key":"t%d","operator":"Exists"}`),
+	}}
+}
+
+// processorTime returns what the process has used: other processes of the machine do not count.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	assert.NilError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
