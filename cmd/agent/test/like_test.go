@@ -160,3 +160,25 @@ func TestRestoreIsRefusedOrSaysWhereTheConfigurationDiffers(t *testing.T) {
 		assert.Assert(t, len(settings.Warnings) == 1 && strings.Contains(settings.Warnings[0], strings.Split(strings.Split(text, "\n")[strings.Count(text, "\n")], "=")[0][8:]), "%s: %q", text, settings.Warnings)
 	}
 }
+
+// A dump of MySQL 5.7 loads into a newer series: its modes are known there, and a character set without a collation means what it meant.
+func TestDumpOfMySQL57LoadsIntoANewerSeries(t *testing.T) {
+	o := observed(t, rig.Start(t, server.MySQL))
+	o.Exec("CREATE DATABASE a", "CREATE TABLE a.t (id INT PRIMARY KEY, b VARCHAR(9)) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci", "CREATE PROCEDURE a.p() SELECT 1",
+		"CREATE EVENT a.e ON SCHEDULE EVERY 1 DAY DO SELECT 1", "CREATE TRIGGER a.r BEFORE INSERT ON a.t FOR EACH ROW SET @a = 1")
+	old := filepath.Join(t.TempDir(), "mysqldump")
+	assert.NilError(t, os.WriteFile(old, []byte("#!/bin/bash\nset -o pipefail\n"+o.DumpProgram()+` "$@" | sed "s/SET sql_mode  *= '/&NO_AUTO_CREATE_USER,/; s/ COLLATE=utf8mb4_general_ci//"`+"\n"), 0o755))
+	b := options(o.Server, o.to, o.identity)
+	b.DumpProgram = old
+	made, _, err := backup.Run(t.Context(), b)
+	assert.NilError(t, err)
+	made.Server.Version = "5.7.44"
+	programs := rig.Programs(t, o.Flavour)
+	volume := t.TempDir()
+	_, err = restore.Restore(t.Context(), restore.Source{Store: o.to, Backup: made, Identities: []age.Identity{o.identity}}, programs, restore.Target{Volume: volume, Data: "mysql"})
+	assert.NilError(t, err)
+	r := o.On(filepath.Join(volume, "mysql"))
+	assert.Equal(t, r.Ask("SELECT TABLE_COLLATION FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'a'"), "utf8mb4_general_ci")
+	assert.Equal(t, r.Ask("SELECT (SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'a'), (SELECT COUNT(*) FROM information_schema.EVENTS), (SELECT COUNT(*) FROM information_schema.TRIGGERS "+
+		"WHERE TRIGGER_SCHEMA = 'a')"), "1|1|1")
+}

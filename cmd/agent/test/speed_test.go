@@ -66,7 +66,7 @@ func TestSpeed(t *testing.T) {
 
 // fill writes rows as applications have them, some MiB of them.
 func fill(s *rig.Server, mib int) {
-	s.Exec("CREATE DATABASE big", "CREATE TABLE big.rows (id BIGINT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(100), body VARCHAR(1000), at DATETIME, amount DECIMAL(10,2)) ENGINE=InnoDB",
+	s.Exec("CREATE DATABASE big CHARACTER SET utf8mb4", "CREATE TABLE big.rows (id BIGINT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(100), body VARCHAR(1000), at DATETIME, amount DECIMAL(10,2)) ENGINE=InnoDB",
 		"SET SQL_LOG_BIN = 0",
 		"INSERT INTO big.rows (name, body, at, amount) SELECT CONCAT('customer ', seq), REPEAT(CONCAT(MD5(seq), ' it''s text ', seq), 1 + seq % 15), NOW(), seq / 7 FROM big.seq_1_to_2000")
 	for rows, target := 2000, mib*(1<<20)/450; rows < target; rows *= 2 {

@@ -127,7 +127,10 @@ configure the database, and its time zone. The agent forces what keeps others ou
 {{- with $v.timeZone }}{{ $_ := set $all "env" (list (dict "name" "TZ" "value" .)) }}{{ end }}
 {{- with get ($v.env | default dict) "TZ" }}{{ $_ := set $all "env" (list (dict "name" "TZ" (kindIs "string" . | ternary "value" "valueFrom") .)) }}{{ end }}
 {{- range get $v "envs" | default list }}{{ if eq .name "TZ" }}{{ $_ := set $all "env" (list .) }}{{ end }}{{ end }}
-{{- range get $v "args" | default list }}{{ if hasPrefix "--" . }}{{ $_ := set $all "args" (append $all.args (print "--server-option=" .)) }}{{ end }}{{ end }}
+{{- range $i, $arg := get $v "args" | default list }}
+{{- if hasPrefix "--defaults-file=" . }}{{ $_ := set $all "args" (append $all.args (print "--server-config=" (trimPrefix "--defaults-file=" .))) }}
+{{- else if or $i (hasPrefix "-" .) }}{{ $_ := set $all "args" (append $all.args (print "--server-option=" .)) }}{{ end }}
+{{- end }}
 {{- toJson $all }}
 {{- end }}
 

@@ -113,8 +113,16 @@ func (r *run) all(ctx context.Context) error {
 	if err := r.zones(ctx); err != nil {
 		return err
 	}
+	extras, err := readExtras(r.conn)
+	if err != nil {
+		return err
+	}
+	r.said = append(r.said, extras.warnings...)
+	if err := r.put(ctx, manifest.ObjectsName, extras.before, &r.before); err != nil {
+		return err
+	}
 	for try := 1; ; try++ {
-		err := r.dump(ctx)
+		err := r.dump(ctx, extras)
 		if err == nil {
 			break
 		}
@@ -123,6 +131,9 @@ func (r *run) all(ctx context.Context) error {
 		}
 	}
 	if err := r.putAccounts(ctx, r.saved); err != nil {
+		return err
+	}
+	if err := r.put(ctx, manifest.ViewsName, extras.views, &r.Manifest.Objects); err != nil {
 		return err
 	}
 	return r.finish(ctx)
@@ -163,7 +174,7 @@ func (r *run) describe() error {
 }
 
 // dump writes the dump's object, once. Between two looks at the server nothing may have changed but rows.
-func (r *run) dump(ctx context.Context) error {
+func (r *run) dump(ctx context.Context, extras *extras) error {
 	before, err := r.state()
 	if err != nil {
 		return err
@@ -194,7 +205,7 @@ func (r *run) dump(ctx context.Context) error {
 			cancel(err)
 		}
 	}()
-	o := dump.Options{Server: r.options.Server, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version}
+	o := dump.Options{Server: r.options.Server, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version, Ignored: extras.ignored, History: extras.hasHistory}
 	var scanner *dump.Scanner
 	object, err := r.Put(ctx, "dump.sql", func(w io.Writer) (err error) {
 		if len(schemas) == 0 {

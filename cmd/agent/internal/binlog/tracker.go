@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"strings"
 	"time"
 )
 
@@ -16,6 +17,7 @@ const (
 	flagArtificial   = 0x20
 	headerSize       = 19
 	mariaStandalone  = 1
+	mariaPreparedXA  = 64
 	commitTimeOffset = 42 // in the body of MySQL's GTID event
 )
 
@@ -45,6 +47,13 @@ type Event struct {
 	// Schema and Statement are the default schema and the text of a query event, of which Statement may be cut.
 	Schema    string
 	Statement []byte
+	// Prepared is the XA transaction that the event prepares, Finished the one that it commits or rolls back, as XA statements name
+	// them.
+	Prepared, Finished string
+	// IsXA: an XA transaction begins with the event, and is prepared at its end.
+	IsXA bool
+	// Opens reports whether a transaction begins with the event.
+	Opens bool
 }
 
 // Tracker follows the events of a file, one after the other, and knows where they lie and where transactions end.
@@ -120,10 +129,15 @@ func rotateTo(body []byte) string {
 func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 	over := false
 	switch kinds[kind].effect {
+	case unknown, none:
 	case opens:
+		e.Opens = true
 		t.open(kind, body, e)
 	case ends:
 		over = true
+		if kind == typeXAPrepare {
+			e.Prepared = prepared(body)
+		}
 	case statement:
 		over = !t.begun
 		if kind == typeQuery || kind == typeQueryCompressed {
@@ -132,6 +146,12 @@ func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 				return err
 			}
 			over = t.query(e.Statement)
+			e.IsXA = bytes.HasPrefix(e.Statement, []byte("XA START"))
+			for _, verb := range []string{"XA COMMIT ", "XA ROLLBACK "} {
+				if rest, ok := bytes.CutPrefix(e.Statement, []byte(verb)); ok {
+					e.Finished = strings.ToLower(string(rest))
+				}
+			}
 		}
 	}
 	if over {
@@ -144,11 +164,26 @@ func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 	return nil
 }
 
+// prepared returns the name of the XA transaction that an event prepares; "" for one that is committed at once.
+func prepared(body []byte) string {
+	const head = 13
+	if len(body) < head || body[0] != 0 {
+		return ""
+	}
+	format, global := binary.LittleEndian.Uint32(body[1:]), int(binary.LittleEndian.Uint32(body[5:]))
+	branch := int(binary.LittleEndian.Uint32(body[9:]))
+	if global < 0 || branch < 0 || global > 64 || branch > 64 || len(body) < head+global+branch {
+		return ""
+	}
+	return fmt.Sprintf("x'%x',x'%x',%d", body[head:head+global], body[head+global:head+global+branch], format)
+}
+
 // open takes the GTID event before a transaction.
 func (t *Tracker) open(kind byte, body []byte, e *Event) {
 	t.begun, t.commit, t.exact = false, time.Time{}, false
 	if kind == typeMariaGTID {
 		t.begun = len(body) > 12 && body[12]&mariaStandalone == 0
+		e.IsXA = len(body) > 12 && body[12]&mariaPreparedXA != 0
 		return
 	}
 	e.GTID = kind != typeAnonymous

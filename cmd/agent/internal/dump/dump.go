@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"time"
@@ -24,15 +25,19 @@ type Options struct {
 	Schemas []string
 	// Zones asks for the rows of ZoneTables in place of Schemas.
 	Zones bool
+	// Ignored are views that are not dumped, as schema.name. History asks for the former versions of rows.
+	Ignored []string
+	History bool
 	// Position asks for the position in the binary log, which takes a lock of all tables for a moment.
 	Position bool
 	// Version is the server's.
 	Version server.Version
 }
 
-// arguments returns those of the dump program, which is of a version of its own.
-func (o Options) arguments(tool server.Version) []string {
-	args := []string{"--single-transaction", "--quick", "--hex-blob", "--order-by-primary", "--dump-date=0", "--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--no-tablespaces"}
+// arguments returns those of the dump program, which is of a version of its own; help lists its options.
+func (o Options) arguments(tool server.Version, help string) []string {
+	// Without LOCK TABLES: a locked table whose defaults come from a sequence cannot be loaded.
+	args := []string{"--single-transaction", "--skip-add-locks", "--quick", "--hex-blob", "--order-by-primary", "--dump-date=0", "--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--no-tablespaces"}
 	if o.Position {
 		args = append(args, tool.Words().DumpPosition)
 	}
@@ -42,8 +47,17 @@ func (o Options) arguments(tool server.Version) []string {
 			args = append(args, "--column-statistics=0")
 		}
 	}
+	if tool.Flavour == server.MySQL && strings.Contains(help, "--init-command=") {
+		args = append(args, "--init-command=SET SESSION max_execution_time = 0")
+	}
 	if o.Zones {
-		return append(append(args, "--no-create-info", "--complete-insert", "--skip-triggers", "--skip-add-locks", "--skip-disable-keys", "--", "mysql"), ZoneTables...)
+		return append(append(args, "--no-create-info", "--complete-insert", "--skip-triggers", "--skip-disable-keys", "--", "mysql"), ZoneTables...)
+	}
+	if o.History && strings.Contains(help, "--dump-history") {
+		args = append(args, "--dump-history")
+	}
+	for _, view := range o.Ignored {
+		args = append(args, "--ignore-table="+view)
 	}
 	return append(append(args, "--routines", "--triggers", "--events", "--databases", "--"), o.Schemas...)
 }
@@ -58,9 +72,13 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 	if err != nil {
 		return nil, contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w", o.Server.Address, err)
 	}
+	help, err := exec.CommandContext(ctx, program, "--no-defaults", "--help").Output()
+	if err != nil {
+		return nil, contract.Errorf(contract.ReasonDumpFailed, "ask %s for its options: %w", program, err)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	cmd, err := o.Server.Command(ctx, program, o.arguments(tool)...)
+	cmd, err := o.Server.Command(ctx, program, o.arguments(tool, string(help))...)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +129,7 @@ func refused(o server.Options, words string, err error) error {
 	switch {
 	case strings.Contains(words, "error: 1045"), strings.Contains(words, "Access denied"):
 		return contract.Errorf(contract.ReasonAccessDenied, "dump server %s: the server refuses account %s: correct the password in the Secret, or the account's rights: %s", o.Address, o.User, server.Explain(words))
-	case strings.Contains(words, "1412"), strings.Contains(words, "1146"):
+	case strings.Contains(words, "1412"), strings.Contains(words, "1146"), strings.Contains(words, "Error in field count"):
 		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w: %s", o.Address, ErrChanged, server.Explain(words))
 	case strings.Contains(words, "error: 2002"), strings.Contains(words, "error: 2003"), strings.Contains(words, "error: 2013"), strings.Contains(words, "error 2013"),
 		strings.Contains(words, "2006"):

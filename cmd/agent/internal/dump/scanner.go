@@ -26,12 +26,15 @@ type Scanner struct {
 	table     string // of the current INSERT
 	rows      int64
 	inInsert  bool
-	quote     byte // within a string of an INSERT; 0 outside
+	quote     byte // within a string or a name; 0 outside
 	escaped   bool
 	depth     int
 	delimiter bool   // within the bodies of routines and triggers
 	line      []byte // the begin of a line that is not whole yet
-	skip      bool   // the rest of the line is of no interest
+	comment   bool   // the line is one
+	inColumns bool   // between the table's name of an INSERT and its rows
+	listed    bool   // something follows that name
+	match     int    // how many bytes of VALUES were read
 }
 
 // NewScanner returns a Scanner.
@@ -44,41 +47,62 @@ const longest = 2048
 func (s *Scanner) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
-		if s.inInsert {
+		switch {
+		case s.inInsert:
 			p = s.data(p)
-			continue
+		case s.inColumns:
+			p = s.columns(p)
+		default:
+			p = s.text(p)
 		}
-		p = s.text(p)
 	}
 	return n, nil
 }
 
-// text takes what is no data, until the end of a line or the begin of data.
+// text takes what is no data, until the end of a line or the begin of data. A line goes on where a name or a text within it has a
+// line break.
 func (s *Scanner) text(p []byte) []byte {
-	end := bytes.IndexByte(p, '\n')
-	part := p
-	if end >= 0 {
-		part = p[:end]
-	}
-	if !s.skip {
-		taken := min(len(part), longest-len(s.line))
-		s.line = append(s.line, part[:taken]...)
-		if !s.delimiter && bytes.HasPrefix(s.line, insert) {
-			if name, head, ok := dataOf(s.line); ok {
-				// Back to where the data begins, which is in this part: before it the line did not say VALUES.
-				rest := len(s.line) - head
-				s.begin(name)
-				return p[taken-rest:]
-			}
+	for i, c := range p {
+		if c == '\n' && s.quote == 0 {
+			s.endLine(s.line)
+			s.line, s.comment = s.line[:0], false
+			return p[i+1:]
 		}
-		s.skip = len(s.line) >= longest
+		if len(s.line) < longest {
+			s.line = append(s.line, c)
+		}
+		if s.delimiter {
+			continue
+		}
+		if len(s.line) == 2 && s.quote == 0 && string(s.line) == "--" {
+			s.comment = true
+		}
+		if s.comment {
+			continue
+		}
+		closed := s.inQuotes(c)
+		if closed && c == '`' && bytes.HasPrefix(s.line, insert) && len(s.line) < longest {
+			s.inColumns, s.match = true, 0
+			return p[i+1:]
+		}
 	}
-	if end < 0 {
-		return nil
+	return nil
+}
+
+// inQuotes follows the quotes of a statement, and reports whether the byte closes one.
+func (s *Scanner) inQuotes(c byte) (closed bool) {
+	switch {
+	case s.escaped:
+		s.escaped = false
+	case s.quote == 0 && (c == '\'' || c == '"' || c == '`'):
+		s.quote = c
+	case s.quote != 0 && s.quote != '`' && c == '\\':
+		s.escaped = true
+	case s.quote != 0 && c == s.quote:
+		s.quote = 0 // a doubled quote ends a string and begins the next
+		return true
 	}
-	s.endLine(s.line)
-	s.line, s.skip = s.line[:0], false
-	return p[end+1:]
+	return false
 }
 
 var (
@@ -86,28 +110,41 @@ var (
 	valuesWord = []byte(" VALUES")
 )
 
-// dataOf returns the quoted name of the table that an INSERT is for, and where its rows begin: after VALUES, which follows
-// the name or a list of columns.
-func dataOf(line []byte) (name string, head int, ok bool) {
-	if name, ok = unquote(line[len(insert):]); !ok {
-		return "", 0, false
-	}
-	head = len(insert) + len(name) - 1
-	quoted := false
-	for ; head < len(line); head++ {
-		if line[head] == '`' {
-			quoted = !quoted
+// columns takes what stands between the table's name of an INSERT and its rows: VALUES, or a list of columns of any length before it.
+// The name goes on where its closing quote was the first of two.
+func (s *Scanner) columns(p []byte) []byte {
+	for i, c := range p {
+		if s.match == 0 && s.quote == 0 && c == '`' && s.line[len(s.line)-1] == '`' && !s.listed {
+			s.line = append(s.line, c)
+			s.quote, s.inColumns = '`', false
+			return p[i+1:] // back in the name
 		}
-		if !quoted && bytes.HasPrefix(line[head:], valuesWord) {
-			return name, head + len(valuesWord), true
+		s.listed = true
+		if s.inQuotes(c); s.quote != 0 {
+			s.match = 0
+			continue
+		}
+		switch c {
+		case valuesWord[s.match]:
+			s.match++
+		case valuesWord[0]:
+			s.match = 1
+		default:
+			s.match = 0
+		}
+		if s.match == len(valuesWord) {
+			name, _ := unquote(s.line[len(insert):])
+			s.begin(name)
+			return p[i+1:]
 		}
 	}
-	return "", 0, false
+	return nil
 }
 
 // begin starts to count the rows of a table.
 func (s *Scanner) begin(name string) {
 	s.table, s.rows, s.inInsert, s.quote, s.depth, s.escaped = s.schema+"."+name, 0, true, 0, 0, false
+	s.inColumns, s.listed = false, false
 	s.line = s.line[:0]
 }
 
@@ -187,6 +224,7 @@ func (s *Scanner) endLine(line []byte) {
 	if len(line) > 0 && s.Complete {
 		s.Complete = bytes.HasPrefix(line, []byte("--")) || bytes.HasPrefix(line, []byte("/*"))
 	}
+	s.escaped = false
 	if bytes.HasPrefix(line, delimiter) {
 		s.delimiter = !bytes.Equal(line, []byte("DELIMITER ;"))
 		return

@@ -5,23 +5,27 @@ package dump
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 )
 
-const sample = "/*M!999999\\- enable the sandbox mode */\n" +
+var sample = "/*M!999999\\- enable the sandbox mode */\n" +
 	"-- CHANGE MASTER TO MASTER_LOG_FILE='binlog.000002', MASTER_LOG_POS=1234;\n" +
 	"CREATE DATABASE /*!32312 IF NOT EXISTS*/ `a``b`;\n\nUSE `a``b`;\n" +
 	"CREATE TABLE `t VALUES (` (\n  `id` int,\n  PRIMARY KEY (`id`)\n) COMMENT='(';\n" +
 	"INSERT INTO `t VALUES (` VALUES (1,'a;)(\\'\\\\'),(2,'it''s'),\n(3,0x28);\n" +
 	"INSERT INTO `t VALUES (` (`x VALUES`, `y`) VALUES\n(4,'\n-- no line'),\n(5,NULL);\n" +
+	"CREATE TABLE `br\n``INSERT INTO ``x`` VALUES (` (\n  `a\nINSERT INTO ``y`` VALUES (1);` int DEFAULT 'it\\'s'\n);\n" +
+	"INSERT INTO `br\n``INSERT INTO ``x`` VALUES (` (" + strings.Repeat("`a long name of a column VALUES`, ", 1200) + "`b`) VALUES (1),(2);\n" +
+	"-- it's\nINSERT INTO `back``` VALUES (1);\n" +
 	"CREATE TABLE `empty` (\n  `id` int\n);\n" +
 	"DELIMITER ;;\nCREATE PROCEDURE p() BEGIN\nINSERT INTO `t` VALUES (1);\nEND ;;\nDELIMITER ;\n" +
 	"-- Dump completed\n"
 
 // Whatever the parts in which a dump arrives, the same is found in it.
 func TestScanner(t *testing.T) {
-	want := map[string]int64{"`a``b`.`t VALUES (`": 5, "`a``b`.`empty`": 0}
-	for size := 1; size <= len(sample); size++ {
+	want := map[string]int64{"`a``b`.`t VALUES (`": 5, "`a``b`.`empty`": 0, "`a``b`.`br\n``INSERT INTO ``x`` VALUES (`": 2, "`a``b`.`back```": 1}
+	for size := 1; size <= len(sample); size += 1 + size/100 {
 		s := NewScanner()
 		for rest := []byte(sample); len(rest) > 0; {
 			n := min(size, len(rest))
@@ -38,7 +42,7 @@ func TestScanner(t *testing.T) {
 
 // A dump that was cut anywhere is not complete.
 func TestScannerOfPart(t *testing.T) {
-	for size := range len(sample) - 2 {
+	for size := 0; size < len(sample)-2; size += 1 + min(200, (len(sample)-size)/100) {
 		s := NewScanner()
 		_, _ = s.Write([]byte(sample[:size]))
 		if s.Complete {

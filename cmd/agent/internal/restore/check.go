@@ -77,7 +77,11 @@ func checkTables(conn *server.Conn, tables []server.Table) (map[string]string, e
 func countRows(conn *server.Conn, tables []server.Table) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for _, table := range tables {
-		text, err := conn.Value("SELECT COUNT(*) FROM " + table.Quoted())
+		statement := "SELECT COUNT(*) FROM " + table.Quoted()
+		if table.IsVersioned {
+			statement += " FOR SYSTEM_TIME ALL"
+		}
+		text, err := conn.Value(statement)
 		if err != nil {
 			return counts, err
 		}

@@ -130,7 +130,7 @@ func isWord(c byte) bool {
 func (l *lexer) space() {
 	for len(l.text) > 0 {
 		rest := string(l.text[:min(len(l.text), 3)])
-		end := 0
+		var end int
 		switch {
 		case strings.ContainsRune(" \t\r\n", rune(rest[0])):
 			end = 1

@@ -130,7 +130,7 @@ func (i *Instance) forced() []string {
 	return args
 }
 
-func (i *Instance) options() []string { return append(slices.Clone(i.Settings.Arguments), i.More...) }
+func (i *Instance) options() []string { return append(slices.Clone(i.Arguments), i.More...) }
 
 func (i *Instance) environment() []string {
 	if i.Zone == nil {

@@ -70,19 +70,28 @@ func missing(err error) error {
 }
 
 // Load has a server execute all objects of the backup but its accounts, through the image's own client. It fails with Damaged when they
-// were not what the manifest says: then the server has to be thrown away.
-func (s Source) Load(ctx context.Context, to server.Options, p Programs) error {
+// were not what the manifest says: then the server has to be thrown away. It returns a warning for each that was refused, of those that
+// are not data.
+func (s Source) Load(ctx context.Context, to server.Options, p Programs) (warnings []string, err error) {
 	total, _ := s.Backup.Totals()
 	tell := &loaded{total: total, tell: s.Progress}
 	for _, o := range s.Backup.Objects {
 		if isAccounts(o) {
 			continue // run statement by statement
 		}
+		if hasStatements(o) {
+			more, err := s.loadStatements(ctx, o, to)
+			if err != nil {
+				return nil, err
+			}
+			warnings = append(warnings, more...)
+			continue
+		}
 		if err := s.load(ctx, o, to, p, tell); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return warnings, nil
 }
 
 func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, p Programs, tell *loaded) error {
@@ -91,7 +100,8 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 		return err
 	}
 	defer done()
-	cmd, err := to.Command(ctx, p.Client, "--init-command="+s.session(p.Version), "--binary-mode", "--default-character-set=utf8mb4", "--max-allowed-packet=1G")
+	from, _ := server.ParseVersion(s.Backup.Server.Version)
+	cmd, err := to.Command(ctx, p.Client, "--init-command="+s.session(p.Version), "--comments", "--binary-mode", "--default-character-set=utf8mb4", "--max-allowed-packet=1G")
 	if err != nil {
 		return err
 	}
@@ -107,7 +117,7 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 		return contract.Errorf(contract.ReasonFailed, "run %s: %w", p.Client, err)
 	}
 	server.Started(cmd)
-	_, copyErr := io.CopyBuffer(struct{ io.Writer }{stdin}, io.TeeReader(r, tell), make([]byte, 256<<10))
+	_, copyErr := io.CopyBuffer(struct{ io.Writer }{stdin}, struct{ io.Reader }{rewritten(io.TeeReader(r, tell), from, p.Version)}, make([]byte, 256<<10))
 	err = errors.Join(stdin.Close(), cmd.Wait())
 	var known *contract.Error
 	switch {
@@ -131,6 +141,9 @@ func (s Source) session(v server.Version) string {
 		at = s.Backup.ServerTime.Add(s.Backup.Started.Sub(s.Backup.Completed)).Add(-time.Second)
 	}
 	statement := fmt.Sprintf("SET SESSION sql_mode = '', timestamp = %d", at.Unix())
+	if v.Flavour == server.MariaDB {
+		statement += ", check_constraint_checks = 0" // rows may be older than a constraint
+	}
 	if from, _ := server.ParseVersion(s.Backup.Server.Version); v.AtLeast(8, 0, 11) && !from.AtLeast(8, 0, 0) {
 		// The older server does not write a collation that is its character set's default, which is another one since 8.0.
 		statement += ", default_collation_for_utf8mb4 = utf8mb4_general_ci"

@@ -22,7 +22,10 @@ func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome) error {
 	}
 	out.Transactions, out.Later = s.count, &s.later
 	if s.count == 0 {
-		return i.Start(ctx)
+		if err := i.Start(ctx); err != nil {
+			return err
+		}
+		return i.fillMemory(ctx)
 	}
 	out.RestoredTo, out.Position = s.last, &s.stop
 	if err := s.apply(ctx, i); err != nil {
@@ -37,11 +40,14 @@ func (s *spool) apply(ctx context.Context, i *Instance) error {
 	if i.Version.AtLeast(8, 0, 26) {
 		args = append(args, "--replica-parallel-workers=1")
 	}
-	args = append(args, i.Settings.Replay...)
+	args = append(args, i.Replay...)
 	if s.gtid {
 		args = append(args, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 	}
 	if err := i.Start(ctx, args...); err != nil {
+		return err
+	}
+	if err := i.fillMemory(ctx); err != nil {
 		return err
 	}
 	conn, err := i.Connect(ctx)
@@ -70,8 +76,8 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 	w := conn.Version.Words()
 	last := s.files[len(s.files)-1]
 	for _, statement := range []string{
-		fmt.Sprintf("%s %s='none', RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.ChangeSource, w.SourceHost, s.files[0], s.plan.source.Backup.Position.Offset),
-		fmt.Sprintf("%s UNTIL RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.StartApplier, last, s.stop.Offset),
+		fmt.Sprintf("%s %s='none', RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.ChangeSource, w.SourceHost, s.files[0], s.from),
+		fmt.Sprintf("%s UNTIL RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.StartApplier, last, s.end()),
 	} {
 		if err := conn.Do(statement); err != nil {
 			return contract.Errorf(contract.ReasonLoadFailed, "begin the replay: %w", err)
@@ -83,7 +89,7 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 			return err
 		}
 		at := row["Relay_Log_File"] + ":" + row["Relay_Log_Pos"]
-		reached := at == fmt.Sprintf("%s:%d", last, s.stop.Offset)
+		reached := at == fmt.Sprintf("%s:%d", last, s.end())
 		switch running := row["Slave_SQL_Running"] + row["Replica_SQL_Running"]; {
 		case row["Last_SQL_Errno"] != "0":
 			return contract.Errorf(contract.ReasonLoadFailed, "the replay failed at %s: the server refused an event: %s", at, refused(conn, row))
@@ -96,7 +102,7 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 			}
 			continue
 		case running == "No":
-			return contract.Errorf(contract.ReasonLoadFailed, "the replay ended at %s, not at %s:%d", at, last, s.stop.Offset)
+			return contract.Errorf(contract.ReasonLoadFailed, "the replay ended at %s, not at %s:%d", at, last, s.end())
 		}
 		select {
 		case <-ctx.Done():

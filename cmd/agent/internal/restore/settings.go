@@ -34,15 +34,34 @@ type Settings struct {
 func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []string, scratch bool) (Settings, error) {
 	var s Settings
 	had := b.Server.Variables
-	if had == nil { // of an older agent
-		if n := b.Server.LowerCaseTableNames; n != "" {
-			had = map[string]string{"lower_case_table_names": n}
-		}
+	if had == nil && b.Server.LowerCaseTableNames != "" { // of an older agent
+		had = map[string]string{"lower_case_table_names": b.Server.LowerCaseTableNames}
 	}
 	has, err := p.configured(ctx, more)
 	if err != nil {
 		return s, err
 	}
+	differ, err := s.compare(b.ID, had, has, scratch)
+	if err != nil {
+		return s, err
+	}
+	if zone := had[server.TimeZone]; zone != "" && zone != "SYSTEM" {
+		s.Replay = append(s.Replay, option("default_time_zone", zone))
+	}
+	if zone := b.Server.Zone; zone != nil && offsetsOf(time.Local) != zone.Offsets {
+		if s.Zone, err = findZone(b.ID, *zone); err != nil {
+			return s, err
+		}
+		differ = append(differ, fmt.Sprintf("system_time_zone (TZ=%s, was %s)", os.Getenv("TZ"), zone.Name))
+	}
+	if len(differ) > 0 && !scratch {
+		s.Warnings = []string{"the database is configured otherwise than that of the backup: " + strings.Join(differ, ", ")}
+	}
+	return s, nil
+}
+
+// compare takes the options of variables that a server has to be given, and returns how others differ.
+func (s *Settings) compare(id string, had, has map[string]string, scratch bool) ([]string, error) {
 	var differ []string
 	for _, name := range sorted(had) {
 		use, known := server.Variables[name]
@@ -50,35 +69,16 @@ func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []strin
 		if !known || !ok || server.SameSetting(value, had[name]) {
 			continue
 		}
-		if scratch && (use == server.Needed || name == server.PageSize) {
-			use = server.Given
+		if !scratch && (use == server.Needed || name == server.PageSize && number(value) < number(had[name])) {
+			return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, this one is configured with %s: set %s to %s in the configuration of the database that is restored",
+				id, name, had[name], value, name, had[name])
 		}
-		if use == server.Needed || name == server.PageSize && !scratch && number(value) < number(had[name]) {
-			return s, contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, this one is configured with %s: set %s to %s in the configuration of the database that is restored",
-				b.ID, name, had[name], value, name, had[name])
-		}
-		if use == server.Given && name != server.TimeZone {
+		differ = append(differ, fmt.Sprintf("%s (%s, was %s)", name, brief(value), brief(had[name])))
+		if name != server.TimeZone && (use == server.Given || scratch && (use == server.Needed || name == server.PageSize)) {
 			s.Arguments = append(s.Arguments, option(name, had[name]))
 		}
-		if !scratch {
-			differ = append(differ, fmt.Sprintf("%s (%s, was %s)", name, brief(value), brief(had[name])))
-		}
 	}
-	if zone := had[server.TimeZone]; zone != "" && zone != "SYSTEM" {
-		s.Replay = append(s.Replay, option("default_time_zone", zone))
-	}
-	if zone := b.Server.Zone; zone != nil {
-		if s.Zone, err = findZone(b.ID, *zone); err != nil {
-			return s, err
-		}
-		if own := offsetsOf(time.Local); own != zone.Offsets && !scratch {
-			differ = append(differ, fmt.Sprintf("system_time_zone (TZ=%s, was %s)", os.Getenv("TZ"), zone.Name))
-		}
-	}
-	if len(differ) > 0 {
-		s.Warnings = []string{"the database is configured otherwise than that of the backup: " + strings.Join(differ, ", ")}
-	}
-	return s, nil
+	return differ, nil
 }
 
 // option writes a variable as an option, which servers ignore that do not have it.
@@ -141,12 +141,9 @@ func (p Programs) configured(ctx context.Context, more []string) (map[string]str
 	return found, nil
 }
 
-// findZone returns a TZ under which the offsets are those of a zone: the agent's own (nil), that of the backup's agent, or, for
-// a zone whose offset never changes, one that is made for it.
+// findZone returns a TZ under which the offsets are those of a zone: that of the backup's agent, or, for a zone whose offset never
+// changes, one that is made for it.
 func findZone(id string, zone manifest.Zone) (*string, error) {
-	if offsetsOf(time.Local) == zone.Offsets {
-		return nil, nil
-	}
 	for _, name := range []string{zone.TZ, zone.Name} {
 		if name == "" {
 			continue

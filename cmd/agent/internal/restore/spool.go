@@ -39,6 +39,10 @@ type spool struct {
 	gtid   bool
 	count  int64
 	last   time.Time
+	// prepared are XA transactions that are prepared before the replay begins, and end in it. They are put before it.
+	prepared prepared
+	// from is where the replay begins in the first relay log, which is shift longer there than the binary log.
+	from, shift uint64
 	// later is what lies behind the end of the replay.
 	later contract.Later
 	// events are the statements of the replay that concern events.
@@ -69,7 +73,7 @@ func (s *spool) write(ctx context.Context) error {
 			}
 		}
 		s.files = s.files[:s.at+1]
-		if err := os.Truncate(filepath.Join(s.folder, s.files[s.at]), int64(s.stop.Offset)); err != nil { //nolint:gosec // the size of a file
+		if err := os.Truncate(filepath.Join(s.folder, s.files[s.at]), int64(s.end())); err != nil { //nolint:gosec // the size of a file
 			return err
 		}
 	}
@@ -174,6 +178,12 @@ func (s *spool) next(file string) error {
 
 // event appends an event, or finds that the replay ends before it.
 func (s *spool) event(raw []byte) error {
+	backup := *s.plan.source.Backup.Position
+	if s.binary == backup.File && s.tracker.Offset == backup.Offset {
+		if err := s.begin(backup.Offset); err != nil {
+			return err
+		}
+	}
 	e, err := s.tracker.Next(raw)
 	if err != nil {
 		return err
@@ -187,10 +197,12 @@ func (s *spool) event(raw []byte) error {
 	if _, err := s.out.Write(raw); err != nil {
 		return err
 	}
-	backup := *s.plan.source.Backup.Position
 	here := contract.Position{File: s.binary, Offset: s.tracker.Offset}
 	after := binlog.Before(backup, here)
 	s.gtid = s.gtid || after && e.GTID
+	if !after {
+		s.prepared.take(raw, e, s.tracker.Offset)
+	}
 	if !e.Ends {
 		return nil
 	}

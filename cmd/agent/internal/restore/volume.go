@@ -205,12 +205,14 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	if err := i.bare(ctx); err != nil {
 		return out, err
 	}
-	if err := s.Load(ctx, i.Options(), i.Programs); err != nil {
+	if out.Warnings, err = s.Load(ctx, i.Options(), i.Programs); err != nil {
 		return out, err
 	}
-	if out.Warnings, err = s.loadAccounts(ctx, i); err != nil {
+	refused, err := s.loadAccounts(ctx, i)
+	if err != nil {
 		return out, err
 	}
+	out.Warnings = append(out.Warnings, refused...)
 	if err := i.admit(ctx); err != nil {
 		return out, err
 	}
@@ -222,7 +224,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 			return out, err
 		}
 		rows, out.IsChecked = nil, true
-		if err := i.Stop(ctx); err != nil {
+		if err := errors.Join(i.keepMemory(ctx), i.Stop(ctx)); err != nil {
 			return out, err
 		}
 		t.reached(contract.StageReplay)

@@ -120,8 +120,8 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	if c.Version, ok = ParseVersion(text); !ok {
 		return nil, errors.Join(contract.Errorf(contract.ReasonFailed, "server %s has the version %q, which is none that is known", o.Address, text), conn.Close())
 	}
-	// The server's mode decides what quotes and backslashes are.
-	if err := c.Do("SET SESSION sql_mode = ''"); err != nil {
+	// The server's mode decides what quotes and backslashes are, and its character set which names can be written.
+	if err := errors.Join(c.Do("SET NAMES utf8mb4"), c.Do("SET SESSION sql_mode = ''")); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return c, nil

@@ -13,11 +13,11 @@ import (
 type Use byte
 
 const (
-	// Compared: a difference is a warning. The data does not depend on it, but its users may.
+	// Compared is for those of which a difference is a warning: the data does not depend on it, but its users may.
 	Compared Use = iota
-	// Needed: a restore is refused where the server is configured otherwise.
+	// Needed is for those without which a restore is refused: the server has to be configured so.
 	Needed
-	// Given: the restoring server gets the value, because what the dump and the archive do depends on it.
+	// Given is for those that the restoring server gets, because what the dump and the archive do depends on it.
 	Given
 )
 

@@ -89,7 +89,11 @@ func (c *Conn) Schemas() ([]string, error) {
 }
 
 // Table is one that has rows of its own.
-type Table struct{ Schema, Name, Engine, Created string }
+type Table struct {
+	Schema, Name, Engine, Created string
+	// IsVersioned reports whether the table keeps the former versions of its rows.
+	IsVersioned bool
+}
 
 // Quoted returns the table's name as statements have it.
 func (t Table) Quoted() string { return Quote(t.Schema) + "." + Quote(t.Name) }
@@ -99,7 +103,7 @@ func Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``"
 
 // Tables returns the tables of all Schemas, in the order of their names.
 func (c *Conn) Tables() ([]Table, error) {
-	rows, err := c.Rows("SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, CREATE_TIME FROM information_schema.TABLES " +
+	rows, err := c.Rows("SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, CREATE_TIME, TABLE_TYPE FROM information_schema.TABLES " +
 		"WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2")
 	if err != nil {
 		return nil, err
@@ -107,7 +111,7 @@ func (c *Conn) Tables() ([]Table, error) {
 	var tables []Table
 	for _, row := range rows {
 		if !system[strings.ToLower(row[0])] {
-			tables = append(tables, Table{Schema: row[0], Name: row[1], Engine: row[2], Created: row[3]})
+			tables = append(tables, Table{Schema: row[0], Name: row[1], Engine: row[2], Created: row[3], IsVersioned: row[4] == "SYSTEM VERSIONED"})
 		}
 	}
 	return tables, nil

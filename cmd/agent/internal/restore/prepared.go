@@ -1,0 +1,101 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"fmt"
+	"io"
+	"sort"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+)
+
+// prepared follows XA transactions in the log before a backup's position. The dump has nothing of one that is prepared, but the log
+// behind the position commits it.
+type prepared struct {
+	// head is where what a file begins with ends: the description of its events, and which GTIDs came before.
+	head    uint64
+	inHead  bool
+	current [][]byte // events of the transaction
+	isXA    bool
+	open    map[string][]byte
+	order   map[string]int
+}
+
+// take takes an event that ends at an offset.
+func (p *prepared) take(raw []byte, e binlog.Event, end uint64) {
+	p.inHead = e.Format || p.inHead && !e.Opens && e.Statement == nil
+	if p.inHead {
+		p.head = end
+	}
+	switch {
+	case e.Opens:
+		p.current, p.isXA = [][]byte{raw}, e.IsXA
+		return
+	case e.IsXA:
+		p.isXA = true
+	case !p.isXA && !e.Ends:
+		p.current = nil
+	}
+	if p.isXA {
+		p.current = append(p.current, raw)
+	}
+	if e.Prepared != "" && p.isXA {
+		if p.open == nil {
+			p.open, p.order = map[string][]byte{}, map[string]int{}
+		}
+		p.order[e.Prepared] = len(p.order)
+		for _, event := range p.current {
+			p.open[e.Prepared] = append(p.open[e.Prepared], event...)
+		}
+	}
+	if e.Finished != "" {
+		delete(p.open, e.Finished)
+	}
+	if e.Ends {
+		p.current, p.isXA = nil, false
+	}
+}
+
+// begin begins the replay at an offset of the binary log: where XA transactions are prepared there, they take the place of all before
+// it in the relay log.
+func (s *spool) begin(offset uint64) error {
+	s.from = offset
+	if len(s.prepared.open) == 0 || s.dry || s.prepared.head == 0 {
+		return nil
+	}
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	s.from = s.prepared.head
+	if err := s.file.Truncate(int64(s.from)); err != nil { //nolint:gosec // the size of a file
+		return fmt.Errorf("begin a relay log with prepared transactions: %w", err)
+	}
+	if _, err := s.file.Seek(int64(s.from), io.SeekStart); err != nil { //nolint:gosec // the size of a file
+		return fmt.Errorf("begin a relay log with prepared transactions: %w", err)
+	}
+	names := make([]string, 0, len(s.prepared.open))
+	for name := range s.prepared.open {
+		names = append(names, name)
+	}
+	sort.Slice(names, func(i, j int) bool { return s.prepared.order[names[i]] < s.prepared.order[names[j]] })
+	size := s.from
+	for _, name := range names {
+		n, err := s.out.Write(s.prepared.open[name])
+		if err != nil {
+			return err
+		}
+		size += uint64(n) //nolint:gosec // a length
+	}
+	s.shift = size - offset // wraps around where the log before was longer, and back when it is added
+	return nil
+}
+
+// end returns where the replay ends in its last relay log.
+func (s *spool) end() uint64 {
+	if s.at == 0 {
+		return s.stop.Offset + s.shift
+	}
+	return s.stop.Offset
+}

@@ -1,0 +1,69 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// headSize is more than what a dump begins with before its first statement of data.
+const headSize = 8 << 10
+
+var (
+	headMode = []byte("SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO'")
+	// inFolder has tables made in the folder of the data, wherever DATA DIRECTORY says.
+	inFolder = []byte("SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO,NO_DIR_IN_CREATE'")
+	setMode  = []byte("/*!50003 SET sql_mode")
+	oldMode  = []byte("NO_AUTO_CREATE_USER")
+)
+
+// rewritten returns a dump as the server takes it.
+func rewritten(dump io.Reader, from, to server.Version) io.Reader {
+	r := bufio.NewReaderSize(dump, 256<<10)
+	head, _ := r.Peek(headSize) // what fails is read again
+	if i := bytes.Index(head, headMode); i >= 0 {
+		begin := append(bytes.Clone(head[:i]), inFolder...)
+		_, _ = r.Discard(i + len(headMode)) // it was peeked
+		r = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(begin), r), 256<<10)
+	}
+	if from.AtLeast(8, 0, 0) || !to.AtLeast(8, 0, 0) {
+		return r
+	}
+	return &withoutOldMode{r: r, begins: true}
+}
+
+// withoutOldMode leaves a mode out that MySQL 8.0 does not have. Dumps set modes on lines of their own, outside of bodies.
+type withoutOldMode struct {
+	r      *bufio.Reader
+	rest   []byte
+	begins bool // a line begins
+	err    error
+}
+
+func (w *withoutOldMode) Read(p []byte) (int, error) {
+	for len(w.rest) == 0 {
+		if w.err != nil {
+			return 0, w.err
+		}
+		var line []byte
+		line, w.err = w.r.ReadSlice('\n')
+		if errors.Is(w.err, bufio.ErrBufferFull) {
+			w.err = nil
+		}
+		w.rest = line
+		if w.begins && bytes.HasPrefix(line, setMode) {
+			w.rest = bytes.Replace(bytes.Replace(line, append(oldMode, ','), nil, 1), oldMode, nil, 1)
+			w.rest = bytes.Replace(w.rest, []byte(",'"), []byte("'"), 1)
+		}
+		w.begins = bytes.HasSuffix(line, []byte("\n"))
+	}
+	n := copy(p, w.rest)
+	w.rest = w.rest[n:]
+	return n, nil
+}
