@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 )
@@ -78,17 +79,31 @@ func (i info) refuses() string {
 }
 
 func (i info) fill(node *topology.Node) {
-	node.Version = i["redis_version"]
+	node.Version, node.RunID, node.Uptime = i["redis_version"], i["run_id"], time.Duration(i.number("uptime_in_seconds"))*time.Second
 	node.Keys, node.UsedMemory, node.MaxMemory = i.keys(), i.number("used_memory"), i.number("maxmemory")
 	node.Refuses = i.refuses()
 	node.Evicts = strings.HasPrefix(i["maxmemory_policy"], "allkeys-")
 	node.Saving = i.is("rdb_bgsave_in_progress", "1") || i.is("aof_rewrite_in_progress", "1") || i.is("aof_rewrite_scheduled", "1")
 	node.Replication = topology.Replication{
 		Master: i.is("role", "master"), Offset: i.number("master_repl_offset"), Replicas: int(i.number("connected_slaves")),
+		ID: i["master_replid"], FormerID: strings.TrimLeft(i["master_replid2"], "0"),
 	}
 	if !node.Replication.Master {
 		node.Replication.MasterHost, node.Replication.MasterPort = i["master_host"], int(i.number("master_port"))
 		node.Replication.LinkUp, node.Replication.Syncing = i.is("master_link_status", "up"), i.is("master_sync_in_progress", "1")
 		node.Replication.Offset = i.number("slave_repl_offset")
+		node.Replication.LinkDown = i.linkDown()
 	}
+}
+
+// linkDown returns for how long a replica has had no link; 0 while it has one.
+func (i info) linkDown() time.Duration {
+	seconds, err := strconv.ParseInt(i["master_link_down_since_seconds"], 10, 64)
+	switch {
+	case i.is("master_link_status", "up"):
+		return 0
+	case err != nil || seconds < 0 || seconds > i.number("uptime_in_seconds")+10: // Redis 6.2 counts from 1970
+		return topology.NeverLinked
+	}
+	return time.Duration(seconds) * time.Second
 }

@@ -166,30 +166,6 @@ func (t *taker) flush(ctx context.Context) error {
 	return err
 }
 
-// failover asks a replica to take over. It is accepted, not done, when this returns.
-func (t *taker) failover(ctx context.Context) error {
-	node, err := t.prove(ctx, t.Step.Node)
-	if err != nil {
-		return err
-	}
-	own, _, err := node.self(ctx)
-	if err != nil {
-		return err
-	}
-	if !own.Replica {
-		return proof.Refuse("%s is not a replica", t.Step.Node.Pod)
-	}
-	if master := t.Step.Target.ID; master != "" && own.MasterID != master {
-		return proof.Refuse("%s is a replica of %s, the step is for one of %s", t.Step.Node.Pod, own.MasterID, master)
-	}
-	failover := command{"CLUSTER", "FAILOVER"}
-	if t.Step.Mode != "" {
-		failover = append(failover, t.Step.Mode)
-	}
-	_, err = node.do(ctx, failover)
-	return err
-}
-
 func (t *taker) functions(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.Node, t.Step.Target)
 	if err != nil {

@@ -168,8 +168,11 @@ func TestLostMasters(t *testing.T) {
 			change: func(s *scene) { s.lose("a-1-0", time.Hour); s.node("a-1-1").Replication.Syncing = true }},
 		{name: "the whole shard is down", verdict: SlotsLost, phase: PhaseFailed, action: ActionWait, says: "slots 5461-10921: owner a-1-0",
 			change: func(s *scene) { s.lose("a-1-0", time.Hour); s.lose("a-1-1", time.Hour) }},
-		{name: "it came back empty", verdict: Complete, action: ActionFailover, mode: "FORCE", on: "a-1-1", says: "lost its data and kept slots",
-			change: func(s *scene) { s.node("a-1-0").Keys = 0; s.node("a-1-1").Replication.LinkUp = false }},
+		{name: "it restarted without its data", verdict: Complete, action: ActionFailover, mode: "FORCE", on: "a-1-1", says: "restarted without its data and kept slots",
+			change: func(s *scene) {
+				s.restart("a-1-0", 0)
+				s.node("a-1-1").Replication.LinkUp, s.node("a-1-1").Replication.LinkDown = false, 2*time.Second
+			}},
 		{name: "it is empty and in step", verdict: Complete, action: "",
 			change: func(s *scene) { s.node("a-1-0").Keys = 0; s.node("a-1-1").Keys = 0 }},
 		{name: "the majority is lost, containers start again", verdict: MajorityLost, phase: PhaseFailed, action: ActionWait, says: "waits 35s",

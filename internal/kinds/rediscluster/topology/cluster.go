@@ -279,7 +279,7 @@ func (c *cluster) replicas(id string) []*Node {
 func (c *cluster) inStep(n *Node) bool {
 	master := c.byID[n.self().MasterID]
 	return c.member(n) && master != nil && !n.Terminating && n.Replication.LinkUp && !n.Replication.Syncing &&
-		!n.Replication.Master && n.Replication.MasterHost == master.IP && n.Replication.Offset >= master.Replication.Offset-maxLag
+		!n.Replication.Master && n.Replication.MasterHost == master.IP && n.Replication.ID == master.Replication.ID && n.Replication.Offset >= master.Replication.Offset-maxLag
 }
 
 // maxLag is how many bytes of replication a replica may be behind and still count as in step: what a

@@ -54,19 +54,19 @@ func (c *cluster) rooms(verdict Verdict) []func() []Step {
 	case Inconsistent:
 		return rooms{c.neverUp, c.settings}
 	case Unknown:
-		return rooms{c.neverUp, c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.consent, c.settings}
+		return rooms{c.neverUp, c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.histories, c.consent, c.settings}
 	case DisconnectedIntact:
 		return rooms{c.neverUp, c.epochs, c.addresses, c.links}
 	case MajorityLost:
-		return rooms{c.neverUp, c.addresses, c.links, c.unblock, c.promote, c.settings}
+		return rooms{c.neverUp, c.addresses, c.links, c.unblock, c.promote, c.histories, c.settings}
 	case SlotsLost:
-		return rooms{c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
+		return rooms{c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.histories, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
 	default: // Complete or Healing
 	}
 	mending := rooms{
 		c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote,
 		// Settings and joins come before slots are moved on: one of them may be what a move waits for.
-		c.settings, c.early(c.ghosts), c.early(c.join), c.early(c.replicateEmpty), c.openSlots, c.agree,
+		c.settings, c.early(c.ghosts), c.early(c.join), c.early(c.replicateEmpty), c.histories, c.openSlots, c.agree,
 		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone, c.outOfStep,
 	}
 	if verdict != Complete {
@@ -113,11 +113,21 @@ func (c *cluster) lookAgain(verdict Verdict, steps []Step) time.Duration {
 		return atRest
 	case steps[0].Action != ActionWait:
 		return afterEffect
-	case verdict == Inconsistent || verdict == SlotsLost || c.refused != "" && len(c.waits) == 0:
+	case verdict == Inconsistent || verdict == SlotsLost && !c.mayReturn() || c.refused != "" && len(c.waits) == 0:
 		return whileStuck
 	default:
 		return whileWaiting
 	}
+}
+
+// mayReturn reports whether the server of a lost owner runs: it may answer any moment.
+func (c *cluster) mayReturn() bool {
+	for id := range c.owned {
+		if n := c.pods[c.podOf[id]]; c.byID[id] == nil && n != nil && n.Running {
+			return true
+		}
+	}
+	return false
 }
 
 // acceptedDone takes slots out of the record whose loss was accepted and that are owned again, and

@@ -31,7 +31,7 @@ func (c *cluster) served() SlotSet {
 		for i := range n.View {
 			e := &n.View[i]
 			owner := c.byID[e.ID]
-			if len(e.Owned) == 0 || !e.Myself && !e.healthy() || owner != nil && !owner.StateOK {
+			if len(e.Owned) == 0 || !e.Myself && !e.IsReachable() || owner != nil && !owner.StateOK {
 				continue
 			}
 			agreed = append(agreed, e.Owned.Intersect(c.owned[e.ID])...)
@@ -66,7 +66,7 @@ func (n *Node) connectedTo(other *Node) bool {
 	return e != nil && e.reaches(other)
 }
 
-func (e *Entry) reaches(other *Node) bool { return e.healthy() && e.IP == other.IP && e.IP != "" }
+func (e *Entry) reaches(other *Node) bool { return e.IsReachable() && e.IP == other.IP && e.IP != "" }
 
 // met reports whether a node has, or is just getting, another one's present address.
 func (n *Node) met(other *Node) bool {
@@ -122,7 +122,12 @@ func (c *cluster) links() []Step {
 	for _, r := range c.members {
 		master := c.byID[r.self().MasterID]
 		if master == nil || !r.self().Replica || r.Replication.Master || r.Terminating ||
-			r.Replication.MasterHost == master.IP || !r.connectedTo(master) || !master.self().Master || c.emptied(master, r) {
+			r.Replication.MasterHost == master.IP || !r.connectedTo(master) || !master.self().Master {
+			continue
+		}
+		if c.isDoubtful(master, r) {
+			c.note("%s has no keys since it restarted, and its replica %s has %d: %s is not pointed to it. If that is right, delete the claim and the pod of %s",
+				master.Pod, r.Pod, r.Keys, r.Pod, r.Pod)
 			continue
 		}
 		batch = append(batch, Step{Action: ActionReplicate, Node: r.place(), Target: master.place(), ID: master.ID, Interval: linkInterval,
@@ -165,13 +170,6 @@ func (c *cluster) agree() []Step {
 
 // linkInterval leaves a replica time to connect.
 const linkInterval = 5 * time.Second
-
-// emptied reports whether a master lost its data and kept its slots, while a replica still has them. A
-// link between the two would empty the replica as well.
-func (c *cluster) emptied(master, replica *Node) bool {
-	return c.record.Formed && master.Keys == 0 && replica.Keys > 0 && len(c.owned[master.ID]) > 0 &&
-		!replica.Replication.LinkUp && !replica.Replication.Syncing
-}
 
 // together makes one step of several commands, or none of none.
 func together(action Action, message string, batch []Step) []Step {

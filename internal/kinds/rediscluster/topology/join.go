@@ -15,6 +15,10 @@ func (c *cluster) copyRecord() *Record {
 	r.Shards = slices.Clone(r.Shards)
 	r.Consents, r.GivenUp = slices.Clone(r.Consents), slices.Clone(r.GivenUp)
 	r.Nodes = maps.Clone(r.Nodes)
+	r.Histories = maps.Clone(r.Histories)
+	if r.Histories == nil {
+		r.Histories = map[int]History{}
+	}
 	if r.Nodes == nil {
 		r.Nodes = map[string]string{}
 	}

@@ -47,8 +47,13 @@ func (c *cluster) consent() []Step {
 // replaceLost has the slots of nodes whose loss was accepted served again.
 func (c *cluster) replaceLost(given []string) []Step {
 	for _, id := range given {
-		for _, r := range c.replicas(id) {
-			return []Step{c.failover(r, "TAKEOVER", 0, fmt.Sprintf("make %s the master of slots %s, whose loss was accepted", r.Pod, brief(c.owned[id])))}
+		heir := c.remnant(id)
+		if all := c.replicas(id); heir == nil && len(all) > 0 {
+			heir = all[0]
+		}
+		if heir != nil {
+			return []Step{c.force(heir, "TAKEOVER", 0, fmt.Sprintf("make %s the master of slots %s with the %d keys that it has: their loss was accepted",
+				heir.Pod, brief(c.owned[id]), heir.Keys))}
 		}
 		if knowing := c.knowing(id); len(knowing) > 0 {
 			return []Step{{Action: ActionForget, ID: id, On: places(knowing),

@@ -51,7 +51,9 @@ type Node struct {
 	// Loading reports whether Redis answered that it is still reading its data. It is not Reached then.
 	Loading bool
 
-	ID          string  // CLUSTER MYID
+	ID          string // CLUSTER MYID
+	RunID       string // run_id of INFO: another one after each start of the server
+	Uptime      time.Duration
 	View        []Entry // CLUSTER NODES: the cluster as this node sees it, itself included
 	StateOK     bool    // cluster_state:ok of CLUSTER INFO
 	Replication Replication
@@ -106,6 +108,22 @@ type Replication struct {
 	Syncing    bool  // a full synchronisation is running
 	Offset     int64 // master_repl_offset, or slave_repl_offset of a replica
 	Replicas   int   // connected ones
+
+	// ID names the history that the node's data is of: master_replid. A start of the server and a promotion make a new one,
+	// a replica takes its master's. FormerID (master_replid2) is that of the master of before, whose history it continues.
+	ID, FormerID string
+	// LinkDown is for how long a replica has no link to its master. It is NeverLinked if it had none since its server started.
+	LinkDown time.Duration
+}
+
+// NeverLinked is the LinkDown of a replica that copied from nobody since its server started.
+const NeverLinked = time.Duration(-1)
+
+// History names the data of a shard, as master and replica had it in common. It is recorded while a replica is in step.
+type History struct {
+	Node string `json:"node"` // id of the master
+	Run  string `json:"run"`  // its run id
+	Repl string `json:"repl"` // its replication id
 }
 
 // Entry is one line of CLUSTER NODES: a node as another one, or it itself, sees it.
@@ -138,6 +156,8 @@ type Record struct {
 	Shards []int `json:"shards,omitempty"`
 	// Nodes are the ids of the nodes that were members, by pod. A pod with another id has lost its data.
 	Nodes map[string]string `json:"nodes,omitempty"`
+	// Histories are those of the shards, by ordinal. A replica replaces a lost master only with the history of its shard.
+	Histories map[int]History `json:"histories,omitempty"`
 	// Table says where slots go, for AssignReceive; nil when there is nothing to move by table.
 	Table *Table `json:"table,omitempty"`
 	// Consents are the values of the annotation accept-data-loss that were acted upon. One that is still

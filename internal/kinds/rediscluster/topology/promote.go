@@ -18,28 +18,12 @@ func (c *cluster) nodeTimeout() time.Duration {
 	return defaultNodeTimeout
 }
 
-// candidate returns the replica that may take a dead owner's place: the one with the most of its data.
-// One that never had it (offset 0 or 1, no keys) is none: elected, it would make an empty shard.
-func (c *cluster) candidate(id string) *Node {
-	var best *Node
-	for _, r := range c.replicas(id) {
-		if r.Terminating || r.Replication.Syncing || r.Replication.Offset <= 1 && r.Keys == 0 {
-			continue
-		}
-		if best == nil || r.Replication.Offset > best.Replication.Offset ||
-			r.Replication.Offset == best.Replication.Offset && r.Keys > best.Keys {
-			best = r
-		}
-	}
-	return best
-}
-
 // promote makes replicas masters where the nodes do not do it by themselves.
 //
 //   - Normally a majority of masters elects a replica: the operator waits, for the node timeout to find
 //     the failure and twice that for votes.
-//   - FORCE if that did not happen though a majority lives: the replica's data is too old for redis to
-//     elect it by itself, and there is none better.
+//   - FORCE if that did not happen though a majority lives: redis cannot tell how old the replica's data is, and the
+//     operator can (candidate).
 //   - TAKEOVER, which asks nobody, if the majority is lost and none of the lost masters can be serving
 //     still: their containers do not run. One at a time; a majority then elects the others.
 func (c *cluster) promote() []Step {
@@ -73,7 +57,7 @@ func (c *cluster) promote() []Step {
 		if silence < overdue {
 			return wait("wait for %s to be elected for slots %s, or for its master to come back: %s", heir.Pod, brief(c.owned[id]), c.describe(id))
 		}
-		return []Step{c.failover(heir, "FORCE", 2*c.nodeTimeout(), fmt.Sprintf("no replica was elected for slots %s within %s: make %s the master",
+		return []Step{c.force(heir, "FORCE", 2*c.nodeTimeout(), fmt.Sprintf("no replica was elected for slots %s within %s: make %s the master",
 			brief(c.owned[id]), overdue, heir.Pod))}
 	}
 	for _, other := range sortedKeys(c.owned) {
@@ -89,7 +73,7 @@ func (c *cluster) promote() []Step {
 		return wait("too few masters live to elect another: waits %s for the lost ones to come back with their data before %s is made master of slots %s",
 			overdue+takeoverGrace, heir.Pod, brief(c.owned[id]))
 	}
-	return []Step{c.failover(heir, "TAKEOVER", 5*time.Second, fmt.Sprintf("too few masters live to elect another: make %s the master of slots %s without a vote",
+	return []Step{c.force(heir, "TAKEOVER", 5*time.Second, fmt.Sprintf("too few masters live to elect another: make %s the master of slots %s without a vote",
 		heir.Pod, brief(c.owned[id])))}
 }
 
@@ -120,12 +104,29 @@ func (c *cluster) promoteOverEmptied() []Step {
 		if master == nil || r.Terminating || !r.self().Replica || !c.emptied(master, r) {
 			continue
 		}
-		return []Step{c.failover(r, "FORCE", 2*c.nodeTimeout(), fmt.Sprintf("%s lost its data and kept slots %s: make %s the master, which has %d keys",
-			master.Pod, brief(c.owned[master.ID]), r.Pod, r.Keys))}
+		step := c.force(r, "FORCE", 2*c.nodeTimeout(), fmt.Sprintf("%s restarted without its data and kept slots %s: make %s the master, which has %d keys",
+			master.Pod, brief(c.owned[master.ID]), r.Pod, r.Keys))
+		step.Target, step.Proof.Run = master.place(), master.RunID
+		return []Step{step}
 	}
 	return nil
 }
 
-func (c *cluster) failover(replica *Node, mode string, interval time.Duration, message string) Step {
-	return Step{Action: ActionFailover, Node: replica.place(), Mode: mode, Interval: max(interval, 5*time.Second), Message: message}
+// failover has a replica replace its master with that one's agreement: it hands over when the replica has all that it has.
+func (c *cluster) failover(replica *Node, message string) Step {
+	step := Step{Action: ActionFailover, Node: replica.place(), Interval: 5 * time.Second, Message: message}
+	if master := c.byID[replica.self().MasterID]; master != nil {
+		step.Target = master.place()
+	}
+	return step
+}
+
+// force has a replica replace a master that has no say in it. The step proves what the choice rested on.
+func (c *cluster) force(replica *Node, mode string, interval time.Duration, message string) Step {
+	step := Step{Action: ActionFailover, Node: replica.place(), Mode: mode, Interval: max(interval, 5*time.Second), Message: message,
+		Target: Place{ID: replica.self().MasterID}, Proof: Proof{History: replica.Replication.ID, Offset: replica.Replication.Offset}}
+	if !c.historyOf(step.Target.ID).follows(replica) {
+		step.Proof.Within = c.owned[step.Target.ID]
+	}
+	return step
 }

@@ -110,7 +110,7 @@ func (c *cluster) roll() []Step {
 			return []Step{c.deletePod(s.master, "a master of an old revision that owns no slots")}
 		}
 		if heir := c.heir(s, func(n *Node) bool { return !n.Outdated }); heir != nil {
-			return []Step{c.failover(heir, "", 0, fmt.Sprintf("make %s the master of shard %d, so that %s can be replaced", heir.Pod, s.ordinal, s.master.Pod))}
+			return []Step{c.failover(heir, fmt.Sprintf("make %s the master of shard %d, so that %s can be replaced", heir.Pod, s.ordinal, s.master.Pod))}
 		}
 		return c.blocked("%s is not replaced: shard %d has no replica in step", s.master.Pod, s.ordinal)
 	}

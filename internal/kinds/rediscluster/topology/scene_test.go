@@ -38,6 +38,11 @@ func settled(shards int) *scene {
 		s.give(fmt.Sprintf("a-%d-0", i), SlotSet{{i * Slots / shards, (i+1)*Slots/shards - 1}})
 		s.follow(fmt.Sprintf("a-%d-1", i), fmt.Sprintf("a-%d-0", i))
 	}
+	s.record.Histories = map[int]History{}
+	for i := range shards {
+		m := s.node(fmt.Sprintf("a-%d-0", i))
+		s.record.Histories[i] = History{Node: m.ID, Run: m.RunID, Repl: m.Replication.ID}
+	}
 	return s
 }
 
@@ -45,7 +50,8 @@ func settled(shards int) *scene {
 func (s *scene) add(shard, ordinal int) {
 	pod := fmt.Sprintf("a-%d-%d", shard, ordinal)
 	n := Node{Pod: pod, UID: "uid-" + pod, Host: fmt.Sprintf("host-%d", (shard+ordinal)%3), Shard: shard, Ordinal: ordinal,
-		IP: fmt.Sprintf("127.5.%d.%d", shard, ordinal+1), Running: true, Ready: true, Reached: true, ID: idOf(pod), StateOK: true, At: sceneNow}
+		IP: fmt.Sprintf("127.5.%d.%d", shard, ordinal+1), Running: true, Ready: true, Reached: true, ID: idOf(pod), RunID: "run-" + pod, Uptime: time.Hour,
+		StateOK: true, At: sceneNow}
 	entry := Entry{ID: n.ID, IP: n.IP, Port: 6379, BusPort: 16379, Master: true, Connected: true, Epoch: uint64(len(s.nodes) + 1), PongReceived: sceneNow}
 	for i := range s.nodes {
 		n.View = append(n.View, *s.nodes[i].self())
@@ -54,7 +60,7 @@ func (s *scene) add(shard, ordinal int) {
 	}
 	entry.Myself = true
 	n.View = append(n.View, entry)
-	n.Replication.Master = true
+	n.Replication.Master, n.Replication.ID = true, "history-"+pod
 	s.nodes = append(s.nodes, n)
 	s.record.Nodes[pod] = n.ID
 }
@@ -82,7 +88,17 @@ func (s *scene) follow(pod, master string) {
 	s.everywhere(idOf(pod), func(e *Entry) { e.Master, e.Replica, e.MasterID, e.Owned = false, true, idOf(master), nil })
 	n, m := s.node(pod), s.node(master)
 	n.Keys = m.Keys
-	n.Replication = Replication{MasterHost: m.IP, MasterPort: 6379, LinkUp: true, Offset: m.Replication.Offset}
+	n.Replication = Replication{MasterHost: m.IP, MasterPort: 6379, LinkUp: true, Offset: m.Replication.Offset, ID: m.Replication.ID}
+}
+
+// restart has a pod's server start again, on its data or on none: it is of a history of its own then.
+func (s *scene) restart(pod string, keys int64) {
+	n := s.node(pod)
+	n.RunID, n.Uptime, n.Keys = "run-2-"+pod, time.Second, keys
+	n.Replication.ID, n.Replication.FormerID, n.Replication.Offset = "history-2-"+pod, "", 0
+	if n.self().Replica {
+		n.Replication.LinkUp, n.Replication.LinkDown = false, NeverLinked
+	}
 }
 
 // lose has nobody reach a pod for some time.
@@ -94,7 +110,7 @@ func (s *scene) lose(pod string, silence time.Duration) {
 	})
 	for i := range s.nodes {
 		if r := &s.nodes[i]; r.Reached && r.self() != nil && r.self().MasterID == idOf(pod) {
-			r.Replication.LinkUp = false
+			r.Replication.LinkUp, r.Replication.LinkDown = false, silence
 		}
 	}
 }
@@ -105,7 +121,7 @@ func (s *scene) renew(pod string) {
 	id := fmt.Sprintf("%040x", 0xb000+n.Shard*16+n.Ordinal)
 	n.IP, n.Running, n.Reached, n.ID, n.At, n.Problem, n.Keys = fmt.Sprintf("127.6.%d.%d", n.Shard, n.Ordinal+1), true, true, id, sceneNow, "", 0
 	n.View = []Entry{{ID: id, Myself: true, Master: true, Connected: true}}
-	n.Replication = Replication{Master: true}
+	n.Replication, n.RunID, n.Uptime = Replication{Master: true, ID: "history-new-" + pod}, "run-new-"+pod, time.Second
 }
 
 // move gives a pod another address that nobody has heard of.
@@ -142,7 +158,9 @@ func (s *scene) promoted(replica, master string, heard bool) {
 			e.Owned = nil
 		}
 	}
-	s.node(replica).Replication = Replication{Master: true, Offset: 1000}
+	n := s.node(replica)
+	s.record.Histories[n.Shard] = History{Node: n.ID, Run: n.RunID, Repl: "history-" + replica}
+	n.Replication = Replication{Master: true, Offset: 1000, ID: "history-" + replica, FormerID: n.Replication.ID}
 }
 
 // open marks a slot on a node, which has some keys of it.

@@ -120,7 +120,7 @@ func (c *cluster) handOver(s *shard, leaving *Node) []Step {
 	}
 	for _, r := range c.replicas(leaving.ID) {
 		if c.wants(r) && c.inStep(r) {
-			return []Step{c.failover(r, "", 0, fmt.Sprintf("make %s the master of shard %d in place of %s, which is being removed", r.Pod, s.ordinal, leaving.Pod))}
+			return []Step{c.failover(r, fmt.Sprintf("make %s the master of shard %d in place of %s, which is being removed", r.Pod, s.ordinal, leaving.Pod))}
 		}
 	}
 	return c.blocked("%s is not removed: shard %d has no replica in step that stays", leaving.Pod, s.ordinal)

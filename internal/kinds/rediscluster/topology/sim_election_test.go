@@ -63,6 +63,7 @@ func (s *server) takeOver(epoch uint64) {
 	me := s.me()
 	me.master, me.masterID, me.epoch = true, "", epoch
 	s.masterHost, s.electAt, s.linked = "", 0, false
+	s.replid, s.former = s.w.newName(), s.replid
 	idx, to := s.w.index[old], s.idx()
 	for slot := range s.slotOf {
 		if s.slotOf[slot] == idx {
@@ -81,13 +82,13 @@ func (s *server) broadcast() {
 	}
 }
 
-// replicateData copies the master's data, some ticks late, and all of it after a new link.
+// replicateData copies what answers at its master's address, some ticks late, and all of it after a new link.
 func (s *server) replicateData() {
 	if s.me().master {
 		return
 	}
 	m := s.w.byIP[s.masterHost]
-	if m == nil || !m.alive() || m.id != s.me().masterID || !m.me().master {
+	if m == nil || m == s || s.w.now < s.noLinkUntil || !m.alive() || !m.me().master && !(m.linked && m.synced) || !s.isAdmitted(m) {
 		if s.linked {
 			s.linked, s.lostLink = false, s.w.now
 		}
@@ -102,10 +103,22 @@ func (s *server) replicateData() {
 	s.copyFrom(m)
 }
 
+// isAdmitted reports whether a server takes a replica: it has the user of its own shard alone, and that not while it is new.
+func (s *server) isAdmitted(m *server) bool {
+	return (m.user == s.user || s.w.without == "user") && (m.admits || s.w.without == "admission")
+}
+
 func (s *server) copyFrom(m *server) {
-	s.synced = true
+	s.synced, s.linkedOnce = true, true
 	s.data = maps.Clone(m.data)
 	s.offset, s.functions = m.offset, m.functions
+	switch s.replid {
+	case m.replid:
+	case m.former:
+		s.former, s.replid = s.replid, m.replid
+	default:
+		s.former, s.replid = "", m.replid
+	}
 }
 
 func short(id string) string {
@@ -130,6 +143,9 @@ func (w *world) write() {
 			continue
 		}
 		s := owners[w.rnd.IntN(len(owners))]
+		if w.now < s.queueUntil {
+			continue
+		}
 		if _, has := s.data[key]; !has && s.moving[slot] != "" {
 			i := slices.IndexFunc(w.servers, func(o *server) bool { return o.alive() && o.id == s.moving[slot] })
 			if i < 0 || w.servers[i].imports[slot] == "" && !w.servers[i].owns(slot) {

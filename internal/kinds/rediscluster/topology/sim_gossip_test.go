@@ -68,6 +68,10 @@ func (s *server) gossip() {
 		}
 		other := s.reaches(p)
 		if other == nil {
+			// Another node answers there: redis forgets the address, and does not find the node failing any more.
+			if stranger := s.w.byIP[p.ip]; p.met == 0 && stranger != nil && stranger.alive() && stranger.id != p.id {
+				p.ip = ""
+			}
 			continue
 		}
 		if back := other.peers[s.id]; back != nil && back.met == 0 {
@@ -129,7 +133,7 @@ func (s *server) follow(id string) {
 func (s *server) detect() {
 	masters := s.sized()
 	for _, p := range s.known() {
-		if p.id == s.id || p.met != 0 || s.w.now-p.pong <= simTimeout {
+		if p.id == s.id || p.met != 0 || p.ip == "" || s.w.now-p.pong <= simTimeout {
 			continue
 		}
 		p.possibly = !p.fail

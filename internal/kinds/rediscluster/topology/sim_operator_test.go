@@ -19,6 +19,7 @@ type pod struct {
 	startsAt        time.Duration
 	running         bool
 	outdated        bool
+	nextIP          string        // the address that it comes back with; empty: a new one
 	hiddenUntil     time.Duration // the operator cannot reach it
 	brokenUntil     time.Duration // its container does not start
 }
@@ -73,8 +74,55 @@ func (o *operator) sets() {
 				o.volumes[name] = o.newServer()
 				o.restore(p)
 			}
-			p.s, p.running = o.volumes[name], true
-			p.s.start(o.newIP())
+			o.begin(p)
+		}
+	}
+}
+
+// begin starts a pod's server on its volume, as start.sh does.
+func (o *operator) begin(p *pod) {
+	s := o.volumes[p.name]
+	s.user = fmt.Sprint("shard-", p.shard)
+	if s.damaged && o.without != "file" {
+		if !o.isReplaced(s) {
+			return // it says so, and ends
+		}
+		s = o.newServer() // the files are set aside
+		s.user, o.volumes[p.name] = fmt.Sprint("shard-", p.shard), s
+	} else if s.damaged {
+		s.truncate()
+	}
+	ip := p.nextIP
+	if ip == "" || o.byIP[ip] != nil {
+		ip = o.newIP()
+	}
+	p.s, p.running, p.nextIP = s, true, ""
+	s.start(ip)
+}
+
+// isReplaced reports whether another node says that it owns the slots of a server that does not run, and has its data.
+func (o *operator) isReplaced(s *server) bool {
+	of := s.id
+	if !s.me().master {
+		of = s.me().masterID
+	}
+	for _, other := range o.servers {
+		if other == s || !other.alive() || !other.ok() || other.user != s.user {
+			continue
+		}
+		if other.me().master && other.count(other.id) > 0 && other.count(of)+other.count(s.id) == 0 || other.id == of && other.count(of) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// truncate is what redis does with a file that looks cut off: what comes after the damage is lost.
+func (s *server) truncate() {
+	s.damaged = false
+	for key := range s.data {
+		if key%2 == 0 {
+			delete(s.data, key)
 		}
 	}
 }
@@ -127,12 +175,39 @@ func (o *operator) read(n *Node, s *server, open map[int]bool) {
 	me := s.me()
 	n.Reached, n.ID, n.View, n.StateOK, n.Keys, n.Settings = true, s.id, s.view(), s.ok(), int64(len(s.data)), maps.Clone(s.settings)
 	n.UsedMemory, n.Functions, n.At = int64(len(s.data)), s.functions, time.UnixMilli(1e12).Add(o.now)
-	n.Replication = Replication{Master: me.master, MasterHost: s.masterHost, LinkUp: s.linked && s.synced, Syncing: s.linked && !s.synced, Offset: s.offset}
+	n.RunID, n.Uptime = s.run, o.now-s.begun
+	n.Replication = Replication{Master: me.master, MasterHost: s.masterHost, LinkUp: s.linked && s.synced, Syncing: s.linked && !s.synced, Offset: s.offset,
+		ID: s.replid, FormerID: s.former}
+	if !s.linked && !s.linkedOnce {
+		n.Replication.LinkDown = NeverLinked
+	} else if !s.linked {
+		n.Replication.LinkDown = o.now - s.lostLink
+	}
+	o.blind(n)
 	if me.master {
 		n.SlotKeys = map[int]int64{}
 		for slot := range open {
 			n.SlotKeys[slot] = s.keysIn(slot)
 		}
+	}
+}
+
+// blind has a node say what a decision would assume that did not ask for a proof.
+func (o *operator) blind(n *Node) {
+	r := &n.Replication
+	h := o.record.Histories[n.Shard]
+	switch {
+	case o.without == "history" && !r.Master && h.Repl != "":
+		r.ID = h.Repl
+	case o.without == "link" && !r.Master:
+		if r.LinkDown = 0; h.Repl != "" {
+			r.ID = h.Repl
+		}
+	case o.without == "run" && r.Master && n.Keys == 0:
+		n.RunID, n.Uptime = "another", 24*time.Hour
+	case o.without == "run" && !r.Master && h.Repl != "":
+		r.ID = h.Repl
+		r.LinkDown = max(r.LinkDown, 0)
 	}
 }
 

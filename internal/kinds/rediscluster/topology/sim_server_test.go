@@ -48,6 +48,16 @@ type server struct {
 	settings   map[string]string
 	functions  string
 
+	run            string // run id
+	begun          time.Duration
+	replid, former string
+	linkedOnce     bool          // since it started
+	user           string        // of replication: its cluster and shard
+	admits         bool          // others may replicate it: it is no new, empty node
+	damaged        bool          // its file
+	noLinkUntil    time.Duration // its link is cut off
+	queueUntil     time.Duration // no client writes to it
+
 	counts   map[int32]int // slots of each node, by slotOf
 	version  int           // of slotOf and imports; the ranges are worked out once for each
 	cached   int
@@ -107,10 +117,19 @@ type world struct {
 	acked   map[int]int
 	moved   int // slots that got another owner
 	log     []string
+
+	deleted map[int]int // key -> the sequence of its last deletion
+	names   int
+	without string // the proof that is taken out
+}
+
+func (w *world) newName() string {
+	w.names++
+	return fmt.Sprint("n", w.names)
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{rnd: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)), index: map[string]int32{}, byIP: map[string]*server{}, acked: map[int]int{}}
+	w := &world{rnd: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)), index: map[string]int32{}, byIP: map[string]*server{}, acked: map[int]int{}, deleted: map[int]int{}}
 	for i := range 32 {
 		slot := i * Slots / 32
 		w.keys = append(w.keys, slot*4, slot*4+1)
@@ -155,14 +174,16 @@ func (s *server) forgetAll() {
 	s.slotOf, s.counts, s.heardAll = [Slots]int32{}, map[int32]int{}, map[string][3]int{}
 	s.version++
 	s.moving, s.imports, s.banned, s.votedFor = map[int]string{}, map[int]string{}, map[string]time.Duration{}, map[string]time.Duration{}
-	s.current, s.voted, s.masterHost, s.linked, s.synced, s.electAt = 0, 0, "", false, false, 0
+	s.current, s.voted, s.masterHost, s.linked, s.synced, s.electAt, s.admits = 0, 0, "", false, false, 0, false
 }
 
 // start runs a server at an address.
 func (s *server) start(ip string) {
 	s.stop()
 	s.up, s.frozen, s.ip = true, false, ip
-	s.linked, s.synced, s.offset, s.electAt = false, false, 0, 0
+	s.linked, s.synced, s.offset, s.electAt, s.linkedOnce = false, false, 0, 0, false
+	s.run, s.replid, s.former, s.begun = s.w.newName(), s.w.newName(), "", s.w.now
+	s.admits = s.admits && (!s.me().master || s.count(s.id) > 0 || s.isFollowed())
 	s.w.byIP[ip] = s
 	for _, p := range s.peers {
 		p.pong = s.w.now
@@ -172,8 +193,34 @@ func (s *server) start(ip string) {
 func (s *server) stop() {
 	if s.up {
 		s.up = false
-		delete(s.w.byIP, s.ip)
+		if s.w.byIP[s.ip] == s {
+			delete(s.w.byIP, s.ip)
+		}
 	}
+}
+
+// snapshot is a copy of the volume.
+func (s *server) snapshot() *server {
+	c := *s
+	c.up, c.version, c.ranges = false, c.version+1, nil
+	c.data, c.counts, c.moving, c.imports = maps.Clone(s.data), maps.Clone(s.counts), maps.Clone(s.moving), maps.Clone(s.imports)
+	c.banned, c.votedFor, c.settings = maps.Clone(s.banned), maps.Clone(s.votedFor), maps.Clone(s.settings)
+	c.heardAll, c.peers = map[string][3]int{}, map[string]*peer{}
+	for id, p := range s.peers {
+		q := *p
+		c.peers[id] = &q
+	}
+	return &c
+}
+
+// isFollowed reports whether the server knows a replica of its own.
+func (s *server) isFollowed() bool {
+	for _, p := range s.peers {
+		if p.masterID == s.id {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *server) me() *peer        { return s.peers[s.id] }
@@ -253,9 +300,9 @@ func (s *server) view() []Entry {
 	for _, p := range s.known() {
 		e := Entry{ID: p.id, IP: p.ip, Port: 6379, BusPort: 16379, Master: p.master, Replica: !p.master && p.met == 0, MasterID: p.masterID,
 			Fail: p.fail, PossiblyFail: p.possibly, Handshake: p.met != 0, PongReceived: time.UnixMilli(1e12).Add(p.pong), Epoch: p.epoch,
-			Owned: NewSlotSet(s.ranges[s.w.index[p.id]]...), Connected: s.reaches(p) != nil}
+			Owned: NewSlotSet(s.ranges[s.w.index[p.id]]...), Connected: s.reaches(p) != nil, NoAddress: p.ip == "" && p.met == 0}
 		if p.id == s.id {
-			e.Myself, e.Connected, e.IP = true, true, s.ip
+			e.Myself, e.Connected, e.IP, e.NoAddress = true, true, s.ip, false
 			e.Migrating, e.Importing = maps.Clone(s.moving), maps.Clone(s.imports)
 		}
 		if e.Handshake {

@@ -69,6 +69,10 @@ func (o *operator) single(s Step, n *server) error {
 			return errRefused
 		}
 		n.follow(target.id)
+		n.admits = true
+		if t := o.at(s.Target); t != nil {
+			t.admits = true
+		}
 	case ActionReset:
 		if me.master && len(n.data) > 0 {
 			return errRefused
@@ -83,6 +87,11 @@ func (o *operator) single(s Step, n *server) error {
 		}
 		clear(n.data)
 	case ActionFailover:
+		if s.Mode != "" {
+			if err := o.prove(s, n); err != nil {
+				return err
+			}
+		}
 		return n.failover(s.Mode)
 	case ActionMarkSlot:
 		for slot := range s.Slots.All {
@@ -98,6 +107,31 @@ func (o *operator) single(s Step, n *server) error {
 		}
 	default:
 		panic("no such action: " + string(s.Action))
+	}
+	return nil
+}
+
+// prove is what package server proves of a replica before it replaces a master that has no say in it.
+func (o *operator) prove(s Step, n *server) error {
+	if o.without == "step" {
+		return nil
+	}
+	if n.replid != s.Proof.History && o.without != "history" || n.offset < s.Proof.Offset || n.linked && !n.synced {
+		return fmt.Errorf("%w: it has another history", errRefused)
+	}
+	if s.Proof.Run != "" {
+		if m := o.at(s.Target); m == nil || m.run != s.Proof.Run && o.without != "run" || len(m.data) > 0 || n.linked {
+			return fmt.Errorf("%w: the master is another", errRefused)
+		}
+		return nil
+	}
+	if m := n.peers[n.me().masterID]; m != nil && !m.fail && !m.possibly && n.reaches(m) != nil {
+		return fmt.Errorf("%w: it reaches its master", errRefused)
+	}
+	for key := range n.data {
+		if len(s.Proof.Within) > 0 && !s.Proof.Within.Has(slotOfKey(key)) {
+			return fmt.Errorf("%w: it has keys of others", errRefused)
+		}
 	}
 	return nil
 }

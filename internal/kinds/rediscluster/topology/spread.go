@@ -42,7 +42,7 @@ func (c *cluster) spread() []Step {
 	if most >= 2*Slots-len(c.shards) {
 		where, masters = "zone "+from.Zone, zones[from.Zone]
 	}
-	return []Step{c.failover(best, "", 0, fmt.Sprintf("make %s on %s the master of shard %d: %s has %d masters",
+	return []Step{c.failover(best, fmt.Sprintf("make %s on %s the master of shard %d: %s has %d masters",
 		best.Pod, best.Host, best.Shard, where, masters))}
 }
 

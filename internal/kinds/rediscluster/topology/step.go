@@ -65,7 +65,9 @@ type Step struct {
 	Epoch        uint64
 	Mode         string
 	Settings     map[string]string
-	Record       *Record
+	// Proof is what a Failover without the master's agreement proves of the replica, right before its command.
+	Proof  Proof
+	Record *Record
 
 	// Batch are commands of the same action that are sent in one pass; the fields above, but for Action
 	// and Message, are empty then. None depends on another, so their order is free, one that fails does
@@ -76,6 +78,18 @@ type Step struct {
 	// at once and takes a while, and one that is begun again each second may never end. Whoever takes
 	// steps may forget it, in a restart, at the cost of one command too many.
 	Interval time.Duration
+}
+
+// Proof is what was observed of a replica when it was chosen.
+type Proof struct {
+	// History is the replica's replication id: that of the lost master, or that of its own start if it copied from nobody since.
+	History string
+	// Offset is what it had read of that history.
+	Offset int64
+	// Run is the run id of the Target, a master that has restarted without its data. Empty: the master is lost.
+	Run string
+	// Within are the slots that the replica's keys have to be of, where no record says whose its history is.
+	Within SlotSet
 }
 
 // Decision is what Decide says.

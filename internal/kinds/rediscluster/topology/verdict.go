@@ -22,12 +22,14 @@ const (
 
 // fateOf tells what has become of a node that is no member.
 func (c *cluster) fateOf(id string) fate {
-	if slices.ContainsFunc(c.sightings[id], func(s sighting) bool { return s.entry.healthy() }) {
+	if slices.ContainsFunc(c.sightings[id], func(s sighting) bool { return s.entry.IsReachable() }) {
 		return away
 	}
 	pod := c.podOf[id]
 	n := c.pods[pod]
 	switch {
+	case pod == "" && c.mayBeHeld(id):
+		return down
 	case pod == "", n != nil && n.Reached && n.ID != id, n != nil && !n.Reached && n.LostData:
 		return gone
 	case n == nil, !n.Running:
@@ -37,7 +39,22 @@ func (c *cluster) fateOf(id string) fate {
 	}
 }
 
-func (e *Entry) healthy() bool {
+// mayBeHeld reports whether a pod that was not reached may have the data of a node that the record does not name: the record
+// may be older than the node.
+func (c *cluster) mayBeHeld(id string) bool {
+	for _, n := range c.nodes {
+		if n.Reached || n.LostData {
+			continue
+		}
+		if recorded := c.record.Nodes[n.Pod]; recorded == "" || recorded == id || len(c.knowing(recorded)) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// IsReachable reports whether a node has a connection to another one and does not find it failing.
+func (e *Entry) IsReachable() bool {
 	return e.Connected && !e.Fail && !e.PossiblyFail && !e.Handshake && !e.NoAddress
 }
 
@@ -168,13 +185,30 @@ func (c *cluster) verdictLost() (Verdict, string) {
 	return "", ""
 }
 
-// waysOut tells what a person can do about a lost owner without a replica that has its data.
+// waysOut tells what a person can do about a lost owner without a replica that may replace it.
 func (c *cluster) waysOut(id string) string {
-	text := "; no replica with its data is left"
+	text, after := "; no replica with its data is left", "to have the slots served again, empty"
+	if r := c.remnant(id); r != nil {
+		text = fmt.Sprintf("; %s has %d keys, and %s", r.Pod, r.Keys, c.whyNoHeir(r, id))
+		after = "to have them served with what " + r.Pod + " has"
+	}
 	if c.fateOf(id) != gone {
 		text += ": bring its pod back with its data"
 	}
-	return text + fmt.Sprintf(", or annotate accept-data-loss: %q to have the slots served again, empty", id)
+	return text + fmt.Sprintf(", or annotate accept-data-loss: %q %s", id, after)
+}
+
+// whyNoHeir says why a replica with data does not replace a lost owner.
+func (c *cluster) whyNoHeir(r *Node, id string) string {
+	switch {
+	case c.isLeft(r):
+		return "restarted since it was in step"
+	case !c.historyOf(id).follows(r):
+		return "nothing shows that they are of this master"
+	case c.stayedUntil(r, c.silence(id)):
+		return "not all pods of its shard were asked"
+	}
+	return fmt.Sprintf("was out of step for %s when its master was lost", max(r.Replication.LinkDown-c.silence(id), time.Second).Round(time.Second))
 }
 
 // duplicates names pods that have the same node id: one volume is a copy of the other.
