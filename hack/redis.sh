@@ -2,7 +2,7 @@
 # Unpacks Debian's redis-server and redis-cli, with the libraries that a bare Debian lacks, without installing them.
 # Needs no root.
 #
-#   hack/redis.sh FOLDER    writes FOLDER/redis-server and FOLDER/redis-cli
+#   hack/redis.sh FOLDER    writes FOLDER/redis-server, FOLDER/redis-cli and FOLDER/redis-check-aof
 #
 # Redis is the one of Debian 12 (7.0.15) on every Debian: what the tests rest on was measured with it.
 set -euo pipefail
@@ -21,7 +21,7 @@ printf '  [%s] unpacking redis-server and redis-cli of Debian %s\n' "$(date +%T)
 rm -rf "$folder/debian"
 unpack "$release" "$folder/debian" "${packages[@]}"
 libraries=$(dirname "$(find "$folder/debian" -name 'libjemalloc.so*' | head -n 1)")
-for program in redis-server redis-cli; do
+for program in redis-server redis-cli redis-check-aof; do
 	# Found from the program itself, so that the folder can be moved and linked to.
 	cat >"$folder/$program" <<-WRAPPER
 		#!/bin/sh

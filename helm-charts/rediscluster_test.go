@@ -101,8 +101,11 @@ bind * -::*
 dir "/data"
 cluster-announce-ip 10.0.0.1
 cluster-announce-hostname cache-0-0.cache-headless.data.svc
+aof-load-truncated no
 requirepass "a\"b\\c"
+masteruser "replica:data/cache-0"
 masterauth "a\"b\\c"
+user replica:data/cache-0 off resetkeys resetchannels -@all +psync +sync +replconf +ping ">a\"b\\c"
 `)
 	for env, want := range map[string]string{"POD_IP=127.0.0.9": "bind 127.0.0.9\n", "SHARED_FOLDER=cache": `dir "/shared/cache/cache-0-0"`} {
 		out, err := p.run("start.sh", env)
@@ -145,6 +148,52 @@ func TestStartWithoutData(t *testing.T) {
 			assert.Equal(t, p.has("data/nodes.conf"), c.stays)
 			assert.Equal(t, p.has("data/nodes.conf.without-data"), len(c.files) > 0 && !c.stays)
 		})
+	}
+}
+
+// A server takes replicas of its own shard, and none before it has something to copy: the address of a new node may be that of
+// a lost master.
+func TestReplicasOfANewNode(t *testing.T) {
+	t.Parallel()
+	const me, other = "8747969ea367d8323671d14aa89dcb40c9c6cd24", "45c59b1ff70b16032914a7e9b939b6438eb38ff2"
+	for name, c := range map[string]struct{ nodes, want string }{
+		"new":                       {"", "off"},
+		"met, and neither":          {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected\n" + other + " 10.0.0.2:6379@16379 master - 0 0 2 connected 0-9\n", "off"},
+		"a master with slots":       {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-9\n", "on"},
+		"a replica":                 {me + " 10.0.0.1:6379@16379 myself,slave " + other + " 0 0 1 connected\n", "on"},
+		"a master with a replica":   {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected\n" + other + " 10.0.0.2:6379@16379 slave " + me + " 0 0 2 connected\n", "on"},
+		"a master, another's slave": {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected\n" + other + " 10.0.0.2:6379@16379 slave " + other + " 0 0 2 connected\n", "off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRedisPod(t)
+			if c.nodes != "" {
+				p.write("data/nodes.conf", c.nodes+"vars currentEpoch 3 lastVoteEpoch 0\n")
+				p.write("data/appendonly.aof", "")
+			}
+			out, err := p.run("start.sh")
+			assert.NilError(t, err, out)
+			assert.Assert(t, cmp.Contains(out, "user replica:data/cache-0 "+c.want+" "))
+		})
+	}
+}
+
+// The volume of another shard, cluster or namespace is a copy, and nothing starts on it.
+func TestVolumeOfAnother(t *testing.T) {
+	t.Parallel()
+	for mark, starts := range map[string]bool{"": true, "data/cache-0-0": true, "data/cache-0-1": true, "data/cache-1-0": false, "other/cache-0-0": false, "data/cache2-0-0": false} {
+		p := newRedisPod(t)
+		if mark != "" {
+			p.write("data/owner", mark+"\n")
+		}
+		out, err := p.run("start.sh")
+		assert.Equal(t, err == nil, starts, "%s: %s", mark, out)
+		if starts {
+			assert.Equal(t, p.read("data/owner"), "data/cache-0-0\n")
+		} else {
+			assert.Assert(t, cmp.Contains(out, "is a copy of that of "+mark))
+			assert.Equal(t, p.read("data/owner"), mark+"\n")
+		}
 	}
 }
 
@@ -208,7 +257,7 @@ func TestRedisProbes(t *testing.T) {
 		alive, started, ready bool
 	}{
 		"well":                        {"PONG", well, formed, true, true, true},
-		"not formed":                  {"PONG", well, `cluster_state:fail\r\ncluster_slots_assigned:0\r\n`, true, true, true},
+		"not formed":                  {"PONG", well, `cluster_state:fail\r\ncluster_slots_assigned:0\r\n`, true, true, false},
 		"the cluster fails":           {"PONG", well, `cluster_state:fail\r\ncluster_slots_assigned:16384\r\n`, true, true, false},
 		"loading":                     {"LOADING Redis is loading", `role:master\r\nloading:1\r\n`, formed, true, false, false},
 		"no link":                     {"MASTERDOWN Link", `role:slave\r\nmaster_link_status:down\r\nloading:0\r\n`, formed, true, true, false},

@@ -53,13 +53,13 @@ var faults = []fault{
 		lost := s.master(0)
 		lost.Kill()
 		lost.Wipe("appendonlydir")
-		lost.Start()
+		lost.Begin() // it says so and ends, and the operator replaces the pod
 	}},
 	{name: "a master loses its volume and is restarted at the same address", happen: func(s *scenario) {
 		lost := s.master(0)
 		lost.Kill()
 		lost.Wipe()
-		lost.Start()
+		lost.Begin()
 	}},
 	{name: "a slot is open, and both ends are back with other addresses", happen: func(s *scenario) {
 		s.halfMoved(0, 1)

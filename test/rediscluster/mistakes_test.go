@@ -194,7 +194,12 @@ func TestPasswordIsChangedByHand(t *testing.T) {
 		t.Helper()
 		for _, pod := range s.pods() {
 			c := s.node(pod)
+			replication, err := c.ConfigGet(s.Ctx, "masteruser").Result()
+			s.Must(err)
 			for _, command := range commands {
+				if command[0] == "ACL" {
+					s.Must(c.Do(s.Ctx, "ACL", "SETUSER", replication["masteruser"], command[3]).Err())
+				}
 				s.Must(c.Do(s.Ctx, command...).Err())
 			}
 			s.Must(c.Close())

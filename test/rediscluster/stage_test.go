@@ -51,10 +51,12 @@ func newScene(t *testing.T) *scene {
 	s.Must(err)
 	cli, err := rig.Program("redis-cli")
 	s.Must(err)
+	check, err := rig.Program("redis-check-aof")
+	s.Must(err)
 	s.Emulator, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{
 		Namespace: s.Namespace, Nodes: 4,
 		Images: map[string]emulator.Image{
-			"redis":         {Executables: map[string]string{"redis-server": server, "redis-cli": cli}, Rewrite: s.resolve},
+			"redis":         {Executables: map[string]string{"redis-server": server, "redis-cli": cli, "redis-check-aof": check}, Rewrite: s.resolve},
 			"example/agent": {Executables: map[string]string{"/agent": agent}},
 			// A service of the user's own, and the probe of what runs elsewhere.
 			"work": {}, "docker.io/curlimages/curl": {},

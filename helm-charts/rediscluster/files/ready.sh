@@ -1,5 +1,5 @@
 #!/bin/sh
-# Readiness: this node serves its part of the cluster. One of a cluster that is not formed yet is ready, too.
+# Readiness: this node serves its part of the cluster. One that belongs to none would answer clients as if all keys were gone.
 # shellcheck source=common.sh
 . /scripts/common.sh
 own INFO
@@ -11,7 +11,7 @@ field loading "$info"
 [ "$value" = 0 ] || { echo 'it is loading its data'; exit 1; }
 own CLUSTER INFO
 field cluster_slots_assigned "$answer"
-[ "$value" != 0 ] || exit 0
+[ "$value" != 0 ] || { echo 'it belongs to no cluster yet: it knows of no slots'; exit 1; }
 field cluster_state "$answer"
 [ "$value" = ok ] || { echo "the cluster is not well: cluster_state is '$value'"; exit 1; }
 field master_link_status "$info"

@@ -10,32 +10,41 @@ if ! read_secret /credentials/password; then
 	printf '{"reason":"PasswordRefused","message":"%s"}' "$refusal" >/dev/termination-log 2>/dev/null || :
 	exit 78
 fi
+# shellcheck source=data.sh
+. /scripts/data.sh
 mkdir -p "$data"
 
-# has_data: Redis keeps a manifest, or an append-only file before version 7, from its first moment on.
-has_data() { [ -e "$data/appendonly.aof" ] || ls "$data"/appendonlydir/*.manifest >/dev/null 2>&1; }
+owned_by
+
+# The mark of a start that has not come to an end: started.sh takes it away.
+if [ -e "$run/starting" ] && has_data; then examine; fi
+: >"$run/starting"
+# The first file is never empty. Redis takes one that is for a cluster without a key.
+for base in "$data"/appendonlydir/*.base.rdb; do
+	[ ! -e "$base" ] || [ -s "$base" ] || damaged "$(basename "$base")"
+done
 
 # The data is gone while the pod stayed. Replicas look for their master by its address, and would throw their
 # data away to be like the empty server that they find there. So nothing starts at this address any more: the
 # operator replaces the pod (it knows this exit code), and the new one has another address.
 if [ -e "$run/served" ] && ! has_data; then
-	echo "DataLost: this server had data, and its volume has none any more; the pod is to be replaced" >&2
-	exit 65
+	refuse 65 "DataLost: this server had data, and its volume has none any more; the pod is to be replaced"
 fi
 
 # A snapshot without the append-only file that belongs to it: Redis would not read it, and replace it with
 # the first copy of a master's data. It is kept for people.
 if [ -e "$data/dump.rdb" ] && ! has_data; then
-	echo "the append-only file is gone, and dump.rdb is kept as dump.rdb.without-aof" >&2
-	mv "$data/dump.rdb" "$data/dump.rdb.without-aof"
+	aside dump.rdb without-aof
 fi
+# Files without the manifest that names them: Redis would write others of the same names.
+has_data || [ -z "$(ls -A "$data/appendonlydir" 2>/dev/null)" ] || aside appendonlydir without-manifest
 
 # The data is gone, the name is not: under its old id this server would come back as an empty master, and
 # its replicas would throw their data away to be like it. So it comes back as a new node: its replica is
 # elected, and the operator lets it join.
 if [ -s "$data/nodes.conf" ] && ! has_data; then
-	echo "the data of this node is gone: it starts as a new node, and keeps its old nodes.conf as nodes.conf.without-data" >&2
-	mv "$data/nodes.conf" "$data/nodes.conf.without-data"
+	echo "the data of this node is gone: it starts as a new node" >&2
+	aside nodes.conf without-data
 fi
 
 # Settings of the user's ConfigMap, but those that are the operator's own, as in the CRD (spec.config), and
@@ -70,6 +79,7 @@ fi
 bind='* -::*'
 case $POD_IP in 127.*) bind=$POD_IP ;; esac
 
+shard=replica:$POD_NAMESPACE/${POD_NAME%-*}
 quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 {
 	echo "include $run/settings.conf"
@@ -79,7 +89,12 @@ quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 	echo "cluster-announce-ip $POD_IP"
 	major=$(redis-server --version | sed -n 's/.* v=\([0-9]*\)\..*/\1/p')
 	[ "${major:-0}" -lt 7 ] || echo "cluster-announce-hostname $POD_NAME.$SERVICE.$POD_NAMESPACE.svc"
-	printf 'requirepass "%s"\nmasterauth "%s"\n' "$quoted" "$quoted"
+	# Not for the settings: see examine.
+	echo 'aof-load-truncated no'
+	# Addresses are exchanged when pods restart, and a replica follows an address. So the pods of a shard have a user of their own
+	# for replication: whoever has the address of a lost master now, of another shard or cluster, refuses its replicas.
+	printf 'requirepass "%s"\nmasteruser "%s"\nmasterauth "%s"\n' "$quoted" "$shard" "$quoted"
+	printf 'user %s %s resetkeys resetchannels -@all +psync +sync +replconf +ping ">%s"\n' "$shard" "$(admits)" "$quoted"
 } >"$run/redis.conf"
 printf '%s' "$password" >"$run/password"
 exec redis-server "$run/redis.conf"

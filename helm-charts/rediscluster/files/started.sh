@@ -8,6 +8,7 @@ case $answer in
 *)
 	# It outlives the container, and goes with the pod: start.sh looks for it.
 	: >"$run/served"
+	rm -f "$run/starting"
 	exit 0
 	;;
 esac

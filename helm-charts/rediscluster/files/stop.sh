@@ -27,9 +27,12 @@ moving() {
 best() {
 	own CLUSTER MYID
 	own CLUSTER REPLICAS "$answer"
-	printf '%s\n' "$answer" | while read -r _ address flags _; do
+	printf '%s\n' "$answer" | while read -r id address flags _; do
 		case $flags in *fail* | *noaddr* | *handshake*) continue ;; esac
 		address=${address%%@*}
+		# Another server may have this address by now.
+		redis "${address%:*}" "${address##*:}" CLUSTER MYID
+		[ "$answer" = "$id" ] || continue
 		redis "${address%:*}" "${address##*:}" INFO replication
 		field master_link_status "$answer"
 		[ "$value" = up ] || continue

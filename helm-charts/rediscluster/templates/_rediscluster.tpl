@@ -45,7 +45,7 @@
 {{- $live := include "rediscluster.settings" $v.settings }}
 {{- include "common.configMap" (dict "component" . "suffix" "-config" "quoted" true "data" (dict "redis.conf" $start "settings.conf" $live)) }}
 {{- $scripts := dict }}
-{{- range $name := list "alive.sh" "common.sh" "init.sh" "ready.sh" "start.sh" "started.sh" "stop.sh" }}
+{{- range $name := list "alive.sh" "common.sh" "data.sh" "init.sh" "ready.sh" "start.sh" "started.sh" "stop.sh" }}
 {{- $_ := set $scripts $name (print "files/" $name | $.root.Files.Get) }}
 {{- end }}
 {{- include "common.configMap" (dict "component" . "suffix" "-scripts" "data" $scripts) }}

@@ -184,7 +184,12 @@ func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 		if c.Name == container {
 			node.Running = c.State.Running != nil
 			node.NeverUp = neverUp(pod, c)
-			node.LostData = !node.Running && endedWithoutData(c.State.Terminated, c.LastTerminationState.Terminated)
+			if end := lastEnd(c.State.Terminated, c.LastTerminationState.Terminated); !node.Running && end != nil {
+				node.LostData = end.ExitCode == exitDataLost
+				if end.ExitCode == exitForeign || end.ExitCode == exitDamaged {
+					node.Refuses = end.Message
+				}
+			}
 		}
 	}
 	for _, c := range pod.Status.Conditions {
@@ -215,15 +220,16 @@ func neverUp(pod *corev1.Pod, c corev1.ContainerStatus) bool {
 // neverReadyWithin is how long after its start a pod becomes unready at most, if it was not ready before.
 const neverReadyWithin = 2 * time.Second
 
-// exitDataLost is what start.sh of the chart exits with when the data went and the pod stayed.
-const exitDataLost = 65
+// What start.sh of the chart exits with when it starts no server: the data went and the pod stayed, the volume is another
+// cluster's, a file is damaged.
+const exitDataLost, exitForeign, exitDamaged = 65, 66, 67
 
-// endedWithoutData reports whether the latest of a container's ends was that its data was gone.
-func endedWithoutData(ends ...*corev1.ContainerStateTerminated) bool {
+// lastEnd returns the latest of a container's ends; nil if there was none.
+func lastEnd(ends ...*corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
 	for _, end := range ends {
 		if end != nil {
-			return end.ExitCode == exitDataLost
+			return end
 		}
 	}
-	return false
+	return nil
 }

@@ -19,6 +19,9 @@ type Digest map[string][sha256.Size]byte
 func (f *Fleet) Digest(ctx context.Context) (Digest, error) {
 	all := Digest{}
 	for _, pod := range f.Pods() {
+		if !pod.Running() {
+			continue
+		}
 		role, err := pod.Client().Do(ctx, "ROLE").Slice()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pod.Name, err)

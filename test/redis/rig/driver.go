@@ -83,6 +83,9 @@ func (d *Driver) Observe(ctx context.Context) []topology.Node {
 // looks again, as the operator does.
 func (d *Driver) Pass(ctx context.Context) topology.Decision {
 	d.Fleet.Scale(topology.Planned(d.Wanted.Shards, d.Fleet.Record())) //nolint:contextcheck // pods start while the test runs
+	for _, pod := range d.Fleet.Pods() {
+		pod.again() //nolint:contextcheck // it runs while the test runs
+	}
 	nodes := d.Observe(ctx)
 	d.Passes++
 	decision := topology.Decide(d.Wanted, d.Fleet.Record(), nodes)

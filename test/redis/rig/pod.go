@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -27,13 +28,14 @@ type Pod struct {
 	Shard, Ordinal int
 	dir            string
 
-	mu       sync.Mutex
-	uid, ip  string
-	revision int
-	begun    string // the UID of the pod that has started a server already
-	process  *process.Process
-	log      *os.File
-	client   *redis.Client
+	mu        sync.Mutex
+	uid, ip   string
+	revision  int
+	env       []string
+	restarted time.Time // by itself
+	process   *process.Process
+	log       *os.File
+	client    *redis.Client
 }
 
 // IP returns the pod's present address.
@@ -65,10 +67,17 @@ func (p *Pod) observed() topology.Node {
 	p.fleet.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return topology.Node{
+	node := topology.Node{
 		Pod: p.Name, UID: p.uid, Host: fmt.Sprintf("host-%d", p.Ordinal), Shard: p.Shard, Ordinal: p.Ordinal,
 		IP: p.ip, Running: running, Ready: running, Outdated: p.revision != revision,
 	}
+	if !running && p.process != nil {
+		node.LostData = p.process.Code == 65
+		if p.process.Code == 66 || p.process.Code == 67 {
+			node.Refuses = p.words()
+		}
+	}
+	return node
 }
 
 // Start starts the pod's redis-server again, in the same pod: what a kubelet does with a container that has ended.
@@ -102,8 +111,12 @@ func (p *Pod) Replace() {
 func (p *Pod) Move(ip string) {
 	p.fleet.t.Helper()
 	p.down()
+	p.fleet.mu.Lock()
+	p.fleet.made++
+	made := p.fleet.made
+	p.fleet.mu.Unlock()
 	p.mu.Lock()
-	p.ip, p.uid = ip, p.uid+"-moved"
+	p.ip, p.uid = ip, fmt.Sprintf("uid-%d", made)
 	p.mu.Unlock()
 	p.start()
 	p.answers()
@@ -141,7 +154,47 @@ func (p *Pod) answers() {
 		}
 		return p.Client().Ping(p.fleet.t.Context()).Err()
 	})
+	p.started()
 }
+
+// Begin is Start without waiting: the server may not come up.
+func (p *Pod) Begin() {
+	p.fleet.t.Helper()
+	p.start()
+}
+
+// again does what a kubelet does with a container that has ended by itself: it starts it again after a while.
+func (p *Pod) again() {
+	p.mu.Lock()
+	run := p.process
+	ended := run != nil && !run.Runs() && (run.Code == 1 || run.Code == 66 || run.Code == 67)
+	if !ended || time.Since(p.restarted) < time.Second {
+		p.mu.Unlock()
+		return
+	}
+	p.restarted = time.Now()
+	p.mu.Unlock()
+	p.start()
+}
+
+// Stop ends the server as the deletion of its pod does. It stays down.
+func (p *Pod) Stop() { p.stop() }
+
+// Refuses returns why the container does not start on its volume, in its own words.
+func (p *Pod) Refuses() string { return p.observed().Refuses }
+
+// Leave kills the pod and takes its address away, which another one may get then.
+func (p *Pod) Leave() string {
+	p.down()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ip := p.ip
+	p.ip = ""
+	return ip
+}
+
+// Dir is the folder of the pod's data.
+func (p *Pod) Dir() string { return p.dir }
 
 // Client returns a connection to the server for the test's own use.
 func (p *Pod) Client() *redis.Client {
@@ -217,6 +270,12 @@ func (p *Pod) Wipe(patterns ...string) {
 // Log returns the last lines that the server wrote.
 func (p *Pod) Log() string {
 	return process.LastLines(filepath.Join(p.fleet.dir, p.Name+".log"))
+}
+
+// Wrote reports whether the pod's log has a text.
+func (p *Pod) Wrote(text string) bool {
+	log, err := os.ReadFile(filepath.Join(p.fleet.dir, p.Name+".log"))
+	return err == nil && strings.Contains(string(log), text)
 }
 
 // ClientOptions are those of a plain client of one server.

@@ -33,6 +33,12 @@ type Options struct {
 	Shards []int
 	// NodeTimeout is cluster-node-timeout. Default: 2s.
 	NodeTimeout time.Duration
+	// Namespace is that of the cluster. Default: data.
+	Namespace string
+	// CloneOf is a fleet whose volumes, password and record are copied.
+	CloneOf *Fleet
+	// Password is that of the servers. Default: one of the fleet's own.
+	Password string
 }
 
 // Fleet is the pods of a cluster. It keeps them running as wanted: what a StatefulSet and a kubelet do.
@@ -62,7 +68,8 @@ func NewFleet(t testing.TB, options Options) *Fleet {
 	// Short, because the path of a socket must be, and not t.TempDir(), which is removed while the guard still writes.
 	dir, err := os.MkdirTemp("", "redis-")
 	assert.NilError(t, err)
-	f := &Fleet{t: t, dir: dir, password: "pw-" + filepath.Base(dir), options: options, pods: map[string]*Pod{}, revision: 1}
+	options.Namespace = cmp.Or(options.Namespace, "data")
+	f := &Fleet{t: t, dir: dir, password: cmp.Or(options.Password, "pw-"+filepath.Base(dir)), options: options, pods: map[string]*Pod{}, revision: 1}
 	f.guard, err = process.NewGuard(dir)
 	assert.NilError(t, err)
 	f.network, err = process.ClaimNetwork()
@@ -76,6 +83,12 @@ func NewFleet(t testing.TB, options Options) *Fleet {
 			t.Error(err)
 		}
 	})
+	if of := options.CloneOf; of != nil {
+		f.password, f.record = of.password, of.Record()
+		for _, pod := range of.Pods() {
+			assert.NilError(t, os.CopyFS(filepath.Join(dir, pod.Name), os.DirFS(pod.dir)))
+		}
+	}
 	f.Scale(options.Shards)
 	return f
 }
@@ -119,7 +132,9 @@ func (f *Fleet) Scale(shards []int) {
 		pod.replace()
 	}
 	for _, pod := range fresh {
-		pod.answers()
+		if f.options.CloneOf == nil {
+			pod.answers()
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -96,8 +97,68 @@ func (t *taker) replicate(ctx context.Context) error {
 	if !target.Master {
 		return proof.Refuse("%s is to replicate %s, which is not a master", t.Step.Node.Pod, t.Step.Target.Pod)
 	}
+	if err := t.admit(ctx, links[0], links[1]); err != nil {
+		return err
+	}
 	_, err = links[0].do(ctx, command{"CLUSTER", "REPLICATE", t.Step.Target.ID})
 	return err
+}
+
+// admit has two nodes take the replicas of their shard, which a new node takes from nobody. The pods of a shard have a user for
+// replication of their own (start.sh), so that a replica copies from no other one that has got its master's address.
+func (t *taker) admit(ctx context.Context, links ...*link) error {
+	users := make([]string, len(links))
+	for i, l := range links {
+		user, err := l.replicationUser(ctx)
+		if err != nil {
+			return err
+		}
+		users[i] = user
+	}
+	for i, l := range links {
+		if users[i] != users[0] {
+			return proof.Refuse("%s replicates as %q, and %s as %q: they are not of one shard", l.place.Pod, users[i], links[0].place.Pod, users[0])
+		}
+		if users[i] == "" {
+			continue
+		}
+		if _, err := l.do(ctx, command{"ACL", "SETUSER", users[i], "on"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dismiss has an empty node take no replicas any more, until it joins: see admit.
+func (t *taker) dismiss(ctx context.Context, node *link) error {
+	user, err := node.replicationUser(ctx)
+	if err == nil && user != "" {
+		_, err = node.do(ctx, command{"ACL", "SETUSER", user, "off"})
+	}
+	return err
+}
+
+// replicationUser returns the user as which a node replicates: that of the pods of its shard.
+func (l *link) replicationUser(ctx context.Context) (string, error) {
+	answers, err := l.do(ctx, command{"CONFIG", "GET", "masteruser"})
+	if err != nil {
+		return "", err
+	}
+	pair, err := answers[0].StringSlice()
+	if err != nil || len(pair) != 2 {
+		return "", fmt.Errorf("CONFIG GET masteruser of %s: %q (%w)", l.place.Pod, pair, err)
+	}
+	return pair[1], nil
+}
+
+// deletePod deletes a pod. One that answered owns no slots: it may have become a master since.
+func (t *taker) deletePod(ctx context.Context) error {
+	if t.Step.Node.ID != "" {
+		if _, _, err := t.slotless(ctx); err != nil {
+			return err
+		}
+	}
+	return t.Kubernetes.DeletePod(ctx, t.Step.Node)
 }
 
 // forget removes a node from the views of all others at once: while one of them still knows it, the others learn of
@@ -107,6 +168,11 @@ func (t *taker) forget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if t.Step.Mode == "" {
+		if err := t.ownsNothing(ctx, links); err != nil {
+			return err
+		}
+	}
 	return each(len(links), func(i int) error {
 		_, err := links[i].do(ctx, command{"CLUSTER", "FORGET", t.Step.ID})
 		if err != nil && isAnswer(err) && strings.Contains(err.Error(), "Unknown node") {
@@ -114,6 +180,46 @@ func (t *taker) forget(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// ownsNothing proves that a node owns no slot in the views of others.
+func (t *taker) ownsNothing(ctx context.Context, links []*link) error {
+	return each(len(links), func(i int) error {
+		_, view, err := links[i].self(ctx)
+		for _, e := range view {
+			if e.ID == t.Step.ID && e.Owned.Len() > 0 {
+				return proof.Refuse("node %s owns slots %s, says %s", t.Step.ID, e.Owned, links[i].place.Pod)
+			}
+		}
+		return err
+	})
+}
+
+// allServed proves that the nodes of On own all slots by their own words, so that the keys of the step's node are copies.
+func (t *taker) allServed(ctx context.Context) error {
+	links, err := t.proveAll(ctx, t.Step.On...)
+	if err != nil {
+		return err
+	}
+	owned := make([]topology.SlotSet, len(links))
+	err = each(len(links), func(i int) error {
+		own, _, err := links[i].self(ctx)
+		if own.Master {
+			owned[i] = own.Owned
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	rest := topology.AllSlots()
+	for _, set := range owned {
+		rest = rest.Minus(set)
+	}
+	if rest.Len() > 0 {
+		return proof.Refuse("%s keeps its keys: nobody says that it owns slots %s", t.Step.Node.Pod, rest)
+	}
+	return nil
 }
 
 // slotless proves that the step's node owns no slot by its own word, and returns it with its number of keys. Where a
@@ -148,8 +254,15 @@ func (t *taker) reset(ctx context.Context) error {
 	} else if own.Master && keys > 0 && t.Step.Mode != topology.ModeConsent {
 		return proof.Refuse("%s holds %d keys", t.Step.Node.Pod, keys)
 	}
-	_, err = node.do(ctx, command{"CLUSTER", "RESET", "HARD"})
-	return err
+	if keys > 0 && t.Step.Mode != topology.ModeConsent {
+		if err := t.allServed(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err = node.do(ctx, command{"CLUSTER", "RESET", "HARD"}); err != nil {
+		return err
+	}
+	return t.dismiss(ctx, node)
 }
 
 func (t *taker) flush(ctx context.Context) error {
@@ -161,6 +274,11 @@ func (t *taker) flush(ctx context.Context) error {
 		return err
 	} else if !own.Master {
 		return proof.Refuse("%s is a replica", t.Step.Node.Pod)
+	}
+	if t.Step.Mode != topology.ModeConsent {
+		if err := t.allServed(ctx); err != nil {
+			return err
+		}
 	}
 	_, err = node.do(ctx, command{"FLUSHALL"})
 	return err

@@ -94,7 +94,7 @@ func (t *taker) take(ctx context.Context) error {
 		topology.ActionDropSlots:   t.dropSlots,
 		topology.ActionFunctions:   t.functions,
 		topology.ActionConfigure:   t.configure,
-		topology.ActionDeletePod:   func(ctx context.Context) error { return t.Kubernetes.DeletePod(ctx, t.Step.Node) },
+		topology.ActionDeletePod:   t.deletePod,
 		topology.ActionDeleteClaim: func(ctx context.Context) error { return t.Kubernetes.DeleteClaim(ctx, t.Step.Node) },
 	}[t.Step.Action]
 	if do == nil {

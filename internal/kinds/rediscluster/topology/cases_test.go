@@ -249,7 +249,7 @@ func TestConsent(t *testing.T) {
 				lost(s)
 				s.wanted.Consent, s.record.Consents = []string{"5000-11000"}, []string{"5000-11000"}
 			}},
-		{name: "recorded: forget", verdict: SlotsLost, action: ActionForget,
+		{name: "recorded: forget", verdict: SlotsLost, action: ActionForget, mode: ModeConsent,
 			change: func(s *scene) { lost(s); s.record.Accepted = SlotSet{{5461, 10921}}; delete(s.record.Nodes, "a-1-0") }},
 		{name: "recorded: an empty replica takes over", verdict: SlotsLost, action: ActionFailover, mode: "TAKEOVER", on: "a-1-1",
 			change: func(s *scene) {

@@ -116,7 +116,7 @@ func (c *cluster) formLost() []Step {
 	for _, m := range c.members {
 		for _, e := range m.View {
 			if c.byID[e.ID] == nil && !e.Handshake && !c.isReached(e.ID) {
-				return []Step{{Action: ActionForget, ID: e.ID, On: places(c.knowing(e.ID)),
+				return []Step{{Action: ActionForget, ID: e.ID, On: places(c.knowing(e.ID)), Mode: ModeForming,
 					Message: fmt.Sprintf("forget node %s, whose pod lost its data while the cluster was formed", e.ID)}}
 			}
 		}

@@ -16,7 +16,7 @@ func (c *cluster) histories() []Step {
 	var shards []string
 	for _, s := range c.shards {
 		m := s.master
-		if m == nil || len(c.owned[m.ID]) == 0 || m.Replication.ID == "" || m.RunID == "" || !c.sharesHistory(m) {
+		if m == nil || c.podOf[m.ID] == "" || len(c.owned[m.ID]) == 0 || m.Replication.ID == "" || m.RunID == "" || !c.sharesHistory(m) {
 			continue
 		}
 		now := History{Node: m.ID, Run: m.RunID, Repl: m.Replication.ID}

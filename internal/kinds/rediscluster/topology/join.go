@@ -154,7 +154,7 @@ func (c *cluster) replicate() []Step {
 				batch = append(batch, step)
 			case c.stale(n):
 				if self.Master {
-					step = Step{Action: ActionFlush, Node: n.place(),
+					step = Step{Action: ActionFlush, Node: n.place(), On: places(c.masters()),
 						Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}
 				}
 				rest = append(rest, step)

@@ -56,7 +56,7 @@ func (c *cluster) replaceLost(given []string) []Step {
 				heir.Pod, brief(c.owned[id]), heir.Keys))}
 		}
 		if knowing := c.knowing(id); len(knowing) > 0 {
-			return []Step{{Action: ActionForget, ID: id, On: places(knowing),
+			return []Step{{Action: ActionForget, ID: id, On: places(knowing), Mode: ModeConsent,
 				Message: fmt.Sprintf("forget node %s, whose loss was accepted", id)}}
 		}
 	}
@@ -210,9 +210,9 @@ func (c *cluster) outsiders() []Step {
 			continue
 		}
 		if self := n.self(); self.Master && len(self.Owned) == 0 && n.Keys == 0 {
-			return []Step{{Action: ActionReset, Node: n.place(), Message: fmt.Sprintf("reset %s, which is empty and knows nodes of the past", n.Pod)}}
+			return []Step{{Action: ActionReset, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("reset %s, which is empty and knows nodes of the past", n.Pod)}}
 		} else if self.Replica && c.byID[self.MasterID] != nil && c.stale(n) {
-			return []Step{{Action: ActionReset, Node: n.place(), Mode: ModeStale, Message: fmt.Sprintf("reset %s, a former replica of %s that was removed",
+			return []Step{{Action: ActionReset, Node: n.place(), Mode: ModeStale, On: places(c.masters()), Message: fmt.Sprintf("reset %s, a former replica of %s that was removed",
 				n.Pod, c.byID[self.MasterID].Pod)}}
 		}
 		if slots := n.self().Owned; len(slots) > 0 && c.isReplaced(n) {

@@ -63,7 +63,7 @@ func (c *cluster) expel(n *Node, known []*Node) []Step {
 		if !c.stale(n) {
 			return c.blocked("%s owns no slots and still has %d keys: it is not removed before all others serve all slots", n.Pod, n.Keys)
 		}
-		return []Step{{Action: ActionFlush, Node: n.place(), Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}}
+		return []Step{{Action: ActionFlush, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}}
 	}
 	if c.followers(n.ID) > 0 && n.self().Master {
 		// Its replicas cannot forget it. They are reset first, unless they are to stay.
@@ -78,7 +78,7 @@ func (c *cluster) expel(n *Node, known []*Node) []Step {
 			Message: fmt.Sprintf("forget %s, which is being removed", n.Pod)}}
 	}
 	if len(n.View) > 1 {
-		return []Step{{Action: ActionReset, Node: n.place(), Message: fmt.Sprintf("reset %s, which was removed", n.Pod)}}
+		return []Step{{Action: ActionReset, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("reset %s, which was removed", n.Pod)}}
 	}
 	return nil
 }

@@ -17,14 +17,14 @@ const (
 	ActionMeet        Action = "Meet"        // CLUSTER MEET on Node with the address of Target
 	ActionAddSlots    Action = "AddSlots"    // CLUSTER ADDSLOTSRANGE Slots on Node
 	ActionReplicate   Action = "Replicate"   // CLUSTER REPLICATE on Node of Target
-	ActionForget      Action = "Forget"      // CLUSTER FORGET of ID on every node of On, in one pass
-	ActionReset       Action = "Reset"       // CLUSTER RESET HARD on Node; only a node that owns nothing and has no keys
+	ActionForget      Action = "Forget"      // CLUSTER FORGET of ID, which owns nothing, on every node of On, in one pass
+	ActionReset       Action = "Reset"       // CLUSTER RESET HARD on Node, which owns nothing; with keys only while those of On own all slots
 	ActionFailover    Action = "Failover"    // CLUSTER FAILOVER on Node, a replica; Mode is "", FORCE or TAKEOVER
 	ActionMoveSlots   Action = "MoveSlots"   // Slots from Node to Target, for as long as a pass may take; On are the other masters, told last
 	ActionMarkSlot    Action = "MarkSlot"    // CLUSTER SETSLOT on Node: Mode is IMPORTING, MIGRATING or STABLE, ID the other node
 	ActionAssignSlot  Action = "AssignSlot"  // CLUSTER SETSLOT NODE ID on the nodes of On, in that order
 	ActionDropSlots   Action = "DropSlots"   // CLUSTER DELSLOTS Slots on Node, which was given up and is back: the members On own them
-	ActionFlush       Action = "Flush"       // FLUSHALL on Node: a stale copy that two proofs show to be one
+	ActionFlush       Action = "Flush"       // FLUSHALL on Node, a stale copy: it owns nothing, and those of On own all slots
 	ActionFunctions   Action = "Functions"   // FUNCTION DUMP of Node restored on Target
 	ActionConfigure   Action = "Configure"   // CONFIG SET Settings on Node
 	ActionDeletePod   Action = "DeletePod"   // so that its StatefulSet makes it anew
@@ -42,6 +42,9 @@ const ModeBack = "BACK"
 // LargestValue is the size of the largest value that a move takes, in bytes, where the step does not say less. Redis
 // refuses more than 512 MiB.
 const LargestValue = 400 << 20
+
+// ModeForming is the Mode of a Forget of a node that lost its data before the cluster had a key: it may own slots.
+const ModeForming = "FORMING"
 
 // ModeStale is the Mode of a Reset of a replica that the cluster has forgotten and whose keys are copies
 // of what a member owns: it may hold keys, and loses them.

@@ -1,0 +1,116 @@
+# Sourced by start.sh: what is on the volume, and whether a server may start on it.
+# shellcheck shell=sh
+
+# refuse CODE TEXT: ends the container. The operator knows the code, and shows the text.
+refuse() {
+	echo "$2" >&2
+	printf '%s' "$2" 2>/dev/null >/dev/termination-log || :
+	exit "$1"
+}
+
+# has_data: Redis keeps a manifest, or an append-only file before version 7, from its first moment on.
+has_data() { [ -e "$data/appendonly.aof" ] || ls "$data"/appendonlydir/*.manifest >/dev/null 2>&1; }
+
+# aside NAME SUFFIX: keeps a file or folder of the volume under a name that Redis does not read.
+aside() {
+	[ -e "$data/$1" ] || return 0
+	kept=$1.$2
+	n=1
+	while [ -e "$data/$kept" ]; do
+		n=$((n + 1))
+		kept=$1.$2-$n
+	done
+	mv "$data/$1" "$data/$kept"
+	echo "$1 is kept as $kept" >&2
+}
+
+# owned_by: the volume says whose it is. A copy of it would join the cluster that it was copied from: it has the ids and
+# addresses of that one's nodes.
+owned_by() {
+	whose=$POD_NAMESPACE/$POD_NAME
+	mark=
+	[ ! -s "$data/owner" ] || IFS= read -r mark <"$data/owner" || :
+	if [ -n "$mark" ] && [ "${mark%-*}" != "${whose%-*}" ]; then
+		refuse 66 "ForeignVolume: the volume of $whose is a copy of that of $mark, or was moved: a server on it would join that cluster. \
+Delete the claim and restore a backup; or, if $mark never runs again, remove the file owner from the volume"
+	fi
+	[ "$mark" = "$whose" ] || printf '%s\n' "$whose" >"$data/owner"
+}
+
+# examine: Redis does not start on a file that is damaged or cut off (aof-load-truncated), because it cannot tell these apart:
+# it would drop all that comes after the damage, and have its replicas do the same. So a start that did not come to an end is
+# followed by a check. A last command that is not complete is cut off: its write was under way when the server ended.
+examine() {
+	check=$(command -v redis-check-aof) || {
+		ln -sf "$(command -v redis-server)" "$run/redis-check-aof"
+		check=$run/redis-check-aof
+	}
+	folder=$data/appendonlydir
+	manifest=$(ls "$folder"/*.manifest 2>/dev/null | head -n 1)
+	[ -n "$manifest" ] || { folder=$data manifest=$data/appendonly.aof; }
+	if said=$("$check" "$manifest" 2>&1); then
+		return 0
+	fi
+	# shellcheck disable=SC2046 # a name without spaces and two numbers
+	set -- $(printf '%s\n' "$said" | sed -n 's/^AOF analyzed: filename=\([^ ,]*\), .*ok_up_to=\([0-9]*\), .*diff=\([1-9][0-9]*\)$/\1 \2 \3/p' | tail -n 1)
+	if [ $# = 3 ] && is_tail "$folder/$(basename "$1")" "$2" "$3"; then
+		echo "the last $3 bytes of $1 are no complete command: they are cut off, and kept as cut-off" >&2
+		tail -c "$3" "$folder/$(basename "$1")" >"$data/cut-off"
+		if echo y | "$check" --fix "$manifest" >/dev/null 2>&1; then
+			return 0
+		fi
+	fi
+	file=$(basename "${1:-$(printf '%s\n' "$said" | sed -n 's/.*Checking RDB file \([^ ]*\).*/\1/p; s/^Cannot open file \([^ :]*\).*/\1/p' | tail -n 1)}")
+	damaged "${file:-$(basename "$manifest")}"
+}
+
+# is_tail FILE OFFSET LENGTH: reports whether a rest of a file is the beginning of one command: no other one follows, and no
+# block of zeros. A short rest may be anything, but for a second command.
+is_tail() {
+	[ "$(tail -c "$3" "$1" | grep -ac "^\*[0-9][0-9]*.\$")" -le 1 ] || return 1
+	[ "$3" -gt 4096 ] || return 0
+	[ "$(tail -c "$3" "$1" | head -c 1)" = '*' ] && [ "$(tail -c "$3" "$1" | tr -d '\000' | wc -c)" -eq "$3" ]
+}
+
+# damaged FILE: a server with a damaged file starts as a new node, and copies its data, where another one owns the slots by
+# now. It waits for that otherwise: what is left in the file may be all that there is.
+damaged() {
+	replaced || refuse 67 "DataDamaged: $1 is damaged, and this server does not start on it: it waits for a replica to take over. \
+If none does: restore the volume; or cut the file off with redis-check-aof --fix; or annotate accept-data-loss with its node id ${id:-}"
+	echo "$1 is damaged, and other nodes serve all slots: this server starts as a new node" >&2
+	aside nodes.conf damaged
+	aside appendonlydir damaged
+	aside appendonly.aof damaged
+}
+
+# replaced: reports whether a node of the cluster says that all slots are served, and none by this one.
+replaced() {
+	id=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself.*/\1/p' "$data/nodes.conf" 2>/dev/null)
+	[ -n "$id" ] || return 1
+	# A node is asked at the address that it had, by its name, and by that of the Service; who answers has to be of the cluster.
+	for peer in $(sed -n '/myself\|^vars/d; s/^[0-9a-f]* \([^ ]*\):[0-9]*@[0-9]*,*\([^ ,]*\).*/\1 \2/p' "$data/nodes.conf") "$SERVICE.$POD_NAMESPACE.svc"; do
+		redis "$peer" 6379 CLUSTER MYID
+		case $answer in "" | "$id" | *[!0-9a-f]*) continue ;; esac
+		grep -q "^$answer " "$data/nodes.conf" || continue
+		redis "$peer" 6379 CLUSTER INFO
+		field cluster_state "$answer"
+		[ "$value" = ok ] || continue
+		field cluster_slots_ok "$answer"
+		[ "$value" = 16384 ] || continue
+		redis "$peer" 6379 CLUSTER NODES
+		case $answer in *myself*) ;; *) continue ;; esac
+		[ -n "$(printf '%s\n' "$answer" | sed -n "s/^$id \([^ ]* \)\{7\}.*/owner/p")" ] || return 0
+	done
+	return 1
+}
+
+# admits: prints on where replicas may copy from this server, else off. A new node may have got the address of a lost master, whose
+# replicas would copy its emptiness. The operator lets it take replicas when it joins.
+admits() {
+	self=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself.*/\1/p' "$data/nodes.conf" 2>/dev/null) || :
+	if [ -n "$self" ] && grep -q "myself,slave\|^[^ ]* [^ ]* [^ ]*slave[^ ]* $self \|^$self \([^ ]* \)\{7\}[0-9]" "$data/nodes.conf"; then
+		echo on
+	else
+		echo off
+	fi
+}
