@@ -178,10 +178,10 @@ func TestReplicasOfANewNode(t *testing.T) {
 	}
 }
 
-// The volume of another shard, cluster or namespace is a copy, and nothing starts on it.
+// The volume of another pod, shard, cluster or namespace is a copy, and nothing starts on it.
 func TestVolumeOfAnother(t *testing.T) {
 	t.Parallel()
-	for mark, starts := range map[string]bool{"": true, "data/cache-0-0": true, "data/cache-0-1": true, "data/cache-1-0": false, "other/cache-0-0": false, "data/cache2-0-0": false} {
+	for mark, starts := range map[string]bool{"": true, "data/cache-0-0": true, "data/cache-0-1": false, "data/cache-1-0": false, "other/cache-0-0": false, "data/cache2-0-0": false} {
 		p := newRedisPod(t)
 		if mark != "" {
 			p.write("data/owner", mark+"\n")

@@ -28,6 +28,8 @@ func TestStepsAreRefused(t *testing.T) {
 		assert.NilError(t, err)
 		return p
 	}
+	assert.NilError(t, f.Fill(t.Context(), 300, 20))
+	rig.Until(t, "the replica has them", func() error { return f.Pod(0, 0).Client().Wait(t.Context(), 1, 5*time.Second).Err() })
 	master, replica, second, third := place(f.Pod(0, 0)), place(f.Pod(0, 1)), place(f.Pod(1, 0)), place(f.Pod(2, 0))
 	with := func(p topology.Place, change func(*topology.Place)) topology.Place {
 		change(&p)
@@ -39,6 +41,12 @@ func TestStepsAreRefused(t *testing.T) {
 		return s
 	}
 	foreign := place(other.Pod(0, 0))
+	history := f.Pod(0, 1).Info(t.Context(), "master_replid")
+	force := func(proof topology.Proof) topology.Step {
+		return topology.Step{Action: topology.ActionFailover, Mode: "FORCE", Node: replica, Target: topology.Place{ID: master.ID}, Proof: proof}
+	}
+	replaced := force(topology.Proof{History: history, Run: "of-another-start"})
+	replaced.Target = master
 	assert.NilError(t, f.Pod(2, 0).Client().Do(t.Context(), "CLUSTER", "SETSLOT", 16000, "MIGRATING", second.ID).Err())
 	for _, c := range []struct {
 		why  string
@@ -55,6 +63,14 @@ func TestStepsAreRefused(t *testing.T) {
 		{"flush of an owner", topology.Step{Action: topology.ActionFlush, Node: second}, "owns slots"},
 		{"flush of a replica", topology.Step{Action: topology.ActionFlush, Node: replica}, "is a replica"},
 		{"failover of a master", topology.Step{Action: topology.ActionFailover, Node: second, Mode: "TAKEOVER"}, "not a replica"},
+		{"promotion with another history", force(topology.Proof{History: strings.Repeat("0", 40)}), "has the history"},
+		{"promotion with less of it", force(topology.Proof{History: history, Offset: 1 << 60}), "has read its history"},
+		{"promotion beside its master", force(topology.Proof{History: history}), "reaches its master"},
+		{"promotion over a master that has its data", replaced, "is to replace"},
+		{"forgetting an owner", topology.Step{Action: topology.ActionForget, ID: master.ID, On: []topology.Place{second, third}}, "owns slots"},
+		{"deletion of an owner's pod", topology.Step{Action: topology.ActionDeletePod, Node: second}, "owns slots"},
+		{"replica of another shard", topology.Step{Action: topology.ActionReplicate, Node: replica, Target: second}, "not of one shard"},
+		{"reset of a copy, and nobody owns all slots", topology.Step{Action: topology.ActionReset, Node: replica, On: []topology.Place{second, third}}, "keeps its keys"},
 		{"replica of a replica", topology.Step{Action: topology.ActionReplicate, Node: third, Target: replica}, "not a master"},
 		{"a slot of another", move(func(s *topology.Step) { s.Slots = topology.SlotSet{{From: 16001, To: 16001}} }), "does not own"},
 		{"a slot on its way elsewhere", move(func(s *topology.Step) {

@@ -24,17 +24,17 @@ aside() {
 	echo "$1 is kept as $kept" >&2
 }
 
-# owned_by: the volume says whose it is. A copy of it would join the cluster that it was copied from: it has the ids and
-# addresses of that one's nodes.
+# owned_by: the volume says whose it is. A server on a copy of it would have the id of another one, and find that one's cluster by
+# the addresses of its nodes.
 owned_by() {
 	whose=$POD_NAMESPACE/$POD_NAME
 	mark=
 	[ ! -s "$data/owner" ] || IFS= read -r mark <"$data/owner" || :
-	if [ -n "$mark" ] && [ "${mark%-*}" != "${whose%-*}" ]; then
-		refuse 66 "ForeignVolume: the volume of $whose is a copy of that of $mark, or was moved: a server on it would join that cluster. \
+	if [ -n "$mark" ] && [ "$mark" != "$whose" ]; then
+		refuse 66 "ForeignVolume: the volume of $whose is a copy of that of $mark, or was moved: a server on it would take that one's place. \
 Delete the claim and restore a backup; or, if $mark never runs again, remove the file owner from the volume"
 	fi
-	[ "$mark" = "$whose" ] || printf '%s\n' "$whose" >"$data/owner"
+	[ -n "$mark" ] || printf '%s\n' "$whose" >"$data/owner"
 }
 
 # examine: Redis does not start on a file that is damaged or cut off (aof-load-truncated), because it cannot tell these apart:

@@ -84,7 +84,7 @@ func (d *Driver) Observe(ctx context.Context) []topology.Node {
 func (d *Driver) Pass(ctx context.Context) topology.Decision {
 	d.Fleet.Scale(topology.Planned(d.Wanted.Shards, d.Fleet.Record())) //nolint:contextcheck // pods start while the test runs
 	for _, pod := range d.Fleet.Pods() {
-		pod.again() //nolint:contextcheck // it runs while the test runs
+		pod.again()
 	}
 	nodes := d.Observe(ctx)
 	d.Passes++

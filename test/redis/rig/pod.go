@@ -272,6 +272,17 @@ func (p *Pod) Log() string {
 	return process.LastLines(filepath.Join(p.fleet.dir, p.Name+".log"))
 }
 
+// Info returns a field of INFO, empty where there is none.
+func (p *Pod) Info(ctx context.Context, field string) string {
+	text, _ := p.Client().Info(ctx, "everything").Result() // it has no field then
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && name == field {
+			return value
+		}
+	}
+	return ""
+}
+
 // Wrote reports whether the pod's log has a text.
 func (p *Pod) Wrote(text string) bool {
 	log, err := os.ReadFile(filepath.Join(p.fleet.dir, p.Name+".log"))

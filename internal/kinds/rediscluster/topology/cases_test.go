@@ -131,7 +131,7 @@ func TestLostMasters(t *testing.T) {
 			change: func(s *scene) { s.lose("a-1-0", time.Second) }},
 		{name: "failed, an election is due", verdict: Healing, phase: PhaseFailed, action: ActionWait, says: "a-1-1 to be elected",
 			change: func(s *scene) { s.lose("a-1-0", 15*time.Second) }},
-		{name: "it may come back: no election for longer than it takes", verdict: Healing, action: ActionWait, says: "come back",
+		{name: "no election for longer than it takes, and its replica was in step", verdict: Healing, action: ActionFailover, mode: "FORCE", on: "a-1-1",
 			change: func(s *scene) { s.lose("a-1-0", 30*time.Second) }},
 		{name: "it does not come back", verdict: Healing, action: ActionFailover, mode: "FORCE", on: "a-1-1", says: "slots 5461-10921",
 			change: func(s *scene) { s.lose("a-1-0", 2*time.Minute) }},

@@ -51,9 +51,6 @@ func (c *cluster) promote() []Step {
 		if n != nil && n.Loading && c.fateOf(id) != gone {
 			return wait("slots %s: %s loads its data", brief(c.owned[id]), n.Pod)
 		}
-		if c.fateOf(id) != gone && !c.unaddressed(id) {
-			overdue += forceGrace
-		}
 		if silence < overdue {
 			return wait("wait for %s to be elected for slots %s, or for its master to come back: %s", heir.Pod, brief(c.owned[id]), c.describe(id))
 		}
@@ -76,22 +73,6 @@ func (c *cluster) promote() []Step {
 	return []Step{c.force(heir, "TAKEOVER", 5*time.Second, fmt.Sprintf("too few masters live to elect another: make %s the master of slots %s without a vote",
 		heir.Pod, brief(c.owned[id])))}
 }
-
-// unaddressed reports whether no member has an address of a node any more: another one answered there.
-// Redis never finds such a node to have failed, and so elects nobody in its place, however fresh its
-// replicas' data.
-func (c *cluster) unaddressed(id string) bool {
-	for _, m := range c.members {
-		if e := m.sees(id); e != nil && !e.NoAddress {
-			return false
-		}
-	}
-	return true
-}
-
-// forceGrace is how much longer a lost master is waited for that may come back with its data, when
-// redis elects no replica: it does not because the replica has been cut off for long, or has restarted.
-const forceGrace = time.Minute
 
 // takeoverGrace is how much longer lost masters are waited for when a majority of them is lost. They
 // come back with writes that their replicas may not have.

@@ -88,7 +88,8 @@ func (s *server) replicateData() {
 		return
 	}
 	m := s.w.byIP[s.masterHost]
-	if m == nil || m == s || s.w.now < s.noLinkUntil || !m.alive() || !m.me().master && !(m.linked && m.synced) || !s.isAdmitted(m) {
+	serves := m != nil && m != s && m.alive() && (m.me().master || m.linked && m.synced)
+	if !serves || s.w.now < s.noLinkUntil || !s.isAdmitted(m) {
 		if s.linked {
 			s.linked, s.lostLink = false, s.w.now
 		}
