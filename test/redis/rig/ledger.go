@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
@@ -75,6 +76,8 @@ type ack struct {
 type LedgerOptions struct {
 	Keys int  // default: 96, so that each of up to 8 shards has some, and slots that are moved have, too
 	Wait bool // a write counts as acknowledged when a replica has it too (WAIT 1)
+	// Except are slots of which it has no keys.
+	Except topology.SlotSet
 }
 
 // Keep starts writers and readers. They end with Close.
@@ -94,8 +97,14 @@ func NewLedger(t testing.TB, client *redis.ClusterClient, name string, options L
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	l := &Ledger{t: t, client: client, wait: options.Wait, stop: stop}
-	for i := range options.Keys {
-		l.keys = append(l.keys, &entry{key: fmt.Sprintf("%s-%d", name, i)})
+	for i := 0; len(l.keys) < options.Keys; i++ {
+		e := &entry{key: fmt.Sprintf("%s-%d", name, i)}
+		if len(options.Except) > 0 {
+			if slot, err := client.ClusterKeySlot(ctx, e.key).Result(); err != nil || options.Except.Has(int(slot)) {
+				continue
+			}
+		}
+		l.keys = append(l.keys, e)
 	}
 	const writers = 4
 	for w := range writers {

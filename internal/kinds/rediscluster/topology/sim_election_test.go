@@ -13,7 +13,7 @@ import (
 func (s *server) elect() {
 	me := s.me()
 	m := s.peers[me.masterID]
-	if me.master || m == nil || !m.fail || s.count(m.id) == 0 || !s.synced || s.w.now-s.lostLink > 10*simTimeout {
+	if me.master || m == nil || !m.fail || s.count(m.id) == 0 || !s.synced || s.w.now-s.lostLink > 10*time.Second+2*simTimeout {
 		s.electAt = 0
 		return
 	}
@@ -106,7 +106,7 @@ func (s *server) replicateData() {
 
 // isAdmitted reports whether a server takes a replica: it has the user of its own shard alone, and that not while it is new.
 func (s *server) isAdmitted(m *server) bool {
-	return (m.user == s.user || s.w.without == "user") && (m.admits || s.w.without == "admission")
+	return (m.user == s.user || s.w.isWithout("user")) && (m.admits || s.w.isWithout("admission"))
 }
 
 func (s *server) copyFrom(m *server) {

@@ -83,7 +83,7 @@ func (o *operator) sets() {
 func (o *operator) begin(p *pod) {
 	s := o.volumes[p.name]
 	s.user = fmt.Sprint("shard-", p.shard)
-	if s.damaged && o.without != "file" {
+	if s.damaged && !o.isWithout("file") {
 		if !o.isReplaced(s) {
 			return // it says so, and ends
 		}
@@ -197,15 +197,17 @@ func (o *operator) blind(n *Node) {
 	r := &n.Replication
 	h := o.record.Histories[n.Shard]
 	switch {
-	case o.without == "history" && !r.Master && h.Repl != "":
-		r.ID = h.Repl
-	case o.without == "link" && !r.Master:
+	case o.isWithout("history") && !r.Master && h.Repl != "":
+		if m := o.byIP[r.MasterHost]; m == nil || m.id != n.self().MasterID {
+			r.ID = h.Repl // whatever it copied
+		}
+	case o.isWithout("link") && !r.Master:
 		if r.LinkDown = 0; h.Repl != "" {
 			r.ID = h.Repl
 		}
-	case o.without == "run" && r.Master && n.Keys == 0:
+	case o.isWithout("run") && r.Master && n.Keys == 0:
 		n.RunID, n.Uptime = "another", 24*time.Hour
-	case o.without == "run" && !r.Master && h.Repl != "":
+	case o.isWithout("run") && !r.Master && h.Repl != "":
 		r.ID = h.Repl
 		r.LinkDown = max(r.LinkDown, 0)
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -122,6 +123,8 @@ type world struct {
 	names   int
 	without string // the proof that is taken out
 }
+
+func (w *world) isWithout(proof string) bool { return strings.Contains(w.without, proof) }
 
 func (w *world) newName() string {
 	w.names++

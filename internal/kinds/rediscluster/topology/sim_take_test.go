@@ -113,14 +113,14 @@ func (o *operator) single(s Step, n *server) error {
 
 // prove is what package server proves of a replica before it replaces a master that has no say in it.
 func (o *operator) prove(s Step, n *server) error {
-	if o.without == "step" {
+	if o.isWithout("step") {
 		return nil
 	}
-	if n.replid != s.Proof.History && o.without != "history" || n.offset < s.Proof.Offset || n.linked && !n.synced {
+	if n.replid != s.Proof.History && !o.isWithout("history") || n.offset < s.Proof.Offset || n.linked && !n.synced {
 		return fmt.Errorf("%w: it has another history", errRefused)
 	}
 	if s.Proof.Run != "" {
-		if m := o.at(s.Target); m == nil || m.run != s.Proof.Run && o.without != "run" || len(m.data) > 0 || n.linked {
+		if m := o.at(s.Target); m == nil || m.run != s.Proof.Run && !o.isWithout("run") || len(m.data) > 0 || n.linked {
 			return fmt.Errorf("%w: the master is another", errRefused)
 		}
 		return nil
