@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
@@ -88,6 +89,7 @@ func (q *queue) check(s *scenario) {
 // empty and its replica restarts; a replica stays away and its master's pod is deleted; all pods come back with each other's
 // addresses and one master comes last.
 func TestNothingIsLostInAnyOrder(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	away, runs := 15*time.Second, 1
 	if full {
