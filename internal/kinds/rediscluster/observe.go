@@ -187,7 +187,7 @@ func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 			if end := lastEnd(c.State.Terminated, c.LastTerminationState.Terminated); !node.Running && end != nil {
 				node.LostData = end.ExitCode == exitDataLost
 				if end.ExitCode == exitForeign || end.ExitCode == exitDamaged {
-					node.Refuses = end.Message
+					node.NotStarted = end.Message
 				}
 			}
 		}

@@ -74,7 +74,7 @@ func (p *Pod) observed() topology.Node {
 	if !running && p.process != nil {
 		node.LostData = p.process.Code == 65
 		if p.process.Code == 66 || p.process.Code == 67 {
-			node.Refuses = p.words()
+			node.NotStarted = p.words()
 		}
 	}
 	return node
@@ -181,7 +181,7 @@ func (p *Pod) again() {
 func (p *Pod) Stop() { p.stop() }
 
 // Refuses returns why the container does not start on its volume, in its own words.
-func (p *Pod) Refuses() string { return p.observed().Refuses }
+func (p *Pod) Refuses() string { return p.observed().NotStarted }
 
 // Leave kills the pod and takes its address away, which another one may get then.
 func (p *Pod) Leave() string {

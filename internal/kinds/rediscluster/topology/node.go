@@ -37,8 +37,8 @@ type Node struct {
 	// their master's address, and copy its emptiness. A new pod has another address.
 	LostData bool
 
-	// Refuses is why the container does not start on its volume, in its own words: a damaged file, or the volume of another.
-	Refuses string
+	// NotStarted is why the container does not start on its volume, in its own words: a damaged file, or the volume of another.
+	NotStarted string
 
 	// Locked reports whether Redis refuses the password that others take and that a new pod would start with: the
 	// Secret had another one when this pod started.

@@ -91,8 +91,8 @@ func (c *cluster) describe(id string) string {
 		silent: "runs, but neither the operator nor the other nodes reach it",
 		away:   "is reached by other nodes, but not by the operator",
 	}[c.fateOf(id)]
-	if n := c.pods[pod]; n != nil && !n.Reached && cmp.Or(n.Refuses, n.Problem) != "" {
-		return fmt.Sprintf("%s: %s; it %s (node %s)", pod, cmp.Or(n.Refuses, n.Problem), what, id)
+	if n := c.pods[pod]; n != nil && !n.Reached && cmp.Or(n.NotStarted, n.Problem) != "" {
+		return fmt.Sprintf("%s: %s; it %s (node %s)", pod, cmp.Or(n.NotStarted, n.Problem), what, id)
 	}
 	if pod == "" {
 		return fmt.Sprintf("node %s %s", id, what)
@@ -290,8 +290,8 @@ func (c *cluster) problems() string {
 // trouble names a pod that was not reached, and why.
 func (n *Node) trouble() string {
 	switch {
-	case cmp.Or(n.Refuses, n.Problem) != "":
-		return n.Pod + ": " + cmp.Or(n.Refuses, n.Problem)
+	case cmp.Or(n.NotStarted, n.Problem) != "":
+		return n.Pod + ": " + cmp.Or(n.NotStarted, n.Problem)
 	case n.Loading:
 		return n.Pod + ": loading its data"
 	case n.Host == "":
