@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -145,12 +146,34 @@ func (p *pass) applyParts(ctx context.Context) (Seen, error) {
 			ready[parts[i].Name] = failures[i] == nil && seen.Parts[i].Applied && seen.Parts[i].Health.Settled
 		}
 	}
-	for i, err := range failures {
-		if err != nil {
-			return seen, fmt.Errorf("%s: %w", parts[i].Name, err)
-		}
+	if i := soonest(failures); i >= 0 {
+		return seen, fmt.Errorf("%s: %w", parts[i].Name, failures[i])
 	}
 	return seen, nil
+}
+
+// soonest returns the index of the failure that is to be tried again first, and of the first of several such; -1 without one. A contested object
+// waits for minutes, and must not keep the others from their next try. What a newer operator wrote ends all tries.
+func soonest(failures []error) int {
+	found, least := -1, time.Duration(0)
+	for i, err := range failures {
+		if err == nil {
+			continue
+		}
+		var contested *apply.ContestedError
+		var newer *apply.NewerError
+		after := time.Duration(0) // back-off
+		switch {
+		case errors.As(err, &contested):
+			after = contested.RetryAfter
+		case errors.As(err, &newer):
+			after = -1 // nothing of the owner is written any more
+		}
+		if found < 0 || after < least {
+			found, least = i, after
+		}
+	}
+	return found
 }
 
 // waves groups the indexes of parts: each wave depends on earlier ones alone.
