@@ -124,7 +124,7 @@ func (c *cluster) formed() []Step {
 
 const (
 	// markEvery is how often, at most, a claim gets another position.
-	markEvery = 5 * time.Second
+	markEvery = 2 * time.Second
 	// fewEntries is how many entries a cluster at rest may be ahead of its claims, such as those of members that joined.
 	fewEntries = 100
 )
