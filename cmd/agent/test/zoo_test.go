@@ -156,6 +156,9 @@ func readZoo(t *testing.T, s *rig.Server) []string {
 func client(t *testing.T, s *rig.Server, statements string) string {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(s.Tools, "mysql"), "--no-defaults", "-uroot", "--socket="+s.Root().Address, "-N", "--raw", "--binary-mode", "--force", "--default-character-set=utf8mb4", "--max-allowed-packet=1G")
+	if s.Flavour == server.MySQL {
+		statements = "SET SESSION max_execution_time = 0;\n" + statements
+	}
 	cmd.Stdin = strings.NewReader(statements)
 	words := &strings.Builder{}
 	cmd.Stderr = words

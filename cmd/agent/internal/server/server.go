@@ -121,10 +121,21 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		return nil, errors.Join(contract.Errorf(contract.ReasonFailed, "server %s has the version %q, which is none that is known", o.Address, text), conn.Close())
 	}
 	// The server's mode decides what quotes and backslashes are, and its character set which names can be written.
-	if err := errors.Join(c.Do("SET NAMES utf8mb4"), c.Do("SET SESSION sql_mode = ''")); err != nil {
+	if err := errors.Join(c.Do("SET NAMES utf8mb4"), c.Do("SET SESSION sql_mode = ''"), c.unlimited()); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return c, nil
+}
+
+// unlimited lets the session's queries take any time: a server may end those of others after a second.
+func (c *Conn) unlimited() error {
+	switch {
+	case c.Version.Flavour == MariaDB:
+		return c.Do("SET SESSION max_statement_time = 0")
+	case c.Version.AtLeast(5, 7, 8):
+		return c.Do("SET SESSION max_execution_time = 0")
+	}
+	return nil
 }
 
 // Close ends the connection, and what the session holds with it.
