@@ -23,12 +23,12 @@ func TestSoonestRetryOfSeveralFailuresDecides(t *testing.T) {
 		failures []error
 		want     int
 	}{
-		"none":                     {[]error{nil, nil}, -1},
-		"the first of equal ones":  {[]error{nil, plain, plain}, 1},
-		"contested, then refused":  {[]error{contested(time.Minute), nil, plain}, 2},
-		"the sooner contested":     {[]error{contested(time.Minute), contested(time.Second)}, 1},
+		"none":                      {[]error{nil, nil}, -1},
+		"the first of equal ones":   {[]error{nil, plain, plain}, 1},
+		"contested, then refused":   {[]error{contested(time.Minute), nil, plain}, 2},
+		"the sooner contested":      {[]error{contested(time.Minute), contested(time.Second)}, 1},
 		"a newer operator ends all": {[]error{plain, &apply.NewerError{}}, 1},
-		"newer alone":              {[]error{nil, &apply.NewerError{}}, 1},
+		"newer alone":               {[]error{nil, &apply.NewerError{}}, 1},
 	} {
 		assert.Equal(t, soonest(test.failures), test.want, name)
 	}
