@@ -61,14 +61,6 @@ func (e *moveError) Error() string { return e.err.Error() }
 
 func (e *moveError) Unwrap() error { return e.err }
 
-// targetOf returns what tells a step from others of its action on a node.
-func targetOf(step topology.Step) string {
-	if step.Target.ID != "" {
-		return step.Target.ID
-	}
-	return step.ID
-}
-
 // note remembers that a step succeeded or failed.
 func (s *Servers) note(ctx context.Context, cluster string, access Access, step topology.Step, err error) {
 	place := step.Node
@@ -83,7 +75,7 @@ func (s *Servers) note(ctx context.Context, cluster string, access Access, step 
 		return
 	}
 	on := s.peer(cluster, access, place.UID, place.IP)
-	key := failureKey{action: step.Action, mode: step.Mode, target: targetOf(step), slot: wholeStep}
+	key := failureKey{action: step.Action, mode: step.Mode, target: step.Subject(), slot: wholeStep}
 	if err == nil {
 		s.succeeded(on, key, step)
 		if step.Action == topology.ActionMoveSlots {

@@ -42,15 +42,12 @@ func (c *cluster) isHeld(step Step) bool {
 		held, whole := c.heldSlots(step.Node, step.Target, step.Mode)
 		return whole || len(step.Slots.Intersect(held)) > 0
 	}
-	place, target := step.Node, step.Target.ID
+	place := step.Node
 	if place.Pod == "" && len(step.On) > 0 {
 		place = step.On[0]
 	}
-	if target == "" {
-		target = step.ID
-	}
 	for _, f := range c.failures(place) {
-		if f.Action == step.Action && f.Mode == step.Mode && f.Target == target && (len(f.Slots) == 0 || len(f.Slots.Intersect(step.Slots)) > 0) {
+		if f.Action == step.Action && f.Mode == step.Mode && f.Target == step.Subject() && (len(f.Slots) == 0 || len(f.Slots.Intersect(step.Slots)) > 0) {
 			c.fails(f)
 			return true
 		}

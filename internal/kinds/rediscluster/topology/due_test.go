@@ -56,13 +56,18 @@ func TestFailedStepsYield(t *testing.T) {
 			change: func(s *scene) {
 				setting(s, false)
 				s.node("a-1-0").Settings = map[string]string{"maxmemory": "1gb"}
-				s.node("a-1-0").Failures = []Failure{{Action: ActionConfigure, Cause: "refused by the server"}}
+				s.node("a-1-0").Failures = []Failure{{Action: ActionConfigure, Target: "map[maxmemory:2gb]", Cause: "refused by the server"}}
 				s.node("a-0-1").Outdated = true
+			}},
+		{name: "another value of a setting that a node refused is set at once", verdict: Complete, action: ActionConfigure, on: "a-0-0", says: "and 5 more",
+			change: func(s *scene) {
+				setting(s, true)
+				s.node("a-1-0").Failures = []Failure{{Action: ActionConfigure, Target: "map[maxmemory:x]", Cause: "x"}}
 			}},
 		{name: "of several nodes, those that do not fail are set", verdict: Complete, action: ActionConfigure, on: "a-0-0", says: "and 4 more",
 			change: func(s *scene) {
 				setting(s, true)
-				s.node("a-1-0").Failures = []Failure{{Action: ActionConfigure, Cause: "x"}}
+				s.node("a-1-0").Failures = []Failure{{Action: ActionConfigure, Target: "map[maxmemory:2gb]", Cause: "x"}}
 			}},
 	})
 }

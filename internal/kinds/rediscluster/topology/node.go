@@ -84,7 +84,7 @@ type Node struct {
 type Failure struct {
 	Action Action
 	Mode   string
-	Target string  // id of the step's target, or else the step's id
+	Target string  // the Subject of the step
 	Into   bool    // no move to this node is due, from wherever
 	Slots  SlotSet // that failed; empty: the whole step
 	Cause  string

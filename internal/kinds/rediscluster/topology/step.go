@@ -3,7 +3,11 @@
 
 package topology
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
 
 // Action is what a step does.
 type Action string
@@ -93,6 +97,14 @@ type Proof struct {
 	Run string
 	// Within are the slots that the replica's keys have to be of, where no record says whose its history is.
 	Within SlotSet
+}
+
+// Subject returns what tells a step from others of its action on a node: its target, the node that it names, or the settings.
+func (s Step) Subject() string {
+	if len(s.Settings) > 0 {
+		return fmt.Sprint(s.Settings)
+	}
+	return cmp.Or(s.Target.ID, s.ID)
 }
 
 // Decision is what Decide says.
