@@ -6,6 +6,7 @@ package etcdcluster
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/certs"
 )
@@ -72,4 +74,63 @@ func TestKeysAreInSecretsAlone(t *testing.T) {
 	data, err := json.Marshal(planOf(t, ec, there{}).Parts[0].Objects)
 	assert.NilError(t, err)
 	assert.Assert(t, !bytes.Contains(data, []byte("PRIVATE")) && bytes.Contains(data, []byte("store-peer-tls")))
+}
+
+// Authorities are never exchanged under members that run, and a Secret that is deleted while the cluster is parked gets new keys.
+func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
+	t.Parallel()
+	ec := read(t, "minimal")
+	ec.Spec.TLS.Mode = etcdv1.TLSAuto
+	formed := membership.Record{Cluster: 1, Replicas: 3}
+	plan := func(k *keeper, live there, runs bool) (there, error) {
+		secrets, err := k.plan(ec, ownerOf(ec), live.Inputs(), formed, runs)
+		found := there{}
+		for _, s := range secrets {
+			found["Secret/"+s.GetName()] = s
+		}
+		return found, err
+	}
+	of := func(l there) authorities { return authoritiesIn(l["Secret/store-ca"]) }
+	made := func() (*keeper, there) {
+		k := newKeeper(func() time.Time { return today })
+		secrets, err := k.plan(ec, ownerOf(ec), there{}.Inputs(), membership.Record{}, false)
+		assert.NilError(t, err)
+		found := there{}
+		for _, s := range secrets {
+			found["Secret/"+s.GetName()] = s
+		}
+		return k, found
+	}
+	k, own := made()
+	_, other := made()
+	swapped := maps.Clone(own)
+	swapped["Secret/store-ca"] = other["Secret/store-ca"]
+
+	back, err := plan(k, swapped, true)
+	assert.NilError(t, err)
+	assert.Assert(t, of(back).Clients.Equal(of(own).Clients), "what the members trust is put back")
+	assert.Assert(t, !k.adopt(ec, other["Secret/store-ca"]))
+	restarted := newKeeper(func() time.Time { return today })
+	_, err = plan(restarted, swapped, true)
+	assert.ErrorContains(t, err, "Secret store-ca has other certificate authorities than the running members trust")
+
+	ec.Spec.Replicas = new(int32)
+	delete(own, "Secret/store-ca")
+	stays, err := plan(k, own, true)
+	assert.NilError(t, err)
+	assert.Assert(t, of(stays).Clients.Equal(k.authorities["data/store-ca"].Clients), "a pod is left")
+	old := of(stays)
+	renewed, err := plan(k, own, false)
+	assert.NilError(t, err)
+	assert.Assert(t, !of(renewed).Clients.Equal(old.Clients) && !of(renewed).Members.Equal(old.Members), "parked: the keys are new")
+	again, err := plan(k, own, false)
+	assert.NilError(t, err)
+	assert.Assert(t, of(again).Clients.Equal(of(renewed).Clients), "once, until the cache shows them")
+
+	// The operator ends before it signs certificates with them, and the cluster is unparked.
+	own["Secret/store-ca"] = renewed["Secret/store-ca"]
+	*ec.Spec.Replicas = 3
+	signed, err := plan(newKeeper(func() time.Time { return today }), own, false)
+	assert.NilError(t, err)
+	assert.Assert(t, pairIn(signed["Secret/store-peer-tls"], keyCert, keyKey).SignedBy(of(renewed).Members))
 }

@@ -62,7 +62,11 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inpu
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := p.keeper.plan(ec, owner, in, record)
+	runs, err := isRunning(live, in)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := p.keeper.plan(ec, owner, in, record, runs)
 	if err != nil {
 		return nil, &engine.SecretError{Err: err}
 	}

@@ -307,7 +307,7 @@ func TestCertificates(t *testing.T) {
 	now := today
 	k := newKeeper(func() time.Time { return now })
 	plan := func(live there, record membership.Record) (there, error) {
-		secrets, err := k.plan(ec, ownerOf(ec), live.Inputs(), record)
+		secrets, err := k.plan(ec, ownerOf(ec), live.Inputs(), record, record.Cluster != 0)
 		found := there{}
 		for _, s := range secrets {
 			found["Secret/"+s.GetName()] = s

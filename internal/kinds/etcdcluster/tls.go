@@ -4,6 +4,7 @@
 package etcdcluster
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"sync"
@@ -36,6 +37,14 @@ type LostError struct{ Secret, Cluster string }
 func (e *LostError) Error() string {
 	return fmt.Sprintf("Secret %s with the certificate authorities of %s is gone: restore it from a backup; or set spec.replicas to 0, delete the Secrets %s, %s and %s, and set it back, for new ones",
 		e.Secret, e.Cluster, "*"+suffixServer, "*"+suffixPeer, "*"+suffixClient)
+}
+
+// ForeignError says that a Secret has other authorities than those that the members trust.
+type ForeignError struct{ Secret, Leaf string }
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("Secret %s has other certificate authorities than the running members trust (they did not sign Secret %s): put the former ones back; "+
+		"or set spec.replicas to 0, and back, to go over to these", e.Secret, e.Leaf)
 }
 
 // tlsSecrets returns the names of the Secrets that pods mount; empty without TLS.
@@ -106,15 +115,16 @@ type keeper struct {
 
 	mu          sync.Mutex
 	authorities map[string]authorities // by namespace/name of the Secret
+	made        map[string]bool        // those that no live Secret has shown yet
 	leaves      map[string]certs.Pair
 }
 
 func newKeeper(now func() time.Time) *keeper {
-	return &keeper{now: now, authorities: map[string]authorities{}, leaves: map[string]certs.Pair{}}
+	return &keeper{now: now, authorities: map[string]authorities{}, made: map[string]bool{}, leaves: map[string]certs.Pair{}}
 }
 
 // plan returns the Secrets that a cluster should have; none unless the operator makes its certificates.
-func (k *keeper) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inputs, record membership.Record) ([]*unstructured.Unstructured, error) {
+func (k *keeper) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Inputs, record membership.Record, runs bool) ([]*unstructured.Unstructured, error) {
 	if ec.Spec.TLS.Mode != etcdv1.TLSAuto {
 		return nil, nil
 	}
@@ -128,7 +138,7 @@ func (k *keeper) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Input
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	made, err := k.authority(ec, live, record)
+	made, err := k.authority(ec, live, record, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -151,16 +161,26 @@ func (k *keeper) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Input
 	return secrets, nil
 }
 
-// authority returns those in the live Secret, else those remembered, else new ones.
-func (k *keeper) authority(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, record membership.Record) (authorities, error) {
+// authority returns those of the members: while pods run, those remembered, or those in the live Secret that signed the live
+// certificates. Members trust the authorities with which they started, so others are taken, or made, only while there is no pod.
+func (k *keeper) authority(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, record membership.Record, runs bool) (authorities, error) {
 	key := ec.Namespace + "/" + ec.Name + suffixCA
-	if found := authoritiesIn(live[suffixCA]); found.valid() {
-		k.authorities[key] = found
+	found, known := authoritiesIn(live[suffixCA]), k.authorities[key]
+	if live[suffixCA] != nil {
+		delete(k.made, key)
 	}
-	if known := k.authorities[key]; known.valid() {
+	switch {
+	case runs && known.valid():
 		return known, nil
-	}
-	if live[suffixServer] != nil || live[suffixPeer] != nil || record.Cluster != 0 && replicasOf(&ec.Spec) > 0 {
+	case found.valid():
+		if stranger := unsigned(ec, live, found); runs && stranger != "" {
+			return authorities{}, &ForeignError{Secret: ec.Name + suffixCA, Leaf: stranger}
+		}
+		k.authorities[key] = found
+		return found, nil
+	case known.valid() && (replicasOf(&ec.Spec) > 0 || k.made[key]):
+		return known, nil
+	case runs || replicasOf(&ec.Spec) > 0 && (record.Cluster != 0 || live[suffixServer] != nil || live[suffixPeer] != nil):
 		return authorities{}, &LostError{Secret: ec.Name + suffixCA, Cluster: "EtcdCluster " + ec.Name}
 	}
 	var made authorities
@@ -171,8 +191,28 @@ func (k *keeper) authority(ec *etcdv1.EtcdCluster, live map[string]*unstructured
 	if made.Members, err = certs.NewAuthority("members of "+ec.Namespace+"/"+ec.Name, k.now()); err != nil {
 		return made, fmt.Errorf("make the certificate authority of members: %w", err)
 	}
-	k.authorities[key] = made
+	k.authorities[key], k.made[key] = made, true
 	return made, nil
+}
+
+// unsigned returns the name of a Secret with a certificate that other authorities signed, or nothing.
+func unsigned(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, by authorities) string {
+	for _, l := range leaves(ec) {
+		pair := pairIn(live[l.suffix], keyCert, keyKey)
+		if pair.Valid() && !pair.SignedBy(by.of(l)) && !bytes.Equal(dataIn(live[l.suffix], keyCA), by.of(l).Cert) {
+			return ec.Name + l.suffix
+		}
+	}
+	return ""
+}
+
+// isRunning reports whether a cluster has pods, or its StatefulSet is to have some.
+func isRunning(set *unstructured.Unstructured, in kinds.Inputs) (bool, error) {
+	if replicasIn(set) > 0 || in.Pods == nil {
+		return replicasIn(set) > 0, nil
+	}
+	pods, err := in.Pods(part)
+	return len(pods) > 0, err
 }
 
 // leaf returns the certificate in the live Secret while it is good, else the one remembered, else a new one.
@@ -200,10 +240,11 @@ func (k *keeper) adopt(ec *etcdv1.EtcdCluster, live *unstructured.Unstructured) 
 	defer k.mu.Unlock()
 	if live.GetName() == ec.Name+suffixCA {
 		found := authoritiesIn(live)
-		if !found.valid() || found.Clients.Equal(k.authorities[key].Clients) && found.Members.Equal(k.authorities[key].Members) {
+		if !found.valid() || !k.made[key] || found.Clients.Equal(k.authorities[key].Clients) && found.Members.Equal(k.authorities[key].Members) {
 			return false
 		}
 		k.authorities[key] = found
+		delete(k.made, key)
 		return true
 	}
 	found := pairIn(live, keyCert, keyKey)
@@ -224,6 +265,7 @@ func (k *keeper) forget(namespace, cluster string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.authorities, namespace+"/"+cluster+suffixCA)
+	delete(k.made, namespace+"/"+cluster+suffixCA)
 	for _, suffix := range []string{suffixServer, suffixPeer, suffixClient} {
 		delete(k.leaves, namespace+"/"+cluster+suffix)
 	}

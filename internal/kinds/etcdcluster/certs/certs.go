@@ -144,6 +144,16 @@ func (p Pair) Valid() bool {
 	return err == nil && key.PublicKey.Equal(cert.PublicKey)
 }
 
+// SignedBy reports whether an authority signed a certificate.
+func (p Pair) SignedBy(authority Pair) bool {
+	cert, _, err := p.parse()
+	if err != nil {
+		return false
+	}
+	issuer, _, err := authority.parse()
+	return err == nil && cert.CheckSignatureFrom(issuer) == nil
+}
+
 // Equal reports whether two pairs are the same.
 func (p Pair) Equal(o Pair) bool { return bytes.Equal(p.Cert, o.Cert) && bytes.Equal(p.Key, o.Key) }
 

@@ -146,7 +146,7 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	case Fresh:
 		return rules{c.unblock, c.form}
 	case QuorumLost:
-		return rules{c.unblock, c.remember, c.recover}
+		return rules{c.unblock, c.remember, c.revise, c.recover}
 	default: // Complete or Degraded
 	}
 	return rules{

@@ -46,6 +46,29 @@ func (c *cluster) deletePod(s *seat, others []*seat) Step {
 	return Step{Action: ActionDeletePod, Pod: s.place(), Healthy: places(others), Ordinal: s.ordinal}
 }
 
+// revise records the wanted version while there is no quorum, where the recorded one may be what keeps pods from starting: a version
+// whose image does not exist or does not run must not keep its correction out. It is the minor version that the data is of.
+func (c *cluster) revise() []Step {
+	if c.want.Version == "" || c.Record.Version == c.want.Version {
+		return nil
+	}
+	for ordinal, p := range c.pods {
+		if p.Answer != nil && p.Answer.Version != "" && minor(p.Answer.Version) != minor(c.want.Version) {
+			return nil
+		}
+		claim := c.claims[ordinal]
+		if claim == nil || claim.Version != "" && minor(claim.Version) != minor(c.want.Version) {
+			return nil
+		}
+	}
+	for _, claim := range c.claims {
+		if claim.Version != "" && minor(claim.Version) == minor(c.want.Version) {
+			return c.record(PhaseUpgrading, func(r *Record) { r.Version = c.want.Version }, "bring etcd back to %s, which the data is of", c.want.Version)
+		}
+	}
+	return nil
+}
+
 // upgrade records the next version, when every member runs the present one.
 func (c *cluster) upgrade() []Step {
 	if c.want.Version == "" || c.Record.Version == c.want.Version {
