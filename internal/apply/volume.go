@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +36,7 @@ type Refusal struct {
 	Claim   *unstructured.Unstructured
 	Message string
 	New     bool // it was refused now, not remembered
+	Pending bool // the volume has the size, and its file system has not
 	// Again is when the size may be asked for again; 0 is never, as volumes do not shrink.
 	Again time.Duration
 }
@@ -130,10 +132,10 @@ func (a *Applier) fitTemplates(ctx context.Context, owner object.Owner, planned,
 			if err != nil {
 				return nil, nil, err
 			}
-			if refusal != nil { // the template stays as it is, or follows the claim when it is new
+			if refusal != nil && !refusal.Pending { // the template stays as it is, or follows the claim when it is new
 				templates[i] = withSize(template, templateSize(live, i, size), storageRequest...).Object
-				all = append(all, *refusal)
 			}
+			all = append(all, refusals(refusal)...)
 		}
 	}
 	if len(all) == 0 {
@@ -181,7 +183,7 @@ func claimPrefix(template string, set *unstructured.Unstructured) string {
 func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, want resource.Quantity) (resource.Quantity, *Refusal, error) {
 	has, capacity := request(claim), quantity(claim, storageCapacity...)
 	if want.Cmp(has) == 0 {
-		return has, nil, nil
+		return has, pendingGrowth(claim), nil
 	}
 	// A size that was never reached may be given up again, but the API server takes only one above
 	// what the volume has.
@@ -190,6 +192,20 @@ func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, 
 			"PersistentVolumeClaim %s stays at %s: a volume cannot shrink to %s", claim.GetName(), has.String(), want.String())}, nil
 	}
 	return a.patchSize(ctx, claim, has, want)
+}
+
+// pendingGrowth returns what a person has to know of a claim whose volume has grown and whose file system has not: a class that grows
+// volumes offline alone does that when a pod starts with it.
+func pendingGrowth(claim *unstructured.Unstructured) *Refusal {
+	conditions, _, _ := unstructured.NestedSlice(claim.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		if condition["type"] == string(corev1.PersistentVolumeClaimFileSystemResizePending) && condition["status"] == string(corev1.ConditionTrue) {
+			return &Refusal{Claim: claim, Pending: true, Message: fmt.Sprintf("PersistentVolumeClaim %s waits with its new size for its pod to start again (%s): "+
+				"its storage class may grow file systems offline alone; if this stays, delete the pod that uses it", claim.GetName(), condition["type"])}
+		}
+	}
+	return nil
 }
 
 func (a *Applier) patchSize(ctx context.Context, claim *unstructured.Unstructured, has, want resource.Quantity) (resource.Quantity, *Refusal, error) {

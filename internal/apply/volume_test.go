@@ -5,6 +5,7 @@ package apply
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // onClass is a platform with a database on a storage class of its own, whose volumes may grow or not, with this in its spec.
@@ -206,4 +209,23 @@ func claimOf(t *testing.T, set *unstructured.Unstructured, name string) *unstruc
 	assert.NilError(t, user.Status().Update(t.Context(), claim))
 	await(t, claim)
 	return claim
+}
+
+// A class that grows file systems offline alone waits for the pod: a person has to know, and the StatefulSet follows all the same.
+func TestFileSystemThatWaitsForItsPodIsNamed(t *testing.T) {
+	t.Parallel()
+	claim := func(status string) *unstructured.Unstructured {
+		o := object.Empty(object.ClaimKind)
+		o.SetName("data-store-0")
+		o.Object["spec"] = map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": "20Gi"}}}
+		o.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "FileSystemResizePending", "status": status}}}
+		return o
+	}
+	size, refusal, err := (&Applier{}).resize(t.Context(), claim("True"), resource.MustParse("20Gi"))
+	assert.NilError(t, err)
+	assert.Equal(t, size.String(), "20Gi")
+	assert.Assert(t, refusal.Pending && strings.Contains(refusal.Message, "PersistentVolumeClaim data-store-0 waits"), refusal.Message)
+	_, refusal, err = (&Applier{}).resize(t.Context(), claim("False"), resource.MustParse("20Gi"))
+	assert.NilError(t, err)
+	assert.Assert(t, refusal == nil)
 }

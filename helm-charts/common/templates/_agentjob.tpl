@@ -46,6 +46,10 @@ a claim it is, unless the destination says so.
 {{- $_ := set $all "mounts" (append $all.mounts (dict "name" "d3os-restore-identity" "mountPath" "/d3os-backup/identity" "readOnly" true)) }}
 {{- $_ := set $all "volumes" (append $all.volumes (dict "name" "d3os-restore-identity" "secret" (dict "secretName" .name "defaultMode" 288))) }}
 {{- end }}
+{{- /* The pods keep these volumes when nothing is restored any more: a Secret that is gone by then must not keep them from starting. */}}
+{{- range $volume := $all.volumes }}
+{{- with get $volume "secret" }}{{ $_ := set . "optional" true }}{{ end }}
+{{- end }}
 {{- toJson $all }}
 {{- end }}
 

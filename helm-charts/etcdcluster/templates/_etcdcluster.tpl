@@ -71,7 +71,10 @@ annotation on the pod, allows it to start without. So an empty volume never vote
 {{- $live = dict "tcpSocket" (dict "port" 2381) }}
 {{- $ready = dict "tcpSocket" (dict "port" 2379) }}
 {{- end }}
-{{- $_ := set . "handlers" (dict "startup" $live "readiness" $ready "liveness" $live) }}
+{{- /* A database file that is rewritten blocks reads for minutes: any answer of the process is a sign of life. */}}
+{{- $alive := deepCopy $live }}
+{{- if not $v.legacyHealth }}{{ $_ := set $alive.httpGet "path" "/livez?exclude=serializable_read" }}{{ end }}
+{{- $_ := set . "handlers" (dict "startup" $live "readiness" $ready "liveness" $alive) }}
 {{- $_ := set . "initContainers" (list (dict "name" "d3os-agent" "image" (required "agentImage must be given" $v.agentImage) "imagePullPolicy" "IfNotPresent"
       "command" (list "/agent" "install" "/d3os-agent/agent")
       "resources" (dict "requests" (dict "cpu" "50m" "memory" "16Mi") "limits" (dict "cpu" "500m" "memory" "64Mi"))

@@ -146,7 +146,7 @@ func (v *view) explain(s *redisv1.RedisClusterStatus) (reason, message string) {
 		if v.seen.Paused {
 			return redisv1.ReasonPaused, stateful.Join(paused, text)
 		}
-		return redisv1.ReasonAllServed, text
+		return redisv1.ReasonAllServed, stateful.Join(append([]string{text}, stateful.Notes(v.seen.Seen)...)...)
 	case v.seen.Paused:
 		return redisv1.ReasonPaused, stateful.Join(paused, model.Reason)
 	case step != "":

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -32,6 +33,14 @@ func Doing[W any](seen kinds.Seen[W], wait string) (step, text string) {
 		return "", ""
 	}
 	return first.Name, first.Message
+}
+
+// Notes returns what was seen of the parts that a person should know, such as a volume that did not get its size.
+func Notes(seen engine.Seen) (notes []string) {
+	for i := range seen.Parts {
+		notes = append(notes, seen.Parts[i].Notes...)
+	}
+	return notes
 }
 
 // Join joins the texts that are not empty.
