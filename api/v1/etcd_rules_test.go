@@ -17,7 +17,7 @@ func etcdViolations() map[string][]violation {
 			{field: ".name", before: "{name: a}", value: "{name: b}"}, {field: ".name", before: "{}", value: "{name: b}"},
 			{field: ".name", before: "{name: a}", value: "{name: null}"}, {field: ".name", before: "{kind: Managed, name: a}", value: "{name: etcd}"},
 		},
-		"mode may be changed only while replicas is 0: members with different modes cannot talk to each other. Set replicas to 0, change the mode, and set replicas back": {
+		"mode may be changed only while replicas is 0: members with different modes cannot talk to each other. Between Off and the others it may be changed only before the cluster was formed: restore a backup into a new one": {
 			{field: ".tls", before: "{}", value: "{tls: {mode: Auto}}"}, {field: ".tls", before: "{tls: {mode: Auto}}", value: "{}"},
 			{field: ".tls", before: "{tls: {mode: Auto}}", value: "{replicas: 0, tls: {mode: 'Off'}}"},
 		},

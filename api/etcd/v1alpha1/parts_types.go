@@ -22,6 +22,17 @@ type TLS struct {
 	// +optional
 	Mode TLSMode `json:"mode,omitempty"`
 
+	// additionalNames are names and addresses, besides those of the Services and pods, in the certificate that
+	// clients see with mode Auto: those of a load balancer, or a wildcard such as *.etcd.example.com. A change is
+	// served without a restart.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`
+	// +kubebuilder:example=`[etcd.example.com, 192.0.2.10]`
+	// +listType=set
+	// +optional
+	AdditionalNames []string `json:"additionalNames,omitempty"`
+
 	// serverSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate that clients see, and the
 	// authority of theirs. It must be valid for the names that docs/etcd.md lists.
 	// +kubebuilder:validation:MaxLength=253

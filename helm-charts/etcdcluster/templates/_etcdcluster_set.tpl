@@ -42,8 +42,8 @@ kind: PodDisruptionBudget
 {{- include "common.metadata" . }}
 spec:
   minAvailable: {{ add (div $members 2) 1 }}
-  {{- /* A node can be drained of a pod that is not ready: it is no vote that the cluster could lose. */}}
-  unhealthyPodEvictionPolicy: AlwaysAllow
+  {{- /* A node can be drained of a pod that is not ready while the others are a quorum. Without one, the pods stay: they may be about to agree on a leader. */}}
+  unhealthyPodEvictionPolicy: IfHealthyBudget
   selector:
     matchLabels: {{ .selector }}
 {{- end }}

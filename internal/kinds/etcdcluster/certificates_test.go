@@ -5,7 +5,9 @@ package etcdcluster
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"maps"
 	"strings"
 	"testing"
@@ -16,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
-	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/certs"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 )
 
 // The condition names the certificate that ends first, or one that cannot be read; without TLS there is none.
@@ -133,4 +135,33 @@ func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 	signed, err := plan(newKeeper(func() time.Time { return today }), own, false)
 	assert.NilError(t, err)
 	assert.Assert(t, pairIn(signed["Secret/store-peer-tls"], keyCert, keyKey).SignedBy(of(renewed).Members))
+}
+
+// Names of the user's are in the certificate that clients see, and in no other; it is made again once when they change.
+func TestAdditionalNames(t *testing.T) {
+	t.Parallel()
+	ec := read(t, "minimal")
+	ec.Spec.TLS.Mode = etcdv1.TLSAuto
+	ec.Spec.TLS.AdditionalNames = []string{"*.example.com", "2001:DB8::0001", "localhost"}
+	k := newKeeper(func() time.Time { return today })
+	plan := func() map[string][]byte {
+		secrets, err := k.plan(ec, ownerOf(ec), there{}.Inputs(), membership.Record{}, false)
+		assert.NilError(t, err)
+		found := map[string][]byte{}
+		for _, s := range secrets {
+			found[s.GetName()] = dataIn(s, keyCert)
+		}
+		return found
+	}
+	first := plan()
+	for name, want := range map[string]bool{"store-server-tls": true, "store-peer-tls": false, "store-client-tls": false} {
+		block, _ := pem.Decode(first[name])
+		cert, err := x509.ParseCertificate(block.Bytes)
+		assert.NilError(t, err)
+		assert.Equal(t, cert.VerifyHostname("a.example.com") == nil, want, name)
+		assert.Equal(t, cert.VerifyHostname("2001:db8::1") == nil, want, name)
+	}
+	assert.DeepEqual(t, plan(), first)
+	ec.Spec.TLS.AdditionalNames = nil
+	assert.Assert(t, !bytes.Equal(plan()["store-server-tls"], first["store-server-tls"]))
 }

@@ -62,6 +62,9 @@ func (v *view) available(c kinds.Conditions) {
 		c.Set(etcdv1.ConditionAvailable, false, "", "", etcdv1.ReasonMembersNotWell, "etcd has raised the alarm CORRUPT: reads and writes fail")
 		return
 	}
+	if v.model.Locked && v.model.Verdict == membership.QuorumLost {
+		return // members answer, and the operator is not let in: what was said before stays
+	}
 	proven := v.model.Verdict == membership.Complete || v.model.Verdict == membership.Degraded
 	c.Set(etcdv1.ConditionAvailable, proven, etcdv1.ReasonQuorumAnswers, "a quorum answers",
 		etcdv1.ReasonNoQuorumAnswers, "no quorum answers: reads and writes fail")

@@ -21,6 +21,9 @@ import (
 
 // Decide says which steps follow from what was seen.
 func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ engine.Seen, w World) kinds.Decision {
+	if w.Replacing {
+		return kinds.Decision{LookAgain: time.Second}
+	}
 	decided := membership.Decide(wanted(ec), w.View)
 	result := kinds.Decision{LookAgain: decided.LookAgain}
 	for _, step := range decided.Steps {

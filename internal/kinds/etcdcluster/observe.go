@@ -36,6 +36,9 @@ type World struct {
 	// Problems are by pod: why it does not come up, in Kubernetes' words.
 	Problems map[string]string
 
+	// Replacing reports whether the StatefulSet is being replaced around its pods: nothing is decided until it has them.
+	Replacing bool
+
 	access       server.Access
 	certificates []certificate
 	backups      runs.Seen
@@ -59,9 +62,12 @@ func (k *Kind) see(ctx context.Context, ec *etcdv1.EtcdCluster, pods kinds.Pods,
 	if set != nil {
 		w.View.Lagging = stateful.IsLagging(set)
 		w.View.Live = int(*set.Spec.Replicas)
-		for _, pod := range live {
-			k.seePod(ec, set, pod, w)
-		}
+	}
+	for _, pod := range live {
+		k.seePod(ec, set, pod, w)
+	}
+	if w.Replacing {
+		w.View.Lagging = true
 	}
 	slices.SortFunc(w.View.Pods, func(a, b membership.Pod) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	return k.seeClaims(ctx, ec, w)
@@ -86,13 +92,19 @@ func (k *Kind) seeSet(ctx context.Context, ec *etcdv1.EtcdCluster) (*appsv1.Stat
 // seePod adds a pod if it is the StatefulSet's, and has the name that this gives to its pods: labels alone are no proof.
 func (k *Kind) seePod(ec *etcdv1.EtcdCluster, set *appsv1.StatefulSet, pod *corev1.Pod, w *World) {
 	n, ok := stateful.Ordinal(pod.Name, ec.Name+"-")
-	if !ok || !metav1.IsControlledBy(pod, set) {
+	switch {
+	case !ok:
+		return
+	case set != nil && metav1.IsControlledBy(pod, set):
+	case (set == nil || w.View.Lagging) && isBetween(pod, ec.Name): // the StatefulSet is replaced around its pods, as for larger volumes
+		w.Replacing = true
+	default:
 		return
 	}
 	now := k.now()
 	seen := membership.Pod{
 		Name: pod.Name, Ordinal: n, UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil,
-		Outdated: stateful.IsOutdated(pod, set), Revision: pod.Labels[appsv1.ControllerRevisionHashLabelKey], Ticket: pod.Annotations[object.AnnotationTicket], Problem: health.PodProblem(pod),
+		Outdated: set != nil && stateful.IsOutdated(pod, set), Revision: pod.Labels[appsv1.ControllerRevisionHashLabelKey], Ticket: pod.Annotations[object.AnnotationTicket], Problem: health.PodProblem(pod),
 	}
 	if seen.Problem != "" {
 		w.Problems[pod.Name] = seen.Problem
@@ -107,6 +119,12 @@ func (k *Kind) seePod(ec *etcdv1.EtcdCluster, set *appsv1.StatefulSet, pod *core
 		}
 	}
 	w.View.Pods = append(w.View.Pods, seen)
+}
+
+// isBetween reports whether a pod has no StatefulSet at present, or still names an earlier one of the cluster.
+func isBetween(pod *corev1.Pod, cluster string) bool {
+	controller := metav1.GetControllerOf(pod)
+	return controller == nil || controller.Kind == object.StatefulSetKind.Kind && controller.Name == cluster
 }
 
 // readiness returns whether a pod is ready, and since when.

@@ -5,6 +5,7 @@ package etcdcluster
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,7 +49,7 @@ func (v *view) count(s *etcdv1.EtcdClusterStatus) {
 	s.Replicas = int32(len(v.world.View.Pods)) //nolint:gosec // a few pods
 	s.ReadyReplicas = int32(m.Healthy)         //nolint:gosec // a few members
 	s.Ready = fmt.Sprintf("%d/%d", m.Healthy, replicasOf(&v.ec.Spec))
-	s.Verdict, s.Leader, s.Version, s.TargetVersion, s.Notes = string(m.Verdict), m.Leader, m.Version, m.Target, m.Notes
+	s.Verdict, s.Leader, s.Version, s.TargetVersion, s.Notes = string(m.Verdict), m.Leader, m.Version, m.Target, slices.Concat(m.Notes, stateful.Notes(v.seen.Seen))
 	s.ClusterID = ""
 	if m.Cluster != 0 {
 		s.ClusterID = m.Cluster.String()
@@ -136,7 +137,7 @@ func (v *view) explain() (reason, message string) {
 	case v.settled() && v.parked():
 		return etcdv1.ReasonParked, v.well()
 	case v.settled():
-		return etcdv1.ReasonAllVoting, v.well()
+		return etcdv1.ReasonAllVoting, stateful.Join(append([]string{v.well()}, stateful.Notes(v.seen.Seen)...)...)
 	case v.seen.Paused:
 		return etcdv1.ReasonPaused, stateful.Join(paused, v.model.Reason)
 	case step != "":

@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,16 +86,34 @@ type leaf struct {
 // leaves returns the certificates of a cluster.
 func leaves(ec *etcdv1.EtcdCluster) []leaf {
 	service := []string{ec.Name, ec.Name + "." + ec.Namespace, serverName(ec), serverName(ec) + ".cluster.local", "localhost", "127.0.0.1"}
+	service = append(service, names(ec.Spec.TLS.AdditionalNames)...)
 	var pods []string
 	for ordinal := range membership.MaxReplicas {
 		pods = append(pods, podDomain(ec, ordinal), podDomain(ec, ordinal)+".cluster.local")
 	}
 	return []leaf{
 		// A server connects to itself, as a client.
-		{suffixServer, false, certs.Leaf{Name: "server", Hosts: append(service, pods...), Client: true}},
+		{suffixServer, false, certs.Leaf{Name: "server", Hosts: once(append(service, pods...)), Client: true}},
 		{suffixPeer, true, certs.Leaf{Name: "member", Hosts: pods, Client: true}},
 		{suffixClient, false, certs.Leaf{Name: "client", Client: true}},
 	}
+}
+
+// once returns names in order, each once: a certificate with one twice would be made again in each pass.
+func once(all []string) []string {
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// names returns names as a certificate has them: an address in its shortest form.
+func names(given []string) (found []string) {
+	for _, name := range given {
+		if ip := net.ParseIP(name); ip != nil {
+			name = ip.String()
+		}
+		found = append(found, name)
+	}
+	return found
 }
 
 // authorities are those of one cluster.

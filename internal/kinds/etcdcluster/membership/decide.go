@@ -54,6 +54,7 @@ func Decide(want Want, view View) Decision {
 			steps = quiet
 		}
 	}
+	model.Locked = c.locked()
 	return Decision{Model: model, Steps: steps, LookAgain: c.lookAgain(steps)}
 }
 
@@ -186,6 +187,8 @@ func (c *cluster) finalPhase(verdict Verdict, settled bool) string {
 		return PhaseRecovering
 	case verdict == QuorumLost && c.Record.Cluster == 0:
 		return PhaseCreating
+	case verdict == QuorumLost && c.locked():
+		return PhaseDegraded
 	case verdict == QuorumLost:
 		return PhaseQuorumLost
 	case settled:
@@ -197,8 +200,71 @@ func (c *cluster) finalPhase(verdict Verdict, settled bool) string {
 	}
 }
 
-// reason says what a verdict rests on.
+// reason returns what a verdict rests on: the cause first, in causeLength bytes, and the rest behind it.
 func (c *cluster) reason(verdict Verdict) string {
+	text, cause := c.details(verdict), c.cause()
+	if verdict == SplitBrain || cause == "" || strings.HasPrefix(text, cause) {
+		return text
+	}
+	return strings.TrimSuffix(short(cause)+"; "+text, "; ")
+}
+
+// locked reports whether members answer, and not to the operator.
+func (c *cluster) locked() bool {
+	return slices.ContainsFunc(c.Pods, func(p Pod) bool { return p.Locked })
+}
+
+// causeLength is how many bytes of a status the cause has at most.
+const causeLength = 120
+
+// short returns the beginning of a text.
+func short(text string) string {
+	if len(text) <= causeLength {
+		return text
+	}
+	return strings.ToValidUTF8(text[:causeLength-3], "") + "…"
+}
+
+// cause returns the first thing that is wrong with a member or its pod, or nothing: what Kubernetes or a container says of itself comes
+// before silence, because one pod that does not start is why others wait.
+func (c *cluster) cause() string {
+	silent := ""
+	judge := func(name string, p *Pod, text string) string {
+		if p != nil && p.Problem != "" && !p.Silent && p.Problem != NotListening {
+			return name + ": " + text
+		}
+		if silent == "" {
+			silent = name + ": " + text
+		}
+		return ""
+	}
+	known := map[int]bool{}
+	for _, s := range c.members {
+		known[s.ordinal] = true
+		switch is, why := c.fateOf(s); {
+		case s.ordinal < 0 || c.healthy(s) || s.Learner && s.answer != nil:
+		case c.alarmed: // mendCorrupt names who differs
+			return ""
+		case is == lost || is == swapped:
+			return s.name() + ": " + why
+		default:
+			if found := judge(s.name(), s.pod, s.pod.trouble()); found != "" {
+				return found
+			}
+		}
+	}
+	for i := range c.Pods {
+		if p := &c.Pods[i]; !known[p.Ordinal] && p.Answer == nil && p.Problem != "" {
+			if found := judge(p.Name, p, p.trouble()); found != "" {
+				return found
+			}
+		}
+	}
+	return silent
+}
+
+// details returns what a verdict rests on, in full.
+func (c *cluster) details(verdict Verdict) string {
 	switch verdict {
 	case SplitBrain:
 		var ids []string

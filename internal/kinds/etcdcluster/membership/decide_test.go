@@ -306,3 +306,63 @@ func TestNextVersion(t *testing.T) {
 		assert.Equal(t, why == "", c.why == "")
 	}
 }
+
+// What a person reads begins with what is wrong, with which pod, in 120 bytes, and has the rest behind it.
+func TestCauseComesFirst(t *testing.T) {
+	t.Parallel()
+	out := "CrashLoopBackOff: container etcd ended with exit code 137 (OOMKilled)"
+	for name, c := range map[string]struct {
+		change func(*scene)
+		phase  string
+		begins string
+	}{
+		"a roll that a pod blocks": {func(s *scene) { s.down(2); s.view.Pods[1].Outdated = true; s.view.Pods[2].Problem = out }, PhaseDegraded, "p-2: " + out + "; no further pod"},
+		"silence and a cause":      {func(s *scene) { s.down(0, 2); s.view.Pods[0].Problem = NotListening; s.view.Pods[2].Problem = out }, PhaseQuorumLost, "p-2: " + out + "; 1 of 3 voters"},
+		"a long cause":             {func(s *scene) { s.down(2); s.view.Pods[2].Problem = strings.Repeat("x", 500) }, PhaseDegraded, "p-2: xxx"},
+		"not let in": {func(s *scene) {
+			for i := range s.view.Pods {
+				s.view.Pods[i].Answer, s.view.Pods[i].Locked, s.view.Pods[i].Problem = nil, true, "etcd's own authentication is on"
+			}
+		}, PhaseDegraded, "p-0: etcd's own authentication is on; no member answers"},
+	} {
+		s := newScene()
+		c.change(s)
+		d := s.decide()
+		assert.Assert(t, strings.HasPrefix(d.Model.Reason, c.begins), "%s: %s", name, d.Model.Reason)
+		assert.Equal(t, d.Model.Phase, c.phase, name)
+	}
+}
+
+// A version that never ran is taken back without a quorum, to the minor version of the data and to no other.
+func TestVersionIsCorrectedWithoutAQuorum(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*scene){
+		"3.6.16": func(*scene) {},
+		"3.5.35": nil,
+	} {
+		s := newScene()
+		s.want.Version, s.view.Record.Version = want, "3.6.99"
+		for i := range s.view.Pods {
+			s.view.Pods[i].Answer, s.view.Pods[i].Running, s.view.Pods[i].Problem = nil, false, "ImagePullBackOff"
+		}
+		d := s.decide()
+		assert.Equal(t, d.Model.Verdict, QuorumLost)
+		assert.Equal(t, d.Steps[0].Action == ActionRecord && d.Steps[0].Record.Version == want, change != nil, "%s: %+v", want, d.Steps[0])
+		if change != nil { // and then the pods of the revision that did not start go
+			s.view.Record.Version = want
+			s.view.Pods[0].Outdated = true
+			assert.Equal(t, s.decide().Steps[0].Action, ActionDeletePod)
+		}
+	}
+}
+
+func TestKnownFaults(t *testing.T) {
+	t.Parallel()
+	for version, broken := range map[string]bool{"3.4.13": true, "3.4.14": false, "3.5.4": true, "3.5.19": true, "3.5.20": false, "3.6.0": true, "3.6.2": true, "3.6.3": false, "3.7.0": false} {
+		assert.Equal(t, knownFault(version) != "", broken, version)
+	}
+	s := newScene()
+	s.versions("3.6.1")
+	s.want.Version = "3.6.1"
+	assert.Assert(t, strings.Contains(strings.Join(s.decide().Model.Notes, ";"), "etcd 3.6.1 is known to be broken"))
+}

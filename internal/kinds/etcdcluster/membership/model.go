@@ -62,6 +62,8 @@ type Model struct {
 	DataLost bool
 	// Corrupt reports whether there is the alarm CORRUPT, in which no member takes reads and writes.
 	Corrupt bool
+	// Locked reports whether members answer, and refuse the operator: whether a quorum does is not known.
+	Locked bool
 	// Settled reports whether nothing is left to be done.
 	Settled bool
 }

@@ -3,7 +3,10 @@
 
 package membership
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // model says what people want to know of a cluster.
 func (c *cluster) model(verdict Verdict) Model {
@@ -27,6 +30,9 @@ func (c *cluster) model(verdict Verdict) Model {
 	}
 	if c.leader != nil {
 		m.Leader = c.leader.name()
+	}
+	if text := knownFault(m.Version); text != "" {
+		c.note("etcd %s is known to be broken: %s. Set spec.version to %s", m.Version, text, cmp.Or(lastPatch(minor(m.Version), c.want.Path), "a newer patch"))
 	}
 	if c.want.Replicas > 0 && c.want.Replicas%2 == 0 {
 		c.note("%d members survive the loss of no more than %d do: an odd number is better", c.want.Replicas, c.want.Replicas-1)

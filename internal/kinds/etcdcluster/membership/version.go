@@ -45,6 +45,27 @@ func NextVersion(from, to string, path []string) (next, why string) {
 	return patch, ""
 }
 
+// fault is a range of patches of a minor version, both included, and what is wrong with them.
+type fault struct{ from, to, text string }
+
+// faults are the releases that etcd's own project warns of.
+var faults = []fault{
+	{"3.4.0", "3.4.13", "a cluster that lost its quorum after a learner cannot go on from one member"},
+	{"3.5.0", "3.5.4", "members may come to have different data without any sign of it"},
+	{"3.5.5", "3.5.19", "a learner that got its vote may be a learner again after the upgrade to 3.6"},
+	{"3.6.0", "3.6.2", "members may end after one was replaced"},
+}
+
+// knownFault returns what is known to be wrong with a version; empty for nothing.
+func knownFault(version string) string {
+	for _, f := range faults {
+		if minor(version) == minor(f.from) && !newer(f.from, version) && !newer(version, f.to) {
+			return f.text
+		}
+	}
+	return ""
+}
+
 func lastPatch(of string, path []string) string {
 	last := ""
 	for _, version := range path {

@@ -154,6 +154,9 @@ func Planned(want Want, record Record, live int, claims []Claim) (replicas int, 
 	}
 }
 
+// NotListening is the Problem of a pod in which nothing listens at etcd's port.
+const NotListening = "etcd does not listen"
+
 // Pod is a pod of the cluster: what Kubernetes says of it, and what runs in it says.
 type Pod struct {
 	Name    string
@@ -173,6 +176,8 @@ type Pod struct {
 	NotReadyFor time.Duration
 	// Silent reports whether etcd does not answer in time, for which there is no other reason.
 	Silent bool
+	// Locked reports whether etcd answers that the operator needs an account of etcd's own.
+	Locked bool
 	// Problem says in a few words why the pod does not come up, or does not answer. Empty if it does.
 	Problem string
 

@@ -62,7 +62,7 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 		both.Wait()
 		pod.Report = report
 		if report == nil && pod.Problem == "" {
-			pod.Problem, pod.Silent = s.describe(err), isLate(err)
+			pod.Problem, pod.Silent, pod.Locked = s.describe(err), isLate(err), needsAccount(err)
 		}
 		return
 	}
@@ -80,15 +80,24 @@ func urlOf(ordinal int, peerURLs []string) string {
 func (s *Servers) describe(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "connection refused"):
-		return "etcd does not listen"
+		return membership.NotListening
 	case isLate(err):
 		return "no answer within " + s.options.ReadTimeout.String()
+	}
+	if needsAccount(err) {
+		return "etcd's own authentication is on, and the operator has no account: run etcdctl auth disable"
 	}
 	text := err.Error()
 	if len(text) > longestText {
 		text = text[:longestText]
 	}
 	return text
+}
+
+// needsAccount reports whether an error is that etcd's own authentication is on, which members have without a certificate that names
+// an account.
+func needsAccount(err error) bool {
+	return errors.Is(rpctypes.Error(err), rpctypes.ErrUserEmpty) || errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied)
 }
 
 // isLate reports whether an error is that the time was over.
