@@ -13,6 +13,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/writer"
 )
 
 func archiveLog(arguments []string) int {
@@ -49,7 +50,18 @@ func archiveLog(arguments []string) int {
 		}
 		o.Source, o.Keys, o.ServerID = c.source, c.recipients, uint32(*id) //nolint:gosec // a number of 32 bits by definition
 		o.Archived = func(h manifest.Head) { report.reached(ctx, o.Store, h) }
-		return keepArchiving(ctx, o, *giveUp, report)
+		lease, err := writer.Take(ctx, o.Store, writer.Archive, c.writer, max(4*o.Interval, 10*time.Second))
+		if err != nil {
+			return err
+		}
+		ctx, lost := context.WithCancelCause(ctx)
+		defer lost(nil)
+		defer lease.Keep(ctx, lost)()
+		err = keepArchiving(ctx, o, *giveUp, report)
+		if cause := context.Cause(ctx); contract.ReasonOf(cause) == contract.ReasonRefused && cause != nil {
+			return cause
+		}
+		return err
 	})
 }
 

@@ -30,7 +30,7 @@ func (c *config) draft(ctx context.Context) (draft.Options, error) {
 		return draft.Options{}, err
 	}
 	to, err := c.open(ctx)
-	return draft.Options{Store: to, Recipients: recipients, Keys: c.recipients, Source: c.source, Progress: progress}, err
+	return draft.Options{Store: to, Recipients: recipients, Keys: c.recipients, Source: c.source, Writer: c.writer, Progress: progress}, err
 }
 
 func backupEtcd(arguments []string) int {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
@@ -18,6 +19,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/writer"
 )
 
 // commands that work on data.
@@ -51,7 +53,7 @@ func backupServer(arguments []string) int {
 			return err
 		}
 		made, removed, err := backup.Run(ctx, backup.Options{
-			Options: draft.Options{Store: to, Recipients: recipients, Keys: c.recipients, Source: c.source, Progress: progress},
+			Options: draft.Options{Store: to, Recipients: recipients, Keys: c.recipients, Source: c.source, Writer: c.writer, Progress: progress},
 			Server:  login, SkipAccounts: append(skip, login.User), MaxLockWait: *lockWait, Tries: 3, DumpProgram: program})
 		result.Removed = removed
 		if err == nil {
@@ -111,6 +113,9 @@ func pruneStore(arguments []string) int {
 		if err != nil {
 			return err
 		}
+		if err := writer.Check(ctx, from, c.writer); err != nil {
+			return err
+		}
 		rule.PointInTime = *pitr
 		result.Removed, err = catalogue.Prune(ctx, from, rule, time.Now())
 		return err
@@ -142,7 +147,10 @@ func verifyBackup(arguments []string) int {
 
 // check restores a backup to a new folder in the target's volume, and removes it.
 func (c *config) check(ctx context.Context, result *contract.Result, id string, target restore.Target) (err error) {
-	scratch := target.Volume
+	scratch, err := filepath.Abs(target.Volume) // servers change their folder
+	if err != nil {
+		return contract.Errorf(contract.ReasonUsage, "--scratch: %w", err)
+	}
 	if target.Volume, err = os.MkdirTemp(scratch, "verify-"); err != nil {
 		return fmt.Errorf("make a folder in %s: %w", scratch, err)
 	}

@@ -46,6 +46,7 @@ type config struct {
 	user        string
 	recipients  list
 	source      string
+	writer      string
 	termination string
 	// serverConfig is the file that a restoring server is configured by.
 	serverConfig string
@@ -66,6 +67,7 @@ func newConfig(command string) *config {
 	c.StringVar(&c.s3.KMSKey, "s3-sse-key", "", "name of the store's key, for aws:kms")
 	c.IntVar(&c.partMiB, "s3-part-mib", 16, "size of the parts of an upload; it has at most 10,000 parts, and two of them are in memory")
 	c.StringVar(&c.source, "source", "", "name of the data, such as the mark of its volume; backups and archive belong together where it is the same")
+	c.StringVar(&c.writer, "writer", "", "name of the resource whose data is written, such as its UID: two of them never write to one place")
 	c.StringVar(&c.termination, "report", "/dev/termination-log", "file for the result, besides the last line of the output")
 	return c
 }

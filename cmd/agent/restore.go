@@ -106,6 +106,9 @@ func restoreVolume(arguments []string) int {
 		if target.Volume == "" {
 			return contract.Errorf(contract.ReasonUsage, "--volume is required")
 		}
+		if target.Volume, err = filepath.Abs(target.Volume); err != nil { // servers change their folder
+			return contract.Errorf(contract.ReasonUsage, "--volume: %w", err)
+		}
 		if *stages != "" {
 			target.Reached = tellStages(*stages)
 		}

@@ -166,9 +166,18 @@ type S3 struct {
 	// +optional
 	PathStyle *bool `json:"pathStyle,omitempty"`
 
-	// credentialsSecret names a Secret of this namespace with the keys accessKey and secretKey.
+	// credentialsSecret names a Secret of this namespace with the keys accessKey and secretKey, and sessionToken for a key that has one.
+	// Default: the service account of the pods gives the credentials (IRSA, EKS Pod Identity), which podTemplate names.
 	// +kubebuilder:example=`{name: s3}`
-	CredentialsSecret SecretName `json:"credentialsSecret"`
+	// +optional
+	// +nullable
+	CredentialsSecret *SecretName `json:"credentialsSecret,omitempty"`
+
+	// encryption is how the store is asked to encrypt objects, for buckets that demand it. Default: as the bucket says.
+	// +kubebuilder:example=`{algorithm: KMS, key: backups}`
+	// +optional
+	// +nullable
+	Encryption *StoreEncryption `json:"encryption,omitempty"`
 
 	// caSecret names a Secret of this namespace whose key ca.crt has the certificates that the store is trusted by,
 	// besides those of the image.
@@ -176,6 +185,22 @@ type S3 struct {
 	// +optional
 	// +nullable
 	CASecret *SecretName `json:"caSecret,omitempty"`
+}
+
+// StoreEncryption is how a store encrypts objects. What it encrypts, it can read.
+type StoreEncryption struct {
+	// algorithm is AES256, with a key of the store's, or KMS.
+	// +kubebuilder:validation:Enum=AES256;KMS
+	// +kubebuilder:example=`AES256`
+	Algorithm string `json:"algorithm"`
+
+	// key of the store's key management, for KMS. Default: that of the bucket.
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9:/_-]+$`
+	// +kubebuilder:example=`backups`
+	// +optional
+	// +nullable
+	Key string `json:"key,omitempty"`
 }
 
 // BackupClaim is a claim of this namespace.

@@ -10,6 +10,7 @@ a claim it is, unless the destination says so.
 {{- $c := .component }}
 {{- $prefix := .prefix }}
 {{- $args := list "--report=/dev/termination-log" (printf "--source=%s/%s/%s" $c.root.Release.Namespace $c.instance $c.component) }}
+{{- if not .prefix }}{{ with $c.root.Values.writer }}{{ $args = append $args (print "--writer=" .) }}{{ end }}{{ end }}
 {{- $env := list }}
 {{- $mounts := list }}
 {{- $volumes := list }}
@@ -24,16 +25,25 @@ a claim it is, unless the destination says so.
 {{- $folder := get . "prefix" | default (printf "%s/%s/%s" $c.root.Release.Namespace $c.instance $c.component) }}
 {{- $args = concat $args (list (print "--s3-endpoint=" .endpoint) (print "--s3-bucket=" .bucket) (print "--s3-prefix=" $folder) (print "--s3-path-style=" (dig "pathStyle" true .))) }}
 {{- with get . "region" }}{{ $args = append $args (print "--s3-region=" .) }}{{ end }}
-{{- $env = list (dict "name" "AWS_ACCESS_KEY_ID_FILE" "value" "/d3os-backup/s3/accessKey") (dict "name" "AWS_SECRET_ACCESS_KEY_FILE" "value" "/d3os-backup/s3/secretKey") }}
+{{- with get . "encryption" }}
+{{- $args = append $args (print "--s3-sse=" (ternary "aws:kms" .algorithm (eq .algorithm "KMS"))) }}
+{{- with get . "key" }}{{ $args = append $args (print "--s3-sse-key=" .) }}{{ end }}
+{{- end }}
+{{- if get . "credentialsSecret" }}
+{{- $env = list (dict "name" "AWS_ACCESS_KEY_ID_FILE" "value" "/d3os-backup/s3/accessKey") (dict "name" "AWS_SECRET_ACCESS_KEY_FILE" "value" "/d3os-backup/s3/secretKey")
+      (dict "name" "AWS_SESSION_TOKEN_FILE" "value" "/d3os-backup/s3/sessionToken") }}
 {{- $mounts = append $mounts (dict "name" (print $prefix "s3") "mountPath" "/d3os-backup/s3" "readOnly" true) }}
 {{- $volumes = append $volumes (dict "name" (print $prefix "s3") "secret" (dict "secretName" .credentialsSecret.name "defaultMode" 288)) }}
+{{- else }}
+{{- $args = append $args "--s3-role" }}
+{{- end }}
 {{- with get . "caSecret" }}
 {{- $args = append $args "--s3-ca=/d3os-backup/ca/ca.crt" }}
 {{- $mounts = append $mounts (dict "name" (print $prefix "ca") "mountPath" "/d3os-backup/ca" "readOnly" true) }}
 {{- $volumes = append $volumes (dict "name" (print $prefix "ca") "secret" (dict "secretName" .name "defaultMode" 288)) }}
 {{- end }}
 {{- end }}
-{{- toJson (dict "args" $args "env" $env "mounts" $mounts "volumes" $volumes) }}
+{{- toJson (dict "args" $args "env" $env "mounts" $mounts "volumes" $volumes "claim" (dig "claim" "name" "" .destination)) }}
 {{- end }}
 
 {{- /* What reads the backup that a new database is made of (the value restoreFrom), in the same form: the store, which backup, and what opens it. */}}
@@ -123,9 +133,27 @@ spec:
 {{- $container := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
 {{- $mounts := concat (list (dict "name" "agent" "mountPath" "/d3os-agent" "readOnly" true) (dict "name" "tmp" "mountPath" "/tmp")) .store.mounts (get . "mounts" | default list) }}
 {{- $volumes := concat (list (dict "name" "agent" "emptyDir" dict) (dict "name" "tmp" "emptyDir" dict)) .store.volumes (get . "volumes" | default list) }}
+{{- /*
+A claim that one node can use at a time is used by all these pods, so they go to one node. What has a volume of its own besides, which may
+be bound to another node, only prefers that.
+*/}}
+{{- $labels := fromJson .podLabels }}
+{{- $affinity := dict }}
+{{- with get .store "claim" }}
+{{- $selector := dict "d3os-product.com.d3os/store" (sha256sum . | trunc 16) }}
+{{- $labels = merge $labels $selector }}
+{{- $term := dict "labelSelector" (dict "matchLabels" $selector) "topologyKey" "kubernetes.io/hostname" }}
+{{- $affinity = dict "podAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (list $term)) }}
+{{- if has (get $ "name") (list "verify" "restore") }}
+{{- $affinity = dict "podAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" (list (dict "weight" 100 "podAffinityTerm" $term))) }}
+{{- end }}
+{{- end }}
 metadata:
-  labels: {{ .podLabels }}
+  labels: {{ toJson $labels }}
 spec:
+  {{- with $affinity }}
+  affinity: {{ toJson . }}
+  {{- end }}
   {{- with get . "restartPolicy" | default "Never" }}
   restartPolicy: {{ . }}
   {{- end }}

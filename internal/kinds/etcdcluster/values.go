@@ -47,6 +47,9 @@ func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, images Images
 	if spec.Storage == nil { // of a resource that no API server has completed
 		delete(v["storage"].(map[string]any), "size")
 	}
+	if spec.Backup != nil {
+		v["writer"] = string(ec.UID)
+	}
 	if images.Namespace != "" {
 		v["operatorNamespace"] = images.Namespace
 	}

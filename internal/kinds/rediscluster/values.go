@@ -68,6 +68,9 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 	if spec.Storage.Size == nil { // of a resource that no API server has completed
 		delete(v["storage"].(map[string]any), "size")
 	}
+	if spec.Backup != nil {
+		v["writer"] = string(rc.UID)
+	}
 	if images.Namespace != "" {
 		v["operatorNamespace"] = images.Namespace
 	}

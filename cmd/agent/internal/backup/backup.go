@@ -65,6 +65,11 @@ func Run(ctx context.Context, o Options) (*manifest.Backup, []string, error) {
 	if err := lock(conn); err != nil {
 		return nil, nil, err
 	}
+	done, err := o.Claim(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
 	removed, err := catalogue.Sweep(ctx, o.Store)
 	if err != nil {
 		return nil, removed, err

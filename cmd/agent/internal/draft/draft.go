@@ -19,6 +19,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/seal"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/cmd/agent/internal/writer"
 )
 
 // Options say of what a backup is, where it goes, and for whom it is encrypted.
@@ -29,6 +30,8 @@ type Options struct {
 	Keys       []string
 	// Source names the data, as the manifest has it.
 	Source string
+	// Writer names whose data it is among all clusters, such as a UID; empty: nobody is kept from the same place.
+	Writer string
 	// Annotations go into the manifest.
 	Annotations map[string]string
 	// Progress is told of the bytes written, before they are compressed; nil for nobody.
@@ -60,6 +63,21 @@ func Begin(ctx context.Context, o Options) (*Draft, error) {
 	started := time.Now().UTC().Truncate(time.Second)
 	return &Draft{Options: o, Manifest: manifest.Backup{Format: manifest.Format, ID: manifest.IDAfter(newest, started, random), Started: started, Source: o.Source,
 		Recipients: o.Keys, Annotations: o.Annotations}}, nil
+}
+
+// claimFor is how long a backup is sure to be at work when it was so last.
+const claimFor = 2 * time.Minute
+
+// Claim keeps other clusters from the place while a backup is made, until done is called.
+func (o Options) Claim(ctx context.Context) (done func(), err error) {
+	if o.Writer == "" {
+		return func() {}, nil
+	}
+	lease, err := writer.Take(ctx, o.Store, writer.Backup, o.Writer, claimFor)
+	if err != nil {
+		return nil, err
+	}
+	return lease.Keep(ctx, func(error) {}), nil // the next one is refused, and says so
 }
 
 // Put seals what write writes, into an object of the backup, and returns what a manifest says of it.

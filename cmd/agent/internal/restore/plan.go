@@ -58,13 +58,29 @@ func (p *Plan) reaches() error {
 	case p.until.Time.IsZero():
 		return p.timeline.Broken
 	}
-	for _, segment := range segments {
+	for i, segment := range segments {
 		if !segment.LastTime.Before(p.until.Time) {
-			return nil
+			return p.unambiguous(segment, segments[i+1:])
 		}
 	}
 	if p.timeline.Broken != nil || p.until.Time.After(p.timeline.Head.Time) {
 		return p.short(p.until.Time.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// clockSteps is by how much the times of a binary log may go back without the clock having been set: a transaction that lasts long has
+// an earlier time than those that were committed before it.
+const clockSteps = 10 * time.Minute
+
+// unambiguous fails where the server's clock was set back behind the end of the replay: then the wanted time stands for two moments,
+// and what was committed between them would be left out without a word.
+func (p *Plan) unambiguous(first manifest.Segment, later []manifest.Segment) error {
+	for _, segment := range later {
+		if segment.LastTime.Before(p.until.Time.Add(-clockSteps)) && segment.Transactions > 0 {
+			return contract.Errorf(contract.ReasonRefused, "the server's clock was set back by %s or more near %s:%d, so %s stands for two moments: the first before %s:%d. Give the wanted one as a position (--to-position FILE:OFFSET)",
+				first.LastTime.Sub(segment.LastTime).Round(time.Second), segment.File, segment.From, p.until.Time.Format(time.RFC3339), first.File, first.To)
+		}
 	}
 	return nil
 }

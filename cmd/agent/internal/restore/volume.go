@@ -15,6 +15,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 )
 
 // Target is a volume to restore into, and what becomes of it.
@@ -120,6 +121,10 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 		return out, err
 	}
 	out.Warnings = append(settings.Warnings, out.Warnings...)
+	// What the server has written reaches the disk before the mark that says so.
+	if err := snapshot.Flush(t.Volume); err != nil {
+		return out, err
+	}
 	// From here on a server may start.
 	if err := volume.Restored(t.Volume, p.Version.Text); err != nil {
 		return out, fmt.Errorf("restore backup %s: %w", s.Backup.ID, err)

@@ -74,7 +74,7 @@ func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials
 	}
 	plan, inputs, err := p.render(ds, values.Input{
 		Instance: ds.Name, Namespace: ds.Namespace, Graph: graph, Defaults: ds.Spec.Defaults, NetworkPolicy: ds.Spec.NetworkPolicy,
-		Credentials: credentials, Images: p.images,
+		Credentials: credentials, Images: p.images, UID: string(ds.UID),
 	}, known)
 	if err != nil {
 		return nil, err

@@ -49,6 +49,8 @@ type Input struct {
 	Credentials   Credentials
 	// Images replace the charts' default images: component name, or ProbeImage, to image.
 	Images map[string]string
+	// UID is that of the DataService; empty where it is from no cluster. Nothing of what runs depends on it: only who writes backups.
+	UID string
 }
 
 // AgentImage is the key in Input.Images of the image with the agent, which looks after data in its pods.
@@ -126,6 +128,7 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 	v["usersSecret"] = in.Credentials.MySQLUsersSecret
 	v["agentImage"] = in.Images[AgentImage]
 	if backup, ok := v["backup"].(map[string]any); ok {
+		v["writer"] = in.UID
 		delete(backup, "podTemplate") // which the plan lays over the pods
 	}
 	var scripts []any

@@ -63,6 +63,11 @@ func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, 
 	if err := c.describe(ctx, client, &d.Manifest); err != nil {
 		return nil, nil, err
 	}
+	done, err := o.Claim(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
 	removed, err := catalogue.SweepOld(ctx, o.Store, d.Manifest.Started)
 	if err != nil {
 		return nil, removed, err

@@ -34,6 +34,11 @@ func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, 
 	}
 	b := &backup{copier: copier{servers: c.servers(), program: program}}
 	defer b.Close()
+	done, err := o.Claim(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
 	var removed []string
 	for try := 1; ; try++ {
 		if b.draft, err = draft.Begin(ctx, o); err != nil {

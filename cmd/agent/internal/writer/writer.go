@@ -1,0 +1,222 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package writer keeps two clusters from writing to one place of a store. Each writes down who it is, and until when it is sure to be
+// at work.
+package writer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// Role is what a writer does. Several roles of one writer are at work at once.
+type Role string
+
+// The roles.
+const (
+	Archive Role = "archive"
+	Backup  Role = "backup"
+)
+
+// claim is what the store has of a role.
+type claim struct {
+	Format int `json:"format"`
+	// Writer names the resource whose data is written, such as its UID; empty where the caller named none.
+	Writer string `json:"writer,omitempty"`
+	// Process tells an agent from another one.
+	Process string `json:"process"`
+	// Until is when the agent may be gone without having said so; zero when it has ended.
+	Until time.Time `json:"until,omitzero"`
+	// Since is when the writer took the place over.
+	Since time.Time `json:"since"`
+	// Former are the writers before this one.
+	Former []string `json:"former,omitempty"`
+}
+
+// mostFormer is how many writers before the present one are known.
+const mostFormer = 20
+
+// process is this one's.
+var process = func() string {
+	random := [8]byte{}
+	_, _ = rand.Read(random[:]) // never fails
+	return fmt.Sprintf("%x", random)
+}()
+
+// Lease is a claim of this process.
+type Lease struct {
+	store  store.Store
+	role   Role
+	length time.Duration
+	claim  claim
+}
+
+func name(role Role) string { return "writers/" + string(role) + ".json" }
+
+// Take claims a role for a writer. It fails with Refused while another writer is at work there, and where another one has taken the
+// place of this one: two clusters that take turns would remove each other's backups.
+func Take(ctx context.Context, s store.Store, role Role, writer string, length time.Duration) (*Lease, error) {
+	l := &Lease{store: s, role: role, length: length, claim: claim{Format: manifest.Format, Writer: writer, Process: process, Since: time.Now().UTC().Truncate(time.Second)}}
+	for _, other := range []Role{Archive, Backup} {
+		c, err := read(ctx, s, other)
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			continue
+		}
+		if err := c.refuses(s, other, role, writer); err != nil {
+			return nil, err
+		}
+		former := c.Former
+		switch {
+		case c.Writer == writer && other == role:
+			l.claim.Since = c.Since
+		case c.Writer != writer && c.Writer != "":
+			former = append(former, c.Writer)
+		}
+		for _, one := range former {
+			if !slices.Contains(l.claim.Former, one) && one != writer {
+				l.claim.Former = append(l.claim.Former, one)
+			}
+		}
+	}
+	l.claim.Former = l.claim.Former[max(0, len(l.claim.Former)-mostFormer):]
+	if err := l.Renew(ctx); err != nil {
+		return nil, err
+	}
+	return l, l.replace(ctx)
+}
+
+// replace removes the other role's claim where it is that of a writer before this one.
+func (l *Lease) replace(ctx context.Context) error {
+	for _, other := range []Role{Archive, Backup} {
+		c, err := read(ctx, l.store, other)
+		if err == nil && other != l.role && c != nil && slices.Contains(l.claim.Former, c.Writer) {
+			err = l.store.Delete(ctx, name(other))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuses fails where the claim of a role keeps a writer from a role.
+func (c *claim) refuses(s store.Store, of, role Role, writer string) error {
+	isOther := c.Writer != "" && writer != "" && c.Writer != writer
+	isUnnamed := (c.Writer == "" || writer == "") && of == role && c.Process != process
+	const remedy = "two databases must not share a prefix: give each a destination of its own"
+	switch {
+	case (isOther || isUnnamed) && time.Now().Before(c.Until):
+		return contract.Errorf(contract.ReasonRefused, "another agent (%s of %s) is writing to %s: %s", of, c.who(), s, remedy)
+	case isOther && slices.Contains(c.Former, writer):
+		return contract.Errorf(contract.ReasonRefused, "%s has taken over %s from this one (%s) at %s, and both write there: %s. To give it back to this one, delete object %s", c.who(), s, writer,
+			c.Since.Format(time.RFC3339), remedy, name(of))
+	}
+	return nil
+}
+
+func (c *claim) who() string {
+	if c.Writer == "" {
+		return "process " + c.Process
+	}
+	return "resource " + c.Writer
+}
+
+// Check fails with Refused where another writer has the place: what is there is not this one's to remove.
+func Check(ctx context.Context, s store.Store, writer string) error {
+	for _, role := range []Role{Archive, Backup} {
+		c, err := read(ctx, s, role)
+		if err != nil {
+			return err
+		}
+		if c != nil && writer != "" && c.Writer != "" && c.Writer != writer {
+			return contract.Errorf(contract.ReasonRefused, "%s has been written to by another one since %s (%s): nothing is removed. Two databases must not share a prefix", s, c.Since.Format(time.RFC3339), c.who())
+		}
+	}
+	return nil
+}
+
+// read returns the claim of a role; nil for none. One that cannot be read is one that a write has not completed.
+func read(ctx context.Context, s store.Store, role Role) (*claim, error) {
+	text, err := store.ReadAll(ctx, s, name(role))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look who writes to %s: %w", s, err)
+	}
+	c := &claim{}
+	if json.Unmarshal(text, c) != nil {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// Renew says that the process is at work. It fails with Refused where another one has taken the role meanwhile.
+func (l *Lease) Renew(ctx context.Context) error {
+	if c, err := read(ctx, l.store, l.role); err != nil {
+		return err
+	} else if c != nil && !l.claim.Until.IsZero() && c.Process != process && (c.Writer != l.claim.Writer || c.Writer == "") && time.Now().Before(c.Until) {
+		return contract.Errorf(contract.ReasonRefused, "another agent (%s of %s) writes to %s, too: two databases must not share a prefix", l.role, c.who(), l.store)
+	}
+	l.claim.Until = time.Now().UTC().Add(l.length).Truncate(time.Second)
+	return l.write(ctx)
+}
+
+// Keep renews until stop is called, which says that the process has ended. It calls lost where another one has taken the role.
+func (l *Lease) Keep(ctx context.Context, lost func(error)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(l.length / 4):
+				if err := l.Renew(ctx); err != nil && contract.ReasonOf(err) == contract.ReasonRefused {
+					lost(err)
+				} // else the next one may succeed; without any, the claim ends
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+		l.Release(context.WithoutCancel(ctx))
+	}
+}
+
+// Release says that the process has ended, so that nobody has to wait.
+func (l *Lease) Release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if c, err := read(ctx, l.store, l.role); err != nil || c != nil && c.Process != process {
+		return // it ends by itself, or is another's
+	}
+	l.claim.Until = time.Time{}
+	_ = l.write(ctx) // else it ends by itself
+}
+
+func (l *Lease) write(ctx context.Context) error {
+	text, err := manifest.Encode(&l.claim)
+	if err != nil {
+		return err
+	}
+	if err := l.store.Replace(ctx, name(l.role), text); err != nil {
+		return fmt.Errorf("say who writes to %s: %w", l.store, err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package writer
+
+import (
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// as runs f as another process.
+func as(other string, f func()) {
+	before := process
+	process = other
+	defer func() { process = before }()
+	f()
+}
+
+// Two clusters that share a prefix: whoever comes while the other one works is refused, and whoever was taken over from is, too.
+func TestTwoWriters(t *testing.T) {
+	s, err := store.NewFolder(t.TempDir())
+	assert.NilError(t, err)
+	take := func(role Role, writer string) (*Lease, contract.Reason) {
+		l, err := Take(t.Context(), s, role, writer, time.Minute)
+		if err != nil {
+			return l, contract.ReasonOf(err)
+		}
+		return l, ""
+	}
+	archive, reason := take(Archive, "a")
+	assert.Equal(t, reason, contract.Reason(""))
+	as("2", func() {
+		backup, reason := take(Backup, "a")
+		assert.Equal(t, reason, contract.Reason(""), "roles of one writer are at work at once")
+		backup.Release(t.Context())
+	})
+	as("3", func() {
+		for _, role := range []Role{Archive, Backup} {
+			_, reason := take(role, "b")
+			assert.Equal(t, reason, contract.ReasonRefused)
+		}
+		assert.Equal(t, contract.ReasonOf(Check(t.Context(), s, "b")), contract.ReasonRefused)
+	})
+	as("4", func() {
+		_, reason := take(Archive, "a")
+		assert.Equal(t, reason, contract.Reason(""), "a pod that was killed starts again at once")
+	})
+	archive.Release(t.Context()) // the process before has the claim no more
+	as("4", func() {
+		l, _ := take(Archive, "a")
+		l.Release(t.Context())
+	})
+	assert.NilError(t, Check(t.Context(), s, "a"))
+	as("5", func() {
+		l, reason := take(Backup, "b")
+		assert.Equal(t, reason, contract.Reason(""), "a platform that was created again goes on")
+		l.Release(t.Context())
+		assert.Equal(t, contract.ReasonOf(Check(t.Context(), s, "a")), contract.ReasonRefused)
+		assert.NilError(t, Check(t.Context(), s, "b"))
+	})
+	for _, role := range []Role{Archive, Backup} {
+		_, reason = take(role, "a")
+		assert.Equal(t, reason, contract.ReasonRefused, "and the one before comes not back")
+	}
+	assert.NilError(t, s.Delete(t.Context(), name(Backup)))
+	_, reason = take(Backup, "a")
+	assert.Equal(t, reason, contract.Reason(""), "with consent it does")
+}
+
+// Without a name, processes of one role keep each other away while they are at work.
+func TestWritersWithoutNames(t *testing.T) {
+	s, err := store.NewFolder(t.TempDir())
+	assert.NilError(t, err)
+	l, err := Take(t.Context(), s, Archive, "", time.Minute)
+	assert.NilError(t, err)
+	assert.NilError(t, l.Renew(t.Context()))
+	as("2", func() {
+		_, err := Take(t.Context(), s, Archive, "", time.Minute)
+		assert.Equal(t, contract.ReasonOf(err), contract.ReasonRefused)
+		_, err = Take(t.Context(), s, Backup, "", time.Minute)
+		assert.NilError(t, err)
+	})
+	l.Release(t.Context())
+	as("2", func() {
+		_, err := Take(t.Context(), s, Archive, "", time.Minute)
+		assert.NilError(t, err)
+	})
+	l.claim.Until = time.Now() // it was frozen
+	assert.Equal(t, contract.ReasonOf(l.Renew(t.Context())), contract.ReasonRefused)
+}
