@@ -190,9 +190,11 @@ type S3 struct {
 // StoreEncryption is how a store encrypts objects. What it encrypts, it can read.
 type StoreEncryption struct {
 	// algorithm is AES256, with a key of the store's, or KMS.
+	// +kubebuilder:default=AES256
 	// +kubebuilder:validation:Enum=AES256;KMS
-	// +kubebuilder:example=`AES256`
-	Algorithm string `json:"algorithm"`
+	// +kubebuilder:example=`KMS`
+	// +optional
+	Algorithm string `json:"algorithm,omitempty"`
 
 	// key of the store's key management, for KMS. Default: that of the bucket.
 	// +kubebuilder:validation:MaxLength=256

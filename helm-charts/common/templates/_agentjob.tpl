@@ -26,7 +26,7 @@ a claim it is, unless the destination says so.
 {{- $args = concat $args (list (print "--s3-endpoint=" .endpoint) (print "--s3-bucket=" .bucket) (print "--s3-prefix=" $folder) (print "--s3-path-style=" (dig "pathStyle" true .))) }}
 {{- with get . "region" }}{{ $args = append $args (print "--s3-region=" .) }}{{ end }}
 {{- with get . "encryption" }}
-{{- $args = append $args (print "--s3-sse=" (ternary "aws:kms" .algorithm (eq .algorithm "KMS"))) }}
+{{- $args = append $args (print "--s3-sse=" (ternary "aws:kms" "AES256" (eq (get . "algorithm" | default "AES256") "KMS"))) }}
 {{- with get . "key" }}{{ $args = append $args (print "--s3-sse-key=" .) }}{{ end }}
 {{- end }}
 {{- if get . "credentialsSecret" }}
