@@ -61,11 +61,12 @@ func newReal(t *testing.T) *realScene {
 	for _, program := range []string{"mysqld", "mysql", "mysqldump", "mysql_install_db"} {
 		programs[program] = filepath.Join(s.tools, program)
 	}
+	programs["mysqld"] = filepath.Join(cluster.Root(), "test/backup/testdata/mysqld.sh")
 	var err error
 	s.pods, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{Namespace: s.Namespace, Images: map[string]emulator.Image{
 		"example/mysql": {
 			Entrypoint: []string{"/entrypoint", "/var/lib/mysql", "/var/run/mysqld/mysqld.sock", "/etc/mysql/conf.d"}, Executables: programs,
-			Rewrite: s.resolve,
+			Rewrite: s.resolve, Env: map[string]string{"SERVER": filepath.Join(s.tools, "mysqld"), "SERVER_CONFIG": "/etc/mysql/conf.d/my.cnf"},
 		},
 		"example/agent": {Executables: map[string]string{"/agent": s.agent}},
 	}})
@@ -199,15 +200,17 @@ func (s *realScene) job(name, from string) *batchv1.Job {
 // restored restores a backup to a folder, starts a server on it and asks it.
 func (s *realScene) restored(id, sql string, more ...string) string {
 	s.Helper()
-	volume := s.TempDir()
-	restore := exec.CommandContext(s.Ctx, s.agent, append([]string{"restore", "--folder=" + s.folder(), "--backup=" + id, "--volume=" + volume}, more...)...)
+	volume, config := s.TempDir(), filepath.Join(s.TempDir(), "my.cnf")
+	s.Must(os.WriteFile(config, []byte("[mysqld]\nlower_case_table_names = 1\n"), 0o600)) // as the chart has it
+	restore := exec.CommandContext(s.Ctx, s.agent, append([]string{"restore", "--folder=" + s.folder(), "--backup=" + id, "--volume=" + volume,
+		"--server-config=" + config}, more...)...)
 	restore.Env = append(os.Environ(), "AGENT_ROOT_PASSWORD=root", "PATH="+s.tools+":"+os.Getenv("PATH"))
 	if out, err := restore.CombinedOutput(); err != nil {
 		s.Fatalf("restore: %v\n%s", err, out)
 	}
 	ctx, stop := context.WithCancel(s.Ctx)
 	socket := filepath.Join(volume, "s")
-	server := exec.CommandContext(ctx, filepath.Join(s.tools, "mysqld"), "--no-defaults", "--datadir="+filepath.Join(volume, "mysql"), "--socket="+socket,
+	server := exec.CommandContext(ctx, filepath.Join(s.tools, "mysqld"), "--defaults-file="+config, "--datadir="+filepath.Join(volume, "mysql"), "--socket="+socket,
 		"--skip-networking", "--innodb-buffer-pool-size=32M", "--user=root")
 	s.Must(server.Start())
 	defer func() {

@@ -18,7 +18,7 @@ import (
 type Image struct {
 	// Entrypoint and Cmd run where a container has no command and no args, as in a Dockerfile.
 	Entrypoint, Cmd []string
-	// Env is what the image sets, as in a Dockerfile. Nothing of the test's own environment reaches a process.
+	// Env is what the image sets, as in a Dockerfile; paths are replaced. Nothing of the test's own environment reaches a process.
 	Env map[string]string
 	// Executables are the programs of the image by their name in it, with or without a folder, and their paths on
 	// this machine. Names without a folder are on the PATH of the container's processes, the machine's PATH after them.
@@ -140,7 +140,9 @@ func (v *view) environ() []string {
 	if v.names != nil {
 		maps.Copy(values, v.names.variables(v.pod.Name))
 	}
-	maps.Copy(values, v.image.Env)
+	for name, value := range v.image.Env {
+		values[name] = v.translate(value)
+	}
 	for _, variable := range v.env {
 		values[variable.Name] = variable.Value
 	}

@@ -176,15 +176,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 		return nil, err
 	}
 	t := &Timeline{Head: head}
-	good := segments[:0]
-	var broken error
-	for i, segment := range segments {
-		if damaged[i] == nil {
-			good = append(good, segment)
-		} else if contract.ReasonOf(damaged[i]) == contract.ReasonNewerFormat || broken == nil {
-			broken = damaged[i]
-		}
-	}
+	good, broken := whole(segments, damaged)
 	if from != "" && Older(head.Position.File, from) {
 		head.Position = contract.Position{} // the timeline has not come that far
 	}
@@ -193,6 +185,18 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 		t.Broken = broken // the cause of the hole
 	}
 	return t, nil
+}
+
+// whole returns the segments that are not damaged, and the error of the others: that of a newer format, else the first.
+func whole(segments []manifest.Segment, damaged []error) (good []manifest.Segment, broken error) {
+	for i, segment := range segments {
+		if damaged[i] == nil {
+			good = append(good, segment)
+		} else if contract.ReasonOf(damaged[i]) == contract.ReasonNewerFormat || broken == nil {
+			broken = damaged[i]
+		}
+	}
+	return good, broken
 }
 
 func parallel(n int, f func(int) error) error {
