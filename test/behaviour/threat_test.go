@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,12 +132,12 @@ func TestThreatOtherNamespaces(t *testing.T) {
 	})), nil)
 }
 
-// T6. Of Secrets the operator asks for its own alone: by label, or by the name of one that it would
-// write. One of somebody else's that a resource names is neither read nor copied, nor told of.
+// T6. The operator lists its own Secrets alone, by label, and reads others by name: one that it would write, and the account of a
+// database, whose keys the kubelet mounts anyway. It reads, copies and names no other Secret that a resource mentions.
 func TestThreatForeignSecrets(t *testing.T) {
 	e := parallel(t)
 	content := "foreign-" + e.Namespace
-	for _, name := range []string{"foreign", "mysql-dataservice-third-party"} {
+	for _, name := range []string{"foreign", "account", "mysql-dataservice-third-party"} {
 		e.Must(api.Create(e.Ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}, StringData: map[string]string{"username": content, "password": content, "root-password": content},
 		}))
@@ -149,10 +150,12 @@ func TestThreatForeignSecrets(t *testing.T) {
 		return its
 	})
 	name := e.CreateReady(small(fields{
-		"mysql": fields{"credentialsSecret": "foreign"},
+		"mysql": fields{"credentialsSecret": "account"},
 		"auth":  fields{"configFiles": []any{fields{"path": "/etc/foreign", "secret": "foreign"}}, "envFrom": []any{fields{"secretRef": fields{"name": "foreign"}}}},
 	}))
 	e.equal("requests for it", asText(op.Since(0, func(r harness.Sent) bool { return r.Resource == "secrets" && r.Name == "foreign" })), nil)
+	account := asText(op.Since(0, func(r harness.Sent) bool { return r.Resource == "secrets" && r.Name == "account" }))
+	e.equal("requests for the account", slices.Compact(account), []string{"get " + e.Namespace + "/secrets/account -> 200"})
 
 	// One in the place of the operator's own is looked at, to say whose it is, and left alone.
 	e.Change(name, fields{"mysql": fields{"kind": "ThirdParty", "credentialsSecret": nil, "thirdParty": fields{
@@ -161,7 +164,7 @@ func TestThreatForeignSecrets(t *testing.T) {
 	e.condition(name, dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonObjectConflict, "Secret mysql-dataservice-third-party")
 	e.secret(content)
 	for _, secret := range harness.Every[*corev1.Secret](e.Journal) {
-		own := secret.Name == "foreign" || secret.Name == "mysql-dataservice-third-party"
+		own := slices.Contains([]string{"foreign", "account", "mysql-dataservice-third-party"}, secret.Name)
 		moved := false
 		for _, value := range secret.Data {
 			moved = moved || strings.Contains(string(value), content)

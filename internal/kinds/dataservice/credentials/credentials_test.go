@@ -230,14 +230,6 @@ func TestThirdPartyInline(t *testing.T) {
 	assert.Assert(t, newFixture(t, spec("u", "p")).plan(NewKeeper()).Credentials.MySQLChecksum != first.Credentials.MySQLChecksum)
 }
 
-// The user's own Secret is used by name; the operator neither reads nor writes it.
-func TestSecretRefIsNotRead(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: theirs}}}, web: {}}")
-	f.plan(NewKeeper())
-	assert.DeepEqual(t, f.asked, []string{"Secret/" + platformSecret})
-}
-
 // Each further account has a password of its own, under its name, that stays when others come.
 func TestFurtherAccounts(t *testing.T) {
 	t.Parallel()
