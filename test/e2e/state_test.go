@@ -41,8 +41,8 @@ func look(t *testing.T) (s snapshot.State) {
 }
 
 // brought is what this version brings to a platform of the last release: the guard of the database's data, which the next pod of
-// the database has, and what is recorded of the data. No pod restarts for it.
-var brought = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data"}
+// the database has, what is recorded of the data, and the protocol of the database's port. No pod restarts for it.
+var brought = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data", "Service/mysql-dataservice"}
 
 // unchanged waits until all is well and holds it against the state before: no pod was restarted or
 // replaced and nothing was written but the objects that are named.
