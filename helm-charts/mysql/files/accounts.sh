@@ -70,7 +70,7 @@ user() {
 # backup NAME: what a dump of all databases and a position in the binary log need, and nothing that changes data.
 backup() {
   user "$1" || return 1
-  printf "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION CLIENT ON *.* TO '%s'@'%%';\n" "$1"
+  printf "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '%s'@'%%';\n" "$1"
 }
 
 # archive NAME: what following the binary log needs.
