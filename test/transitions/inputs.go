@@ -34,10 +34,10 @@ func wrongInputs() []wrongInput {
 		{"the main port twice", port(fieldsOf{"name": "a", "port": 8080}, fieldsOf{"name": "b", "port": 8080}), reports + "ports"},
 		{"a port's name twice", port(fieldsOf{"name": "a", "port": 90}, fieldsOf{"name": "a", "port": 91}), reports + "ports"},
 		{"the main port's name", port(fieldsOf{"name": "http", "port": 90}), reports + "ports"},
-		{"a value of more than 1 MiB in config", on(fieldsOf{"config": fieldsOf{"a": large}}), reports + "config"},
+		{"values of more than 1 MiB in config", on(fieldsOf{"config": fieldsOf{"a": large[:600_000], "b": large[:600_000]}}), reports + "config"},
 		{"a file of more than 1 MiB", on(fieldsOf{"configFiles": []any{fieldsOf{"path": "/a", "content": large}}}), reports + "configFiles"},
-		{"an annotation of more than 256 KiB", on(fieldsOf{"annotations": fieldsOf{"a": large[:300_000]}}), reports + "annotations"},
-		{"the same of the Service", on(fieldsOf{"serviceAnnotations": fieldsOf{"a": large[:300_000]}}), reports + "serviceAnnotations"},
+		{"annotations of more than 256 KiB", on(fieldsOf{"annotations": fieldsOf{"a": large[:150_000], "b": large[:150_000]}}), reports + "annotations"},
+		{"the same of the Service", on(fieldsOf{"serviceAnnotations": fieldsOf{"a": large[:150_000], "b": large[:150_000]}}), reports + "serviceAnnotations"},
 		{"url of a port beyond 65535", fieldsOf{"uuc": fieldsOf{"thirdParty": fieldsOf{"url": "http://example.com:99999"}}}, "spec.uuc.thirdParty.url"},
 		{"two components of one name", eureka("uuc"), "name"},
 		{"a component of a service's name", eureka("reports"), "name"},
@@ -49,15 +49,15 @@ func wrongInputs() []wrongInput {
 
 // oddInputs are what the API server and the operator take, however odd it is.
 func oddInputs() map[string]fieldsOf {
-	variables := make([]any, 10_000)
+	variables := make([]any, 500) // the most that the API server takes
 	for i := range variables {
 		variables[i] = fieldsOf{"name": fmt.Sprintf("A%d", i), "value": "b"}
 	}
 	url := func(value string) fieldsOf { return fieldsOf{"uuc": fieldsOf{"thirdParty": fieldsOf{"url": value}}} }
 	return map[string]fieldsOf{
-		"10,000 variables in envs":      on(fieldsOf{"replica": 0, "envs": variables}),
-		"a variable of more than 1 MiB": on(fieldsOf{"replica": 0, "env": fieldsOf{"A": large}}),
-		"a Secret that does not exist":  {"mysql": fieldsOf{"credentialsSecret": "no-such-secret"}},
+		"500 variables in envs":        on(fieldsOf{"replica": 0, "envs": variables}),
+		"a variable of 128 KiB":        on(fieldsOf{"replica": 0, "env": fieldsOf{"A": large[:128<<10]}}),
+		"a Secret that does not exist": {"mysql": fieldsOf{"credentialsSecret": "no-such-secret"}},
 		// The check runs in the author's own pod, which can go there without the operator.
 		"url link-local":                  url("http://169.254.169.254/latest/meta-data"),
 		"url link-local, IPv6":            url("http://[fe80::1]/"),

@@ -102,6 +102,9 @@ func (k *Kind) Plan(declared *dsv1.DataService, in kinds.Inputs) (*engine.Plan, 
 	}
 	secrets, err := k.keeper.Plan(ds, graph, in.Lookup, &credentials.Users{Live: in.LookupLive, List: in.List})
 	if err != nil {
+		if field := (*specfield.Error)(nil); errors.As(err, &field) {
+			return nil, mistake(err)
+		}
 		return nil, &engine.SecretError{Err: err}
 	}
 	planned, err := k.planner.Make(ds, graph, secrets.Credentials)

@@ -22,6 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/password"
+	"d3os.com/d3os-operator/internal/specfield"
 )
 
 // The keys of the Secrets.
@@ -223,7 +224,7 @@ func (p *planner) given(c *component.Component, d data) (secret, checksum string
 			continue
 		}
 		if d[key], err = password.Clean([]byte(value)); err != nil {
-			return "", "", fmt.Errorf("%s.thirdParty.%s is not used: %w", c.Name, key, err)
+			return "", "", specfield.Mistake(c.Path+".thirdParty."+key, "%s", err)
 		}
 	}
 	username, secretText := d[keyUsername], d[keyPassword]
