@@ -27,7 +27,6 @@ import (
 type cluster struct {
 	stateful.Cluster
 
-	live   client.Reader
 	now    time.Time
 	record stateful.Version // as it was observed
 }
@@ -37,7 +36,7 @@ var _ server.Kubernetes = &cluster{}
 // NeverFormed asks the API server whether nothing shows that there ever was a cluster.
 func (c *cluster) NeverFormed(ctx context.Context) error {
 	kept := object.Empty(object.ConfigMapKind)
-	err := c.live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: records.Name(c.Owner.Name)}, kept)
+	err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: records.Name(c.Owner.Name)}, kept)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read the record of the cluster: %w", err)
 	}
@@ -52,7 +51,7 @@ func (c *cluster) NeverFormed(ctx context.Context) error {
 	}
 	for ordinal := range membership.MaxReplicas {
 		claim := object.Empty(object.ClaimKind)
-		err := c.live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: claimName(c.Owner.Name, ordinal)}, claim)
+		err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: claimName(c.Owner.Name, ordinal)}, claim)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -96,7 +95,7 @@ func (c *cluster) MarkClaim(ctx context.Context, ordinal int, at membership.Clai
 // Crashing asks the API server whether etcd in a pod ends again and again.
 func (c *cluster) Crashing(ctx context.Context, place membership.Place) (bool, error) {
 	pods := &corev1.PodList{} // the operator has the right to list pods, and not to get one
-	if err := c.live.List(ctx, pods, client.InNamespace(c.Owner.Namespace), client.MatchingFields{metav1.ObjectNameField: place.Pod}); err != nil {
+	if err := c.Live.List(ctx, pods, client.InNamespace(c.Owner.Namespace), client.MatchingFields{metav1.ObjectNameField: place.Pod}); err != nil {
 		return false, fmt.Errorf("read pod %s: %w", place.Pod, err)
 	}
 	for i := range pods.Items {
@@ -109,24 +108,19 @@ func (c *cluster) Crashing(ctx context.Context, place membership.Place) (bool, e
 
 // Leaving asks the API server whether the claim of an ordinal is being deleted.
 func (c *cluster) Leaving(ctx context.Context, ordinal int) (bool, error) {
-	claim := object.Empty(object.ClaimKind)
-	err := c.live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: claimName(c.Owner.Name, ordinal)}, claim)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read claim %s: %w", claimName(c.Owner.Name, ordinal), err)
-	}
-	return err == nil && claim.GetDeletionTimestamp() != nil, nil
+	return c.IsLeaving(ctx, claimName(c.Owner.Name, ordinal))
 }
 
 // Recorded asks the API server for the record.
 func (c *cluster) Recorded(ctx context.Context) (membership.Record, error) {
-	record, _, err := records.Observe(ctx, c.live, c.Owner)
+	record, _, err := records.Observe(ctx, c.Live, c.Owner)
 	return record, err
 }
 
 // Scale lets the StatefulSet have fewer pods, and never more.
 func (c *cluster) Scale(ctx context.Context, pods int) error {
 	set := object.Empty(object.StatefulSetKind)
-	if err := c.live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: c.Owner.Name}, set); err != nil {
+	if err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: c.Owner.Name}, set); err != nil {
 		return fmt.Errorf("read StatefulSet %s: %w", c.Owner.Name, err)
 	}
 	if !c.Owner.Controls(set) {

@@ -49,7 +49,7 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ engine.Seen, w World) kinds.Deci
 func (k *Kind) take(ctx context.Context, ec *etcdv1.EtcdCluster, w World, step membership.Step) error {
 	err := k.servers.Take(ctx, server.Taking{
 		Access: w.access, Step: step,
-		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Owner: kinds.OwnerOf(k, ec)}, live: k.live, now: k.now(), record: w.recordAt},
+		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Live: k.live, Owner: kinds.OwnerOf(k, ec)}, now: k.now(), record: w.recordAt},
 		PeerURLs:   wanted(ec).PeerURLs,
 	})
 	switch {

@@ -45,6 +45,7 @@ type Kind struct {
 	planner  *planner
 	servers  *server.Servers
 	client   client.Client
+	live     client.Reader
 	jobs     agentjob.Reader
 	accounts *accounts
 	sources  *sources
@@ -64,7 +65,7 @@ type Images struct {
 
 // New returns the kind. The client is the operator's cached one; live reads from the API server.
 func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader) *Kind {
-	return &Kind{planner: newPlanner(renderer, images, random), servers: servers, client: c, jobs: agentjob.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), sources: newSources(live)}
+	return &Kind{planner: newPlanner(renderer, images, random), servers: servers, client: c, live: live, jobs: agentjob.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), sources: newSources(live)}
 }
 
 // GVK is RedisCluster of the API's version.
@@ -117,7 +118,7 @@ func (k *Kind) Decide(rc *redisv1.RedisCluster, _ engine.Seen, w World) kinds.De
 func (k *Kind) take(ctx context.Context, rc *redisv1.RedisCluster, w World, step topology.Step) error {
 	err := k.servers.Take(ctx, server.Taking{
 		Cluster: clusterKey(rc.Namespace, rc.Name), Access: w.access, Step: step, Pipeline: pipelineOf(&rc.Spec),
-		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Owner: kinds.OwnerOf(k, rc)}, record: w.recordAt},
+		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Live: k.live, Owner: kinds.OwnerOf(k, rc)}, record: w.recordAt},
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", day2.ErrAgain, err)

@@ -24,7 +24,9 @@ import (
 // the very object that the step was decided for.
 type Cluster struct {
 	Client client.Client
-	Owner  object.Owner
+	// Live reads from the API server, not from a cache.
+	Live  client.Reader
+	Owner object.Owner
 }
 
 // Pod returns a pod as it is now. One that is not the resource's by its labels is none.
@@ -93,14 +95,23 @@ func (c Cluster) Claim(ctx context.Context, name string) (*unstructured.Unstruct
 	return claim, nil
 }
 
+// IsLeaving asks the API server whether a claim is being deleted.
+func (c Cluster) IsLeaving(ctx context.Context, claim string) (bool, error) {
+	o := object.Empty(object.ClaimKind)
+	err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: claim}, o)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read claim %s: %w", claim, err)
+	}
+	return err == nil && o.GetDeletionTimestamp() != nil, nil
+}
+
 // DeletePodWithData deletes a pod whose data is on a claim, unless the claim is being deleted: then the data would go with the pod.
 func (c Cluster) DeletePodWithData(ctx context.Context, name, uid, claim string) error {
-	o := object.Empty(object.ClaimKind)
-	err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: claim}, o)
+	leaving, err := c.IsLeaving(ctx, claim)
 	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("delete pod %s: read claim %s: %w", name, claim, err)
-	case err == nil && o.GetDeletionTimestamp() != nil:
+	case err != nil:
+		return fmt.Errorf("delete pod %s: %w", name, err)
+	case leaving:
 		return fmt.Errorf("pod %s is not deleted: claim %s is being deleted, and the data goes with the pod: make a backup, or set the reclaim policy of its volume to Retain, "+
 			"and delete the pod yourself when the others have its data: %w", name, claim, proof.ErrRefused)
 	}

@@ -156,8 +156,8 @@ func TestDataDoesNotGoWithAPod(t *testing.T) {
 	claim := object.Empty(object.ClaimKind)
 	claim.SetName("data-store-0")
 	claim.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
-	a := &api{objects: statefultest.There{"PersistentVolumeClaim/data-store-0": claim}}
-	c := stateful.Cluster{Client: a, Owner: owner}
+	a := &api{} // the cache does not show the claim yet
+	c := stateful.Cluster{Client: a, Live: &api{objects: statefultest.There{"PersistentVolumeClaim/data-store-0": claim}}, Owner: owner}
 	assert.ErrorContains(t, c.DeletePodWithData(t.Context(), "store-0", "uid", "data-store-0"), "claim data-store-0 is being deleted, and the data goes with the pod")
 	assert.NilError(t, c.DeletePodWithData(t.Context(), "store-1", "uid", "data-store-1"))
 	assert.DeepEqual(t, a.deleted, []string{"store-1 uid"})
