@@ -7,10 +7,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 func isCorrupt(alarm membership.Alarm) bool { return alarm.Kind == membership.AlarmCorrupt }
@@ -38,7 +38,7 @@ func (s *Servers) hashPods(ctx context.Context, access Access, pods []membership
 // member writes, so all that are right have the same revision. nil for a member that is not under the alarm, or does not answer.
 func (s *Servers) hashes(ctx context.Context, access Access, ips []string) []*membership.Hash {
 	hashes := make([]*membership.Hash, len(ips))
-	s.each(ips, func(i int) {
+	each(ips, func(i int) {
 		within, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 		defer cancel()
 		c, within, err := s.dial(within, access, ips[i])
@@ -60,7 +60,7 @@ func (s *Servers) hashes(ctx context.Context, access Access, ips []string) []*me
 			at = hash.Revision
 		}
 	}
-	s.each(ips, func(i int) {
+	each(ips, func(i int) {
 		if hashes[i] == nil {
 			return
 		}
@@ -85,9 +85,9 @@ func (s *Servers) hashes(ctx context.Context, access Access, ips []string) []*me
 	return hashes
 }
 
-// each calls do for all addresses at once.
-func (*Servers) each(ips []string, do func(i int)) {
-	var all sync.WaitGroup
+// each calls do for all addresses at once. Its panic reaches the caller.
+func each(ips []string, do func(i int)) {
+	var all workers.Group
 	for i := range ips {
 		all.Go(func() { do(i) })
 	}

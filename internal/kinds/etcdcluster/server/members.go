@@ -177,11 +177,7 @@ func (t *taker) deletePod(ctx context.Context) error {
 
 // deleteClaim deletes a claim whose data is that of a member that a quorum agrees to have removed.
 func (t *taker) deleteClaim(ctx context.Context) error {
-	c, _, err := t.expected(ctx)
-	if err != nil {
-		return err
-	}
-	if err := closeQuietly(c); err != nil {
+	if err := t.proveList(ctx); err != nil {
 		return err
 	}
 	if t.Step.Member == 0 || t.Step.Claim.UID == "" || slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member }) {

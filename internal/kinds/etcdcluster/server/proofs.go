@@ -5,8 +5,9 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
 	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
@@ -24,20 +25,11 @@ func (t *taker) look(ctx context.Context, place membership.Place) (*membership.R
 	}
 	again, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
 	defer cancel()
-	ordinal := 0
-	if _, err := fmt.Sscanf(place.Pod[lastDash(place.Pod)+1:], "%d", &ordinal); err != nil {
+	ordinal, err := strconv.Atoi(place.Pod[strings.LastIndexByte(place.Pod, '-')+1:])
+	if err != nil {
 		return nil, nil
 	}
 	return t.servers.state(again, place.IP, urlOf(ordinal, t.PeerURLs)), nil
-}
-
-func lastDash(text string) int {
-	for i := len(text) - 1; i >= 0; i-- {
-		if text[i] == '-' {
-			return i
-		}
-	}
-	return -1
 }
 
 // isExpected reports whether what is in a pod is a member of the cluster, or its data.
@@ -103,11 +95,7 @@ func (t *taker) isLost(report *membership.Report) bool {
 
 // proveSame proves that all voters have the same keys.
 func (t *taker) proveSame(ctx context.Context) error {
-	c, _, err := t.expected(ctx)
-	if err != nil {
-		return err
-	}
-	if err := closeQuietly(c); err != nil {
+	if err := t.proveList(ctx); err != nil {
 		return err
 	}
 	good, _, err := t.compare(ctx)
@@ -135,11 +123,7 @@ func (t *taker) proveStays(ctx context.Context, report *membership.Report, answe
 	if len(t.Step.Expect) == 0 {
 		return proof.Refuse("the claim of pod %s is being deleted, and its data would go", t.Step.Pod.Pod)
 	}
-	c, _, err := t.expected(ctx)
-	if err != nil {
-		return err
-	}
-	if err := closeQuietly(c); err != nil {
+	if err := t.proveList(ctx); err != nil {
 		return err
 	}
 	if t.isExpected(report, answer) {
@@ -171,11 +155,7 @@ func (t *taker) proveAlone(ctx context.Context) error {
 
 // scale lets the StatefulSet have fewer pods, while a quorum has the list of members that shows that they are none.
 func (t *taker) scale(ctx context.Context) error {
-	c, _, err := t.expected(ctx)
-	if err != nil {
-		return err
-	}
-	if err := closeQuietly(c); err != nil {
+	if err := t.proveList(ctx); err != nil {
 		return err
 	}
 	if t.Step.Ordinal < 1 {

@@ -168,6 +168,15 @@ func (t *taker) expected(ctx context.Context) (*clientv3.Client, *clientv3.Statu
 	return c, status, nil
 }
 
+// proveList proves that a quorum has the list of members that was decided about.
+func (t *taker) proveList(ctx context.Context) error {
+	c, _, err := t.expected(ctx)
+	if err != nil {
+		return err
+	}
+	return closeQuietly(c)
+}
+
 // healthy proves that the members on whom the step relies answer for the cluster, all at once.
 func (t *taker) healthy(ctx context.Context) error {
 	errs := make([]error, len(t.Step.Healthy))
