@@ -33,7 +33,7 @@ func (a account) String() string {
 	case a.isRole:
 		return server.Quote(a.name)
 	}
-	return literal(a.name) + "@" + literal(a.host)
+	return server.Literal(a.name) + "@" + server.Literal(a.host)
 }
 
 // isRoot reports whether an account is the one that every server has, and that a restore gives its password.
@@ -82,7 +82,7 @@ func readAccounts(conn *server.Conn) (a accounts, err error) {
 		return a, err
 	}
 	for _, one := range all {
-		if err := a.add(conn, one); contract.ReasonOf(err) == contract.ReasonServerUnreachable && err != nil {
+		if err := a.add(conn, one); contract.ReasonOf(err) == contract.ReasonServerUnreachable {
 			return a, err
 		} else if err != nil {
 			a.warnings = append(a.warnings, fmt.Sprintf("account %s is not wholly in the backup: %v", one, err))
@@ -169,22 +169,12 @@ func withoutDefaultRoles(statement string) (rest, roles string) {
 
 // outside returns where a text stands in a statement, outside of what is quoted; -1 for nowhere.
 func outside(statement, text string) int {
-	quote := byte(0)
-	for i := 0; i < len(statement); i++ {
-		switch c := statement[i]; {
-		case quote == 0 && strings.HasPrefix(statement[i:], text):
+	var quotes server.Quotes
+	for i := range len(statement) {
+		if quotes.IsOutside() && strings.HasPrefix(statement[i:], text) {
 			return i
-		case quote == 0 && (c == '\'' || c == '"' || c == '`'):
-			quote = c
-		case quote != 0 && c == '\\' && quote != '`':
-			i++
-		case c == quote:
-			quote = 0
 		}
+		quotes.Take(statement[i])
 	}
 	return -1
-}
-
-func literal(text string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
 }

@@ -72,7 +72,7 @@ func (e *extras) servers() error {
 		var options []string
 		for i, option := range []string{"HOST", "DATABASE", "USER", "PASSWORD", "SOCKET", "OWNER"} {
 			if row[i+2] != "" {
-				options = append(options, option+" "+literal(row[i+2]))
+				options = append(options, option+" "+server.Literal(row[i+2]))
 			}
 		}
 		options = append(options, "PORT "+row[8])
@@ -87,26 +87,26 @@ func (e *extras) functions() error {
 			kind = "AGGREGATE "
 		}
 		returns := map[string]string{"0": "STRING", "1": "REAL", "2": "INTEGER", "4": "DECIMAL"}[row[1]]
-		e.add("function "+server.Quote(row[0]), fmt.Sprintf("CREATE %sFUNCTION %s RETURNS %s SONAME %s", kind, server.Quote(row[0]), returns, literal(row[2])))
+		e.add("function "+server.Quote(row[0]), fmt.Sprintf("CREATE %sFUNCTION %s RETURNS %s SONAME %s", kind, server.Quote(row[0]), returns, server.Literal(row[2])))
 	})
 }
 
 func (e *extras) plugins() error {
 	return e.each("plugins", "SELECT name, dl FROM mysql.plugin ORDER BY 1", func(row []string) {
-		e.add("plugin "+server.Quote(row[0]), fmt.Sprintf("INSTALL PLUGIN %s SONAME %s", server.Quote(row[0]), literal(row[1])))
+		e.add("plugin "+server.Quote(row[0]), fmt.Sprintf("INSTALL PLUGIN %s SONAME %s", server.Quote(row[0]), server.Literal(row[1])))
 	})
 }
 
 func (e *extras) components() error {
 	return e.each("components", "SELECT component_urn FROM mysql.component ORDER BY component_id", func(row []string) {
-		e.add("component "+row[0], "INSTALL COMPONENT "+literal(row[0]))
+		e.add("component "+row[0], "INSTALL COMPONENT "+server.Literal(row[0]))
 	})
 }
 
 // persisted keeps what SET PERSIST has stored, for the server that uses the data: the restoring one does not read it.
 func (e *extras) persisted() error {
 	return e.each("variables of SET PERSIST", "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables ORDER BY 1", func(row []string) {
-		value := literal(row[1])
+		value := server.Literal(row[1])
 		if _, err := strconv.ParseFloat(row[1], 64); err == nil {
 			value = row[1]
 		}
@@ -120,9 +120,9 @@ func (e *extras) spatial() error {
 		"JOIN information_schema.ST_SPATIAL_REFERENCE_SYSTEMS s ON s.SRS_ID = c.SRS_ID WHERE s.SRS_ID > 0 ORDER BY 1", func(row []string) {
 		organization := ""
 		if row[2] != "" {
-			organization = fmt.Sprintf(" ORGANIZATION %s IDENTIFIED BY %s", literal(row[2]), row[3])
+			organization = fmt.Sprintf(" ORGANIZATION %s IDENTIFIED BY %s", server.Literal(row[2]), row[3])
 		}
-		e.add("spatial reference system "+row[0], fmt.Sprintf("CREATE SPATIAL REFERENCE SYSTEM IF NOT EXISTS %s NAME %s%s DEFINITION %s", row[0], literal(row[1]), organization, literal(row[4])))
+		e.add("spatial reference system "+row[0], fmt.Sprintf("CREATE SPATIAL REFERENCE SYSTEM IF NOT EXISTS %s NAME %s%s DEFINITION %s", row[0], server.Literal(row[1]), organization, server.Literal(row[4])))
 	})
 }
 
@@ -130,7 +130,7 @@ func (e *extras) spatial() error {
 func (e *extras) tablespaces() error {
 	return e.each("tablespaces", "SELECT TABLESPACE_NAME FROM information_schema.FILES WHERE FILE_TYPE = 'TABLESPACE' AND ENGINE = 'InnoDB' AND TABLESPACE_NAME NOT LIKE 'innodb\\_%' "+
 		"AND TABLESPACE_NAME NOT LIKE '%/%' AND TABLESPACE_NAME NOT IN ('mysql', 'sys') ORDER BY 1", func(row []string) {
-		e.add("tablespace "+server.Quote(row[0]), fmt.Sprintf("CREATE TABLESPACE %s ADD DATAFILE %s ENGINE = InnoDB", server.Quote(row[0]), literal(row[0]+".ibd")))
+		e.add("tablespace "+server.Quote(row[0]), fmt.Sprintf("CREATE TABLESPACE %s ADD DATAFILE %s ENGINE = InnoDB", server.Quote(row[0]), server.Literal(row[0]+".ibd")))
 	})
 }
 

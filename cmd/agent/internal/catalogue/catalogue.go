@@ -34,7 +34,7 @@ type Entry struct {
 // IsDamaged reports whether the backup is known not to be what was written: an object is missing or has another size, or a check
 // has proven that the objects are damaged.
 func (e *Entry) IsDamaged() bool {
-	return contract.ReasonOf(e.Err) == contract.ReasonDamaged && e.Err != nil || e.Verified != nil && e.Verified.Damaged
+	return contract.ReasonOf(e.Err) == contract.ReasonDamaged || e.Verified != nil && e.Verified.Damaged
 }
 
 // isVerified reports whether a check has found the backup good, and nothing of it is missing since.

@@ -52,7 +52,7 @@ func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error)
 				continue
 			}
 			err := conn.Do(statement)
-			if contract.ReasonOf(err) == contract.ReasonServerUnreachable && err != nil {
+			if contract.ReasonOf(err) == contract.ReasonServerUnreachable {
 				return nil, err
 			}
 			if err != nil {
@@ -72,26 +72,23 @@ func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error)
 // are left out.
 func split(text string) []string {
 	var statements []string
-	quote, begin := byte(0), 0
+	var quotes server.Quotes
+	begin := 0
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quote == 0 && i == begin && strings.HasPrefix(text[i:], "-- "):
-			end := strings.IndexByte(text[i:], '\n')
+		switch rest := text[i:]; {
+		case i == begin && strings.HasPrefix(rest, "-- "):
+			end := strings.IndexByte(rest, '\n')
 			if end < 0 {
 				return statements
 			}
 			i += end
 			begin = i + 1
-		case quote == 0 && (c == '\'' || c == '"' || c == '`'):
-			quote = c
-		case quote != 0 && c == '\\' && quote != '`':
-			i++
-		case c == quote:
-			quote = 0
-		case quote == 0 && c == ';' && strings.HasPrefix(text[i+1:], "\n"):
+		case quotes.IsOutside() && strings.HasPrefix(rest, ";\n"):
 			statements = append(statements, strings.TrimSpace(text[begin:i]))
 			i++
 			begin = i + 1
+		default:
+			quotes.Take(text[i])
 		}
 	}
 	return statements
@@ -107,8 +104,8 @@ func (i *Instance) admit(ctx context.Context) error {
 	random := [20]byte{}
 	_, _ = rand.Read(random[:]) // never fails
 	name, password := fmt.Sprintf("d3os_restore_%x", random[:4]), fmt.Sprintf("Aa1!%x", random[4:])
-	account := literal(name) + "@'localhost'"
-	for _, statement := range []string{"CREATE USER " + account + " IDENTIFIED BY " + literal(password), "GRANT ALL PRIVILEGES ON *.* TO " + account + " WITH GRANT OPTION"} {
+	account := server.Literal(name) + "@'localhost'"
+	for _, statement := range []string{"CREATE USER " + account + " IDENTIFIED BY " + server.Literal(password), "GRANT ALL PRIVILEGES ON *.* TO " + account + " WITH GRANT OPTION"} {
 		if err := conn.Do(statement); err != nil {
 			return err
 		}
@@ -129,7 +126,7 @@ func (i *Instance) bare(ctx context.Context) error {
 		return err
 	}
 	for _, row := range rows {
-		if err := conn.Do("DROP USER " + literal(row[0]) + "@" + literal(row[1])); err != nil {
+		if err := conn.Do("DROP USER " + server.Literal(row[0]) + "@" + server.Literal(row[1])); err != nil {
 			return err
 		}
 	}
@@ -157,11 +154,11 @@ func secure(ctx context.Context, i *Instance, t Target, temporary []string) erro
 	statements = append(statements, services...)
 	if t.RootPassword != "" {
 		const root = "'root'@'localhost'"
-		statements = append(statements, "CREATE USER IF NOT EXISTS "+root, "ALTER USER "+root+" IDENTIFIED BY "+literal(t.RootPassword), "ALTER USER "+root+" ACCOUNT UNLOCK",
+		statements = append(statements, "CREATE USER IF NOT EXISTS "+root, "ALTER USER "+root+" IDENTIFIED BY "+server.Literal(t.RootPassword), "ALTER USER "+root+" ACCOUNT UNLOCK",
 			"GRANT ALL PRIVILEGES ON *.* TO "+root+" WITH GRANT OPTION")
 	}
 	if i.user != "" {
-		statements = append(statements, "DROP USER "+literal(i.user)+"@'localhost'")
+		statements = append(statements, "DROP USER "+server.Literal(i.user)+"@'localhost'")
 	}
 	for _, statement := range statements {
 		if err := conn.Do(statement); err != nil {
@@ -179,7 +176,7 @@ func drops(conn *server.Conn, names []string) (statements []string, err error) {
 			return nil, err
 		}
 		for _, row := range rows {
-			statements = append(statements, "DROP USER "+literal(name)+"@"+literal(row[0]))
+			statements = append(statements, "DROP USER "+server.Literal(name)+"@"+server.Literal(row[0]))
 		}
 	}
 	return statements, nil
@@ -190,12 +187,12 @@ func forServices(conn *server.Conn, t Target) ([]string, error) {
 	if t.Account == "" {
 		return nil, nil
 	}
-	account := literal(t.Account) + "@'%'"
+	account := server.Literal(t.Account) + "@'%'"
 	there, err := conn.Rows("SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%'", t.Account)
 	if err != nil {
 		return nil, err
 	}
-	statements := []string{"CREATE USER IF NOT EXISTS " + account, "ALTER USER " + account + " IDENTIFIED BY " + literal(t.AccountPassword)}
+	statements := []string{"CREATE USER IF NOT EXISTS " + account, "ALTER USER " + account + " IDENTIFIED BY " + server.Literal(t.AccountPassword)}
 	if len(there) > 0 {
 		return statements, nil
 	}

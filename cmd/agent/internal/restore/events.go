@@ -266,7 +266,7 @@ func (s statuses) settle(conn *server.Conn) error {
 			charset = "" // the names are written as UTF-8
 		}
 		for _, statement := range []string{
-			fmt.Sprintf("SET SESSION %ssql_mode = %s", charset, literal(row[4])),
+			fmt.Sprintf("SET SESSION %ssql_mode = %s", charset, server.Literal(row[4])),
 			fmt.Sprintf("ALTER DEFINER = %s@%s EVENT %s.%s %s", server.Quote(row[3][:at]), server.Quote(row[3][at+1:]), server.Quote(row[0]), server.Quote(row[1]), want),
 			"SET NAMES utf8mb4", "SET SESSION sql_mode = ''",
 		} {
@@ -276,8 +276,4 @@ func (s statuses) settle(conn *server.Conn) error {
 		}
 	}
 	return nil
-}
-
-func literal(text string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
 }

@@ -7,9 +7,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []strin
 // compare takes the options of variables that a server has to be given, and returns how others differ.
 func (s *Settings) compare(id string, had, has map[string]string, scratch bool) ([]string, error) {
 	var differ []string
-	for _, name := range sorted(had) {
+	for _, name := range slices.Sorted(maps.Keys(had)) {
 		use, known := server.Variables[name]
 		value, ok := has[name]
 		if !known || !ok || server.SameSetting(value, had[name]) {
@@ -96,15 +97,6 @@ func brief(value string) string {
 		return "empty"
 	}
 	return value[:min(len(value), 60)]
-}
-
-func sorted(of map[string]string) []string {
-	names := make([]string, 0, len(of))
-	for name := range of {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }
 
 // configured returns what the server's program says that its variables are, by its configuration and options.

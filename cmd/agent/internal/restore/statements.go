@@ -42,7 +42,7 @@ func (s Source) loadStatements(ctx context.Context, o manifest.Object, to server
 		var warnings []string
 		for _, statement := range rest {
 			err := conn.Do(statement.SQL)
-			if contract.ReasonOf(err) == contract.ReasonServerUnreachable && err != nil {
+			if contract.ReasonOf(err) == contract.ReasonServerUnreachable {
 				return nil, err
 			}
 			if err != nil {

@@ -143,10 +143,10 @@ func (c *Conn) SystemZone() (name, offsets string, err error) {
 		}
 		found[moment] = offset
 	}
-	return name, ZoneOffsets(func(moment int64) int64 { return found[moment] }), c.Do("SET SESSION time_zone = " + literal(own))
+	return name, ZoneOffsets(func(moment int64) int64 { return found[moment] }), c.Do("SET SESSION time_zone = " + Literal(own))
 }
 
-// literal writes a text as SQL in the empty SQL mode.
-func literal(text string) string {
+// Literal returns a text as SQL in the empty SQL mode.
+func Literal(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
 }

@@ -1,0 +1,28 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+// Quotes follows the quotes of statements in the empty SQL mode: a backslash escapes in texts, and not in names. The zero value is
+// outside of quotes.
+type Quotes struct {
+	quote     byte
+	isEscaped bool
+}
+
+// IsOutside reports whether the next byte is outside of quotes.
+func (q *Quotes) IsOutside() bool { return q.quote == 0 }
+
+// Take takes the next byte.
+func (q *Quotes) Take(c byte) {
+	switch {
+	case q.isEscaped:
+		q.isEscaped = false
+	case q.quote == 0 && (c == '\'' || c == '"' || c == '`'):
+		q.quote = c
+	case q.quote != 0 && q.quote != '`' && c == '\\':
+		q.isEscaped = true
+	case c == q.quote:
+		q.quote = 0 // a doubled quote ends a text and begins the next
+	}
+}
