@@ -101,10 +101,11 @@ func explain(f *Facts) *Diagnosis {
 	if broken := blamed.Phase == dsv1.PhaseDegraded || blamed.Phase == dsv1.PhaseFailed; ds.Spec.Paused && !broken {
 		return f.paused()
 	}
-	d := f.component(blamed)
+	diagnose := f.component
 	if f.isUnderway(blamed) {
-		d = f.underway(blamed)
+		diagnose = f.underway
 	}
+	d := diagnose(blamed)
 	if len(way) > 1 {
 		d.Way = way
 	}

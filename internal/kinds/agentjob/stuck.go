@@ -6,7 +6,6 @@ package agentjob
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -66,14 +66,11 @@ func refusal(ctx context.Context, live client.Reader, job *batchv1.Job, after ti
 			at = e.EventTime.Time
 		}
 		if e.Reason == "FailedCreate" && !at.Before(newest) {
-			newest, message = at, prefixes.ReplaceAllString(e.Message, "")
+			newest, message = at, health.Essence(e.Message)
 		}
 	}
 	return message
 }
-
-// prefixes are before what refuses a pod in the message of its Job's event: Error creating: pods "a-" is forbidden:
-var prefixes = regexp.MustCompile(`^(Error creating: )?(pods "[^"]*" is forbidden: )?`)
 
 // heldBy returns the containers of a pod that run on although the one that does the work has ended, and since when it has.
 func heldBy(pod *corev1.Pod) (containers []string, since metav1.Time) {

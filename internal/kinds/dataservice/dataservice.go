@@ -202,7 +202,7 @@ func (k *Kind) Decide(ds *dsv1.DataService, seen engine.Seen, w World) kinds.Dec
 	if _, _, recoverable := backups.Judge(nil, w.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
 		return kinds.Decision{LookAgain: backupsSeen}
 	}
-	if b := w.Backups.Declared; b != nil && !slices.ContainsFunc(seen.Parts, isStarting) {
+	if b := w.Backups.Declared; b != nil {
 		return kinds.Decision{LookAgain: backupsDue}
 	}
 	if slices.ContainsFunc(seen.Parts, isStarting) {

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package usersecret reads the Secrets of users that plans depend on. Containers get their values in the environment, where
-// a newline at the end cannot be cut off, so those that have one need a copy. It remembers what it read, because a plan is made in each
-// pass.
+// a newline at the end cannot be cut off, so those that have one need a copy. It remembers what it read for some minutes, because a
+// plan is made in each pass.
 package usersecret
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -77,19 +78,9 @@ func (r *Reader) Read(namespace, name string, lookup Lookup, keys ...string) (va
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	maps.DeleteFunc(r.known, func(_ string, old seen) bool { return known.at.Sub(old.at) >= untilClean }) // of resources that are gone, too
 	r.known[id] = known
 	return known.values, known.isCut, known.err
-}
-
-// Forget drops what was read of a Secret.
-func (r *Reader) Forget(namespace, name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id := range r.known {
-		if strings.HasPrefix(id, namespace+"/"+name+"/") {
-			delete(r.known, id)
-		}
-	}
 }
 
 // IsReferenced reports whether a container of a workload gets a variable from a Secret.

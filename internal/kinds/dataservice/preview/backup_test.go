@@ -79,13 +79,7 @@ func TestBackupsHaveWhatTheyNeedAndNoMore(t *testing.T) {
 		"mysql-verify":  {"store", "private-key"},
 		"mysql-archive": {"store", users},
 	}
-	ds, err := Parse([]byte(backedUp))
-	assert.NilError(t, err)
-	renderer, err := render.New(KubeVersion)
-	assert.NilError(t, err)
-	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
-	objects, err := Planned(ds, plan.NewPlanner(renderer, map[string]string{values.AgentImage: "example/agent:v1"}), credentials.NewPreview(), none)
-	assert.NilError(t, err)
+	objects := withAgent(t, backedUp)
 	seen := 0
 	for _, o := range objects {
 		for _, pod := range podsIn(o.Object["spec"]) {
@@ -112,19 +106,26 @@ func TestBackupsHaveWhatTheyNeedAndNoMore(t *testing.T) {
 	assert.Equal(t, seen, len(want))
 }
 
-// backup.podTemplate reaches every pod that looks after backups, also that of the archive, whose container has another name, and no
-// pod of the database.
-func TestPodTemplateOfBackupsReachesTheirPodsAlone(t *testing.T) {
-	t.Parallel()
-	ds, err := Parse([]byte(backedUp + `      podTemplate:
-        spec: {serviceAccountName: backups, containers: [{name: backup, env: [{name: NO_PROXY, value: .svc}]}]}
-`))
+// withAgent plans a DataService with an image of the agent.
+func withAgent(t *testing.T, text string) []*unstructured.Unstructured {
+	t.Helper()
+	ds, err := Parse([]byte(text))
 	assert.NilError(t, err)
 	renderer, err := render.New(KubeVersion)
 	assert.NilError(t, err)
 	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
 	objects, err := Planned(ds, plan.NewPlanner(renderer, map[string]string{values.AgentImage: "example/agent:v1"}), credentials.NewPreview(), none)
 	assert.NilError(t, err)
+	return objects
+}
+
+// backup.podTemplate reaches every pod that looks after backups, also that of the archive, whose container has another name, and no
+// pod of the database.
+func TestPodTemplateOfBackupsReachesTheirPodsAlone(t *testing.T) {
+	t.Parallel()
+	objects := withAgent(t, backedUp+`      podTemplate:
+        spec: {serviceAccountName: backups, containers: [{name: backup, env: [{name: NO_PROXY, value: .svc}]}]}
+`)
 	seen := 0
 	for _, o := range objects {
 		for _, pod := range podsIn(o.Object["spec"]) {

@@ -77,19 +77,13 @@ func (t *taker) moveBack(ctx context.Context) error {
 			return nil
 		}
 		if err := m.back(ctx, slot); err != nil {
-			if (*moveError)(nil) == asMoveError(err) {
+			if move := (*moveError)(nil); !errors.As(err, &move) {
 				err = &moveError{slot: slot, first: moveAgain, err: err}
 			}
 			return fmt.Errorf("move slot %d back from %s to %s: %w", slot, t.Step.Target.Pod, t.Step.Node.Pod, err)
 		}
 	}
 	return nil
-}
-
-func asMoveError(err error) *moveError {
-	var move *moveError
-	errors.As(err, &move)
-	return move
 }
 
 // back undoes the move of one slot.
