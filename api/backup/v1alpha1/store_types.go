@@ -173,7 +173,7 @@ type S3 struct {
 	// +nullable
 	CredentialsSecret *SecretName `json:"credentialsSecret,omitempty"`
 
-	// encryption is how the store is asked to encrypt objects, for buckets that demand it. Default: as the bucket says.
+	// encryption asks the store to encrypt objects, for buckets that demand it. Default: the settings of the bucket.
 	// +kubebuilder:example=`{algorithm: KMS, key: backups}`
 	// +optional
 	// +nullable
@@ -187,7 +187,7 @@ type S3 struct {
 	CASecret *SecretName `json:"caSecret,omitempty"`
 }
 
-// StoreEncryption is how a store encrypts objects. What it encrypts, it can read.
+// StoreEncryption selects the encryption that a store applies to objects. The store can read them.
 type StoreEncryption struct {
 	// algorithm is AES256, with a key of the store's, or KMS.
 	// +kubebuilder:default=AES256

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// extras are what dump programs leave out. A restore runs the statements one by one; one that fails is a warning.
+// extras has the objects that dump programs leave out. A restore runs their statements one by one and warns of each that fails.
 type extras struct {
 	conn *server.Conn
 	// before are of the server itself, run before the dump is loaded; views are those that the dump program cannot read.

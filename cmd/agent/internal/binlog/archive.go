@@ -130,7 +130,7 @@ func (a *archive) resume(ctx context.Context) error {
 			return err
 		}
 		if t.Broken != nil {
-			return a.anew(ctx, rows[0][0], "Damaged", "the archive is damaged")
+			return a.newTimeline(ctx, rows[0][0], "Damaged", "the archive is damaged")
 		}
 		a.head = head
 		a.head.Format = manifest.Format
@@ -153,9 +153,9 @@ func (a *archive) resume(ctx context.Context) error {
 			}
 		}
 		if newest := rows[len(rows)-1][0]; !Older(end.File, newest) {
-			return a.anew(ctx, rows[0][0], "Reset", "the server has begun its binary log again")
+			return a.newTimeline(ctx, rows[0][0], "Reset", "the server has begun its binary log again")
 		}
-		return a.anew(ctx, rows[0][0], "Gap", "the server has removed files that were not archived")
+		return a.newTimeline(ctx, rows[0][0], "Gap", "the server has removed files that were not archived")
 	}
 	return a.begin(ctx, rows[0][0], "First")
 }
@@ -175,8 +175,8 @@ func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, erro
 	}
 }
 
-// continues begins a new timeline unless the server still has the file of the last segment: what follows has the same name in another
-// log, too, and of the next file nothing is archived that could tell.
+// continues begins a new timeline unless the server still has the file of the last segment. Another log has files of the same names,
+// and only an archived file can show that the server's log is the archived one.
 func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][]string) error {
 	for _, row := range rows {
 		if row[0] != last.File {
@@ -186,9 +186,9 @@ func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][
 		if err != nil || began.Equal(last.FileTime) {
 			return err
 		}
-		return a.anew(ctx, rows[0][0], "Reset", "the server has begun its binary log again")
+		return a.newTimeline(ctx, rows[0][0], "Reset", "the server has begun its binary log again")
 	}
-	return a.anew(ctx, rows[0][0], "Gap", "the server has removed the file before the next one, without which that is not known to be the next")
+	return a.newTimeline(ctx, rows[0][0], "Gap", "the server has removed the file before the next one, without which that is not known to be the next")
 }
 
 // restart begins a new timeline at the server's oldest file; the next Archive goes on there.
@@ -197,11 +197,11 @@ func (a *archive) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.anew(ctx, files[0], "Reset", "the server has begun its binary log again")
+	return a.newTimeline(ctx, files[0], "Reset", "the server has begun its binary log again")
 }
 
-// anew begins a timeline that does not continue the one before, and fails with Gap.
-func (a *archive) anew(ctx context.Context, file, reason, text string) error {
+// newTimeline begins a timeline that does not continue the last one, and fails with Gap.
+func (a *archive) newTimeline(ctx context.Context, file, reason, text string) error {
 	if err := a.begin(ctx, file, reason); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ const (
 	typeQueryCompressed = 165
 )
 
-// effect is what an event means for the transaction that it is part of.
+// effect tells whether an event opens, continues or ends a transaction.
 type effect byte
 
 const (
@@ -76,8 +76,8 @@ func checkType(kind byte, offset uint64) error {
 	return fmt.Errorf("event of type %d at offset %d: %w: use an agent that supports the server's version", kind, offset, ErrUnknownType)
 }
 
-// longestStatement is how much of a compressed statement is read: more than the clauses that come before the body of an event or
-// a routine.
+// longestStatement bounds the bytes that are read of a compressed statement. The clauses before the body of an event or a routine
+// are shorter.
 const longestStatement = 64 << 10
 
 // queryEvent returns the default schema and the text of a query event; nil for one that has no whole header.

@@ -79,8 +79,8 @@ func (r Rule) keeps(seen *counts, e Entry, old time.Duration) bool {
 	return young || needed || seen.good <= max(r.AtLeast, r.Keep, 1)
 }
 
-// Prune removes the backups that a rule lets go and that nobody reads, then what of the archive no backup needs. The manifest
-// goes first: what has none does not count, whenever this ends.
+// Prune removes the backups that the rule does not keep and no restore reads, then the part of the archive that no backup needs. It
+// deletes a manifest first: a backup without one does not count, wherever Prune is interrupted.
 func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]string, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -181,7 +181,7 @@ func firstNeeded(head manifest.Head, kept []Entry) (string, bool) {
 	for _, e := range kept { // the newest first: what a backup needs, all older ones need too
 		m := e.Manifest
 		if m == nil {
-			unknown = unknown || contract.ReasonOf(e.Err) != contract.ReasonDamaged // which nobody can restore
+			unknown = unknown || contract.ReasonOf(e.Err) != contract.ReasonDamaged // a damaged backup cannot be restored
 			continue
 		}
 		if m.Source != head.Source || m.Position == nil {

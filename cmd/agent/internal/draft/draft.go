@@ -30,7 +30,7 @@ type Options struct {
 	Keys       []string
 	// Source names the data, as the manifest has it.
 	Source string
-	// Writer names whose data it is among all clusters, such as a UID; empty: nobody is kept from the same place.
+	// Writer identifies the owner of the data among all clusters, such as a UID. Without it, other writers are not refused.
 	Writer string
 	// Annotations go into the manifest.
 	Annotations map[string]string
@@ -65,7 +65,7 @@ func Begin(ctx context.Context, o Options) (*Draft, error) {
 		Recipients: o.Keys, Annotations: o.Annotations}}, nil
 }
 
-// claimFor is how long a backup is sure to be at work when it was so last.
+// claimFor is the time for which a claim holds without being renewed.
 const claimFor = 2 * time.Minute
 
 // Claim keeps other clusters from the place while a backup is made, until done is called.

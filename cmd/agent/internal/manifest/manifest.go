@@ -43,8 +43,8 @@ type Backup struct {
 	Tool string `json:"tool"`
 	// Position is that of the dump in the server's binary log; nil when the server keeps none.
 	Position *contract.Position `json:"position,omitempty"`
-	// LogBegan is when the server began the file of Position, as the file itself says: with the file's name that is the identity of the
-	// log. Zero where the account may not read the log.
+	// LogBegan is the time of the first event in the file of Position. The file's name and LogBegan identify the log. Zero if the account
+	// may not read the log.
 	LogBegan time.Time `json:"logBegan,omitzero"`
 	// Revision is one of etcd that the backup has at least; 0 for others.
 	Revision int64 `json:"revision,omitempty"`

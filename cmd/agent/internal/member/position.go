@@ -23,8 +23,8 @@ func (p Position) Before(q Position) bool {
 	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
 }
 
-// Known is how far the data of a member went, as it is kept outside of the volume. A volume may be put back to an earlier state
-// by the storage: what is on it cannot show that.
+// Known is a position that a member's data reached. It is stored outside the volume, because storage may roll the volume back to an
+// earlier state, and the volume cannot show that.
 type Known struct {
 	Identity
 	Position

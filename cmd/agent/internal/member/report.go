@@ -28,7 +28,7 @@ type Report struct {
 	Damage string `json:"damage,omitempty"`
 	// Position is where the log of the data ends.
 	Position
-	// Outdated is what shows that the data is older than what the member had; empty for nothing.
+	// Outdated says why the data is older than the data that the member had. Empty if it is not.
 	Outdated string `json:"outdated,omitempty"`
 	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME; empty when it is not known.
 	Owner string `json:"owner,omitempty"`

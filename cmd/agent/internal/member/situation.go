@@ -59,8 +59,8 @@ type Situation struct {
 	Peers       Peers
 	// PeerURL is the address at which other members find this one.
 	PeerURL string
-	// Known are how far the data of this pod's members went, by what is kept outside the volume, and KnownProblem why that
-	// cannot be read.
+	// Known has the positions of this pod's members that are stored outside the volume. KnownProblem says why they cannot be
+	// read.
 	Known        []Known
 	KnownProblem string
 }

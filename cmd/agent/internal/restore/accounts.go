@@ -18,7 +18,7 @@ import (
 // accountsObject begins the name of the object with the statements that make accounts.
 const accountsObject = "accounts.sql"
 
-// mostWarnings is how many accounts' statements that failed are listed; the rest is counted.
+// mostWarnings bounds the failed statements of accounts that are listed. The rest is counted.
 const mostWarnings = 20
 
 func isAccounts(o manifest.Object) bool { return strings.HasPrefix(o.Name, accountsObject) }

@@ -113,8 +113,8 @@ func (i *Instance) Init(ctx context.Context) error {
 	return nil
 }
 
-// forced returns the options that hold whatever the server is configured with: nobody else reaches it, it changes no data by
-// itself, it writes no other file than those of the database, and it fits into the memory of the agent's container.
+// forced returns the options that override the server's configuration. With them, the server listens on no network, runs no events,
+// writes only the files of the database, and fits into the memory of the agent's container.
 func (i *Instance) forced() []string {
 	args := []string{"--datadir=" + i.Data, "--skip-networking", "--skip-log-bin", "--event-scheduler=OFF", "--init-file=/dev/null", "--init-connect=", "--read-only=OFF", "--skip-grant-tables=OFF",
 		"--general-log=OFF", "--slow-query-log=OFF", "--skip-log-error", "--default-time-zone=SYSTEM",

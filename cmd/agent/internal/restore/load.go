@@ -74,7 +74,7 @@ func missing(err error) error {
 // are not data.
 func (s Source) Load(ctx context.Context, to server.Options, p Programs) (warnings []string, err error) {
 	total, _ := s.Backup.Totals()
-	tell := &loaded{total: total, tell: s.Progress}
+	progress := &loaded{total: total, tell: s.Progress}
 	for _, o := range s.Backup.Objects {
 		if isAccounts(o) {
 			continue // run statement by statement
@@ -87,14 +87,14 @@ func (s Source) Load(ctx context.Context, to server.Options, p Programs) (warnin
 			warnings = append(warnings, more...)
 			continue
 		}
-		if err := s.load(ctx, o, to, p, tell); err != nil {
+		if err := s.load(ctx, o, to, p, progress); err != nil {
 			return nil, err
 		}
 	}
 	return warnings, nil
 }
 
-func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, p Programs, tell *loaded) error {
+func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, p Programs, progress *loaded) error {
 	r, done, err := s.open(ctx, o)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 		return contract.Errorf(contract.ReasonFailed, "run %s: %w", p.Client, err)
 	}
 	server.Started(cmd)
-	_, copyErr := io.CopyBuffer(struct{ io.Writer }{stdin}, struct{ io.Reader }{rewritten(io.TeeReader(r, tell), from, p.Version)}, make([]byte, 256<<10))
+	_, copyErr := io.CopyBuffer(struct{ io.Writer }{stdin}, struct{ io.Reader }{rewritten(io.TeeReader(r, progress), from, p.Version)}, make([]byte, 256<<10))
 	err = errors.Join(stdin.Close(), cmd.Wait())
 	var known *contract.Error
 	switch {
@@ -175,8 +175,8 @@ func (s Source) Copy(ctx context.Context, o manifest.Object, to io.Writer) error
 	}
 	defer done()
 	total, _ := s.Backup.Totals()
-	tell := &loaded{total: total, tell: s.Progress}
-	if _, err := io.CopyBuffer(struct{ io.Writer }{to}, io.TeeReader(r, tell), make([]byte, 256<<10)); err != nil {
+	progress := &loaded{total: total, tell: s.Progress}
+	if _, err := io.CopyBuffer(struct{ io.Writer }{to}, io.TeeReader(r, progress), make([]byte, 256<<10)); err != nil {
 		var known *contract.Error
 		if errors.As(err, &known) {
 			return s.damaged(ctx, o, err)

@@ -171,7 +171,7 @@ func (p *planner) checkLost(secret string, c *component.Component) error {
 	return err
 }
 
-// thirdParty uses the user's own Secret unread, or puts what the spec says into one.
+// thirdParty uses the user's own Secret, or puts the account of the spec into one.
 func (p *planner) thirdParty(c *component.Component) error {
 	var err error
 	if ref := c.ThirdParty.SecretRef; ref != nil && ref.Name != "" {

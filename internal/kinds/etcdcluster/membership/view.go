@@ -244,8 +244,8 @@ type Report struct {
 	Damage string `json:"damage,omitempty"`
 	// Position is where the log of the data ends.
 	Position
-	// Outdated is what shows that the data is older than what the member had, so that it does not start on it. Empty for
-	// nothing.
+	// Outdated says why the data is older than the data that the member had. The agent starts no such data. Empty if it is
+	// not.
 	Outdated string `json:"outdated,omitempty"`
 	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME. Empty while unknown.
 	Owner string `json:"owner,omitempty"`
