@@ -66,7 +66,8 @@ func newReal(t *testing.T) *realScene {
 	s.pods, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{Namespace: s.Namespace, Images: map[string]emulator.Image{
 		"example/mysql": {
 			Entrypoint: []string{"/entrypoint", "/var/lib/mysql", "/var/run/mysqld/mysqld.sock", "/etc/mysql/conf.d"}, Executables: programs,
-			Rewrite: s.resolve, Env: map[string]string{"SERVER": filepath.Join(s.tools, "mysqld"), "SERVER_CONFIG": "/etc/mysql/conf.d/my.cnf"},
+			Rewrite: s.resolve, Env: map[string]string{"SERVER": filepath.Join(s.tools, "mysqld")},
+			Paths: map[string]string{"SERVER_CONFIG": "/etc/mysql/conf.d/my.cnf"},
 		},
 		"example/agent": {Executables: map[string]string{"/agent": s.agent}},
 	}})

@@ -18,8 +18,10 @@ import (
 type Image struct {
 	// Entrypoint and Cmd run where a container has no command and no args, as in a Dockerfile.
 	Entrypoint, Cmd []string
-	// Env is what the image sets, as in a Dockerfile; paths are replaced. Nothing of the test's own environment reaches a process.
+	// Env is what the image sets, as in a Dockerfile. Nothing of the test's own environment reaches a process.
 	Env map[string]string
+	// Paths are variables, too. Their values are paths in the container; a process gets the paths on this machine.
+	Paths map[string]string
 	// Executables are the programs of the image by their name in it, with or without a folder, and their paths on
 	// this machine. Names without a folder are on the PATH of the container's processes, the machine's PATH after them.
 	Executables map[string]string
@@ -140,7 +142,8 @@ func (v *view) environ() []string {
 	if v.names != nil {
 		maps.Copy(values, v.names.variables(v.pod.Name))
 	}
-	for name, value := range v.image.Env {
+	maps.Copy(values, v.image.Env)
+	for name, value := range v.image.Paths {
 		values[name] = v.translate(value)
 	}
 	for _, variable := range v.env {
