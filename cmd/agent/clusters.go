@@ -111,7 +111,7 @@ func restoreEtcd(arguments []string) int {
 		if there, err := t.IsRestored(); there || err != nil {
 			return err
 		}
-		source, err := c.reads(ctx, *id, nil)
+		source, err := c.reads(ctx, *id, nil, false)
 		if err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func restoreRedis(arguments []string) int {
 		if t.Shard >= t.Shards {
 			return contract.Errorf(contract.ReasonUsage, "pod %s is of shard %d, but --shards says that there are %d", *pod, t.Shard, t.Shards)
 		}
-		source, err := c.reads(ctx, *id, nil)
+		source, err := c.reads(ctx, *id, nil, false)
 		if err != nil {
 			return err
 		}

@@ -18,8 +18,9 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 )
 
-// backup opens the backup that a restore reads: for "latest" and a time, the newest one before it.
-func (c *config) backup(ctx context.Context, id string, until *restore.Until) (restore.Source, error) {
+// backup opens the backup that a restore or a check reads. For "latest" a check reads the newest one, whatever earlier checks have found. A
+// restore reads the newest one that is not damaged, for a time the newest one before it.
+func (c *config) backup(ctx context.Context, id string, until *restore.Until, isCheck bool) (restore.Source, error) {
 	identities, err := privateKeys()
 	if err != nil {
 		return restore.Source{}, err
@@ -29,8 +30,12 @@ func (c *config) backup(ctx context.Context, id string, until *restore.Until) (r
 		return restore.Source{}, err
 	}
 	find := func() (*catalogue.Entry, error) { return catalogue.Find(ctx, from, id) }
-	if id == "latest" && until != nil && !until.Time.IsZero() {
+	switch {
+	case id != "latest":
+	case until != nil && !until.Time.IsZero():
 		find = func() (*catalogue.Entry, error) { return catalogue.FindBefore(ctx, from, until.Time) }
+	case !isCheck:
+		find = func() (*catalogue.Entry, error) { return catalogue.FindLatest(ctx, from) }
 	}
 	entry, err := find()
 	if err != nil {
@@ -40,8 +45,8 @@ func (c *config) backup(ctx context.Context, id string, until *restore.Until) (r
 }
 
 // reads is backup, for a command that reads all of it: until its end, nothing of it is removed.
-func (c *config) reads(ctx context.Context, id string, until *restore.Until) (restore.Source, error) {
-	source, err := c.backup(ctx, id, until)
+func (c *config) reads(ctx context.Context, id string, until *restore.Until, isCheck bool) (restore.Source, error) {
+	source, err := c.backup(ctx, id, until, isCheck)
 	if err != nil {
 		return source, err
 	}
@@ -158,7 +163,7 @@ func (c *config) validate(ctx context.Context, result *contract.Result, id strin
 		return err
 	}
 	programs.Config = c.serverConfig
-	source, err := c.backup(ctx, id, target.Until)
+	source, err := c.backup(ctx, id, target.Until, false)
 	if err != nil {
 		return err
 	}
@@ -177,7 +182,7 @@ func (c *config) restore(ctx context.Context, result *contract.Result, id string
 		return err
 	}
 	programs.Config = c.serverConfig
-	source, err := c.reads(ctx, id, target.Until)
+	source, err := c.reads(ctx, id, target.Until, target.IsScratch)
 	if err != nil {
 		return err
 	}

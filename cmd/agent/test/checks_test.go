@@ -4,7 +4,12 @@
 package test
 
 import (
+	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,15 +57,15 @@ func checksThatFail(t *testing.T, flavour string) {
 	for _, c := range []struct {
 		name, limit string
 		harm, heal  func()
-		during      func(*exec.Cmd)
+		during      func(*testing.T, *exec.Cmd)
 		key         string
 		reason      contract.Reason
 		verdict     string // "", good or damaged
 	}{
 		{"nothing is wrong", "", none, none, nil, identity.String(), "", "good"},
 		{"the scratch volume is full", "ulimit -f 4000;", none, none, nil, identity.String(), "*", ""},
-		{"the server is killed", "", none, none, func(cmd *exec.Cmd) { time.Sleep(3 * time.Second); killDump(cmd.Process.Pid) }, identity.String(), "*", ""},
-		{"the agent is killed", "", none, none, func(cmd *exec.Cmd) { time.Sleep(2 * time.Second); _ = cmd.Process.Kill() }, identity.String(), "*", ""},
+		{"the server is killed", "", none, none, func(t *testing.T, cmd *exec.Cmd) { untilItServes(t, cmd); killDump(cmd.Process.Pid) }, identity.String(), "*", ""},
+		{"the agent is killed", "", none, none, func(t *testing.T, cmd *exec.Cmd) { untilItServes(t, cmd); _ = cmd.Process.Kill() }, identity.String(), "*", ""},
 		{"a segment is missing", "", func() { write(t, to, "kept", read(t, to, last)); remove(t, to, last) }, func() { write(t, to, last, read(t, to, "kept")) }, nil, identity.String(), contract.ReasonDamaged, "good"},
 		{"a segment is damaged", "", func() { write(t, to, last, flip(read(t, to, last))) }, func() { write(t, to, last, flip(read(t, to, last))) }, nil, identity.String(), contract.ReasonDamaged, "good"},
 		{"the key is another one", "", none, none, nil, key(t).String(), contract.ReasonWrongKey, ""},
@@ -78,7 +83,7 @@ func checksThatFail(t *testing.T, flavour string) {
 			}
 			assert.NilError(t, cmd.Start())
 			if c.during != nil {
-				c.during(cmd)
+				c.during(t, cmd)
 			}
 			_ = cmd.Wait() // its result is looked at
 			if strings.Contains(out.String(), "4111-1111") || strings.Contains(out.String(), c.key) {
@@ -111,6 +116,17 @@ func checksThatFail(t *testing.T, flavour string) {
 			}
 		})
 	}
+}
+
+// untilItServes waits until an agent has started the server that it restores to. The one that makes the first files has no socket.
+func untilItServes(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	until(t, "the server of the check", time.Minute, func() bool {
+		return slices.ContainsFunc(children(cmd.Process.Pid), func(pid int) bool {
+			command, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+			return err == nil && bytes.Contains(command, []byte("--socket="))
+		})
+	})
 }
 
 // What a replay fails with is named, and neither the statement's password nor a row of the event.

@@ -76,6 +76,13 @@ func backupFlags(s *rig.Server, to []string, identity *age.X25519Identity) []str
 
 // descendants kills the dump program of an agent.
 func killDump(agent int) {
+	for _, pid := range children(agent) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// children returns the processes that an agent has started and that run.
+func children(agent int) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -85,10 +92,11 @@ func killDump(agent int) {
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		if len(fields) > 1 && fields[1] == strconv.Itoa(agent) {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
+				pids = append(pids, pid)
 			}
 		}
 	}
+	return pids
 }
 
 // Seeds of everything that breaks a backup. A manifest exists: its restore equals the rows committed at its position. No

@@ -40,6 +40,11 @@ func (e *Entry) IsDamaged() bool {
 // isVerified reports whether a check has found the backup good, and nothing of it is missing since.
 func (e *Entry) isVerified() bool { return e.Err == nil && e.Verified != nil && e.Verified.OK }
 
+// mayBeVerified reports whether the backup may be a verified one: its verdict, or the backup itself, cannot be read now.
+func (e *Entry) mayBeVerified() bool {
+	return !e.IsDamaged() && (e.IsVerdictUnknown || e.Verified != nil && e.Verified.OK)
+}
+
 // grace is the age below which an object that is not found does not count as missing: a store may show it late.
 const grace = 15 * time.Minute
 
@@ -88,8 +93,10 @@ func idOf(name, end string) (string, bool) {
 	return id, ok && manifest.IsID(id)
 }
 
-// read reads an entry's manifest and its verification, and looks for its objects.
+// read reads an entry's manifest and its verification, and looks for its objects. It reads the verification of a backup whose manifest
+// cannot be read, too: that backup may be the newest verified one.
 func (e *Entry) read(ctx context.Context, s store.Store, sizes map[string]int64) {
+	e.readVerdict(ctx, s)
 	name := manifest.Folder(e.ID) + manifest.Name
 	text, err := store.ReadAll(ctx, s, name)
 	if err != nil {
@@ -104,7 +111,6 @@ func (e *Entry) read(ctx context.Context, s store.Store, sizes map[string]int64)
 			e.Err = err
 		}
 	}
-	e.readVerdict(ctx, s)
 }
 
 // look fails unless an object is there with its size. A list may lack what was just written, so what it lacks is asked for by
@@ -143,7 +149,7 @@ func (e *Entry) readVerdict(ctx context.Context, s store.Store) {
 	}
 }
 
-// Find returns the backup with an ID, or for "latest" the newest one. It fails unless all of it is there.
+// Find returns the backup with an ID, or for "latest" the newest one, which a check judges. It fails unless all of it is there.
 func Find(ctx context.Context, s store.Store, id string) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -160,14 +166,32 @@ func Find(ctx context.Context, s store.Store, id string) (*Entry, error) {
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup %s: `agent list` shows those that it has", s, id)
 }
 
-// FindBefore returns the newest backup that had ended at a time, and all of which is there.
+// FindLatest returns the newest backup that a restore may take: nothing of it is missing, and no check has proven it damaged. It fails
+// where the newest of the others cannot be read now.
+func FindLatest(ctx context.Context, s store.Store) (*Entry, error) {
+	entries, err := Backups(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range entries {
+		if !entries[i].IsDamaged() {
+			return &entries[i], entries[i].Err
+		}
+	}
+	if len(entries) > 0 {
+		return nil, contract.Errorf(contract.ReasonDamaged, "all %d backups of %s are damaged: `agent list` says what of each", len(entries), s)
+	}
+	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup", s)
+}
+
+// FindBefore returns the newest backup that had ended at a time, all of which is there, and that no check has proven damaged.
 func FindBefore(ctx context.Context, s store.Store, moment time.Time) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	for i := range entries {
-		if e := &entries[i]; e.Err == nil && !e.Manifest.Completed.After(moment) {
+		if e := &entries[i]; e.Err == nil && !e.IsDamaged() && !e.Manifest.Completed.After(moment) {
 			return e, nil
 		}
 	}

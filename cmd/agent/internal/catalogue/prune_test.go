@@ -149,6 +149,76 @@ func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 	}
 }
 
+// The store fails once, or another agent writes, while Prune is at work: what Prune relies on is proved right before each delete.
+func TestPruneProvesBeforeItDeletes(t *testing.T) {
+	type scene struct {
+		s   *store.Folder
+		f   *flaky
+		ids []string
+	}
+	for name, c := range map[string]struct {
+		harm func(t *testing.T, v scene)
+		left []int
+	}{
+		"the manifest of the verified one is not read once": {func(t *testing.T, v scene) {
+			verdict(t, v.s, v.ids[3], `{"format":1,"ok":true}`)
+			failed := false
+			v.f.fails = func(did, name string) error {
+				if did == "get" && !failed && name == manifest.Folder(v.ids[3])+manifest.Name {
+					failed = true
+					return contract.Errorf(contract.ReasonStoreUnreachable, "no answer")
+				}
+				return nil
+			}
+		}, []int{0, 1, 2, 3}},
+		"the verified one is convicted": {func(t *testing.T, v scene) {
+			verdict(t, v.s, v.ids[0], `{"format":1,"ok":true}`)
+			verdict(t, v.s, v.ids[1], `{"format":1,"ok":true}`)
+			v.f.fails = func(did, _ string) error {
+				if did == "get" {
+					return nil
+				}
+				verdict(t, v.s, v.ids[0], `{"format":1,"ok":false,"damaged":true}`)
+				return nil
+			}
+		}, []int{0, 2, 3, 4}},
+		"a restore announces itself": {func(t *testing.T, v scene) {
+			v.f.fails = func(did, name string) error {
+				if did == "delete" && name == manifest.Folder(v.ids[2])+manifest.Name {
+					_, err := catalogue.Announce(t.Context(), v.s, v.ids[2], time.Now())
+					assert.NilError(t, err)
+				}
+				return nil
+			}
+		}, []int{0, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, ids := fill(t, 5)
+			f := &flaky{Store: s}
+			c.harm(t, scene{s, f, ids})
+			_, _ = catalogue.Prune(t.Context(), f, catalogue.Rule{Keep: 1}, time.Now()) // what is left decides
+			var want []string
+			for _, i := range c.left {
+				want = append(want, ids[i])
+			}
+			assert.DeepEqual(t, left(t, s), want)
+		})
+	}
+}
+
+// A restore takes the newest backup that no check has proven damaged; a check takes the newest one.
+func TestRestoresSkipWhatIsDamaged(t *testing.T) {
+	s, _, ids := fill(t, 3)
+	verdict(t, s, ids[0], `{"format":1,"ok":false,"damaged":true}`)
+	latest, err := catalogue.FindLatest(t.Context(), s)
+	assert.NilError(t, err)
+	before, err := catalogue.FindBefore(t.Context(), s, time.Now())
+	assert.NilError(t, err)
+	check, err := catalogue.Find(t.Context(), s, "latest")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, []string{latest.ID, before.ID, check.ID}, []string{ids[1], ids[1], ids[0]})
+}
+
 // A prune that is killed at any delete leaves each kept backup whole, and the next one comes to the same end.
 func TestPruneKilledAtEachDelete(t *testing.T) {
 	killed := errors.New("killed")

@@ -5,6 +5,7 @@ package catalogue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -45,19 +46,19 @@ func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	return removed
 }
 
-// newestVerified returns the place of the newest backup that is known to be good; -1 for none. While none is surely known, one
-// counts whose verdict this agent cannot read.
+// newestVerified returns the place of the newest backup that is known to be good; -1 for none. While none is surely known, it returns
+// the oldest one that may be: each of those may be the only good one.
 func newestVerified(entries []Entry) int {
-	unknown := -1
+	oldest := -1
 	for i := range entries {
 		if entries[i].isVerified() {
 			return i
 		}
-		if unknown < 0 && entries[i].IsVerdictUnknown {
-			unknown = i
+		if entries[i].mayBeVerified() {
+			oldest = i
 		}
 	}
-	return unknown
+	return oldest
 }
 
 // counts are of the good backups that are newer than one.
@@ -92,10 +93,10 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	var names []string
 	gone := map[string]bool{}
 	for _, e := range rule.Remove(entries, now) {
-		read, err := isRead(ctx, s, e.ID, now)
-		if err == nil && !read {
-			err = drop(ctx, s, manifest.Folder(e.ID), manifest.Name)
+		if err := stillVerified(ctx, s, entries); err != nil {
+			return names, fmt.Errorf("remove backup %s: %w", e.ID, err)
 		}
+		read, err := dropBackup(ctx, s, e.ID, now)
 		if err != nil {
 			return names, fmt.Errorf("remove backup %s: %w", e.ID, err)
 		}
@@ -132,21 +133,50 @@ func sane(ctx context.Context, s store.Store, now time.Time) (time.Time, error) 
 	return now, nil
 }
 
-// drop removes a folder, one object of it first.
-func drop(ctx context.Context, s store.Store, folder, first string) error {
-	if err := s.Delete(ctx, folder+first); err != nil {
-		return err
+// stillVerified fails unless the newest verified backup, which lets Prune remove older ones, is verified and whole now.
+func stillVerified(ctx context.Context, s store.Store, entries []Entry) error {
+	i := newestVerified(entries)
+	if i < 0 || !entries[i].isVerified() {
+		return nil
+	}
+	now := Entry{ID: entries[i].ID}
+	now.read(ctx, s, nil)
+	if now.Err != nil {
+		return fmt.Errorf("read backup %s, the newest verified one, again: %w", now.ID, now.Err)
+	}
+	if !now.isVerified() {
+		return fmt.Errorf("backup %s was the newest verified one and is not verified any more: nothing older is removed in this run", now.ID)
+	}
+	return nil
+}
+
+// dropBackup removes a backup that no restore reads, and reports whether one reads it. It deletes the manifest first, and looks for
+// readers again: Announce looks for the manifest after it has announced a reader, so one of the two sees the other.
+func dropBackup(ctx context.Context, s store.Store, id string, now time.Time) (read bool, err error) {
+	if read, err = isRead(ctx, s, id, now); err != nil || read {
+		return read, err
+	}
+	folder := manifest.Folder(id)
+	text, err := store.ReadAll(ctx, s, folder+manifest.Name)
+	if err != nil {
+		return false, err
+	}
+	if err := s.Delete(ctx, folder+manifest.Name); err != nil {
+		return false, err
+	}
+	if read, err = isRead(ctx, s, id, now); err != nil || read {
+		return read, errors.Join(err, s.Replace(ctx, folder+manifest.Name, text))
 	}
 	infos, err := s.List(ctx, folder)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, info := range infos {
 		if err := s.Delete(ctx, info.Name); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // pruneArchive removes the files of the binary log that lie before each kept backup of their timeline. The newest timeline
@@ -178,7 +208,7 @@ func pruneArchive(ctx context.Context, s store.Store, kept []Entry) ([]string, e
 // there is no backup, or where one that cannot be read now may need more than all others.
 func firstNeeded(head manifest.Head, kept []Entry) (string, bool) {
 	first, found, unknown := "", false, head.Lost != nil
-	for _, e := range kept { // the newest first: what a backup needs, all older ones need too
+	for _, e := range kept {
 		m := e.Manifest
 		if m == nil {
 			unknown = unknown || contract.ReasonOf(e.Err) != contract.ReasonDamaged // a damaged backup cannot be restored
@@ -192,7 +222,7 @@ func firstNeeded(head manifest.Head, kept []Entry) (string, bool) {
 		if binlog.Older(head.Position.File, m.Position.File) {
 			continue
 		}
-		if unknown = head.Lost != nil; first == "" || binlog.Older(m.Position.File, first) {
+		if first == "" || binlog.Older(m.Position.File, first) {
 			first = m.Position.File
 		}
 	}

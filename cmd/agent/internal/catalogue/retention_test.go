@@ -16,7 +16,7 @@ import (
 var now = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
 // catalogue makes entries of a text, newest first, a day apart: g good, v verified, f proven damaged,
-// o failed for any reason by an older agent, u with a verdict that cannot be read, d an object missing, m that of a verified one, n newer format, s not to be read.
+// o failed for any reason by an older agent, u with a verdict that cannot be read, d an object missing, m that of a verified one, n newer format, s not to be read, w that of a verified one.
 func catalogue(text string) []Entry {
 	var entries []Entry
 	for i, c := range text {
@@ -28,6 +28,9 @@ func catalogue(text string) []Entry {
 			e.Verified, e.Err = &manifest.Verification{OK: true}, contract.Errorf(contract.ReasonDamaged, "missing")
 		case 'u':
 			e.IsVerdictUnknown = true
+		case 'w':
+			e.Manifest, e.Err = nil, contract.Errorf(contract.ReasonStoreUnreachable, "no answer")
+			e.Verified = &manifest.Verification{OK: true}
 		case 's':
 			e.Manifest, e.Err = nil, contract.Errorf(contract.ReasonStoreUnreachable, "no answer")
 		case 'd':
@@ -60,6 +63,8 @@ func TestRetention(t *testing.T) {
 		{"a check that failed by an older agent convicts nothing", "oog", Rule{Keep: 2}, "c"},
 		{"a verdict that cannot be read may be a good one", "gugg", Rule{Keep: 1}, "cd"},
 		{"a verdict that cannot be read, behind a good one", "vgug", Rule{Keep: 1}, "bd"},
+		{"of several verdicts that cannot be read the oldest may be the good one", "uggugg", Rule{Keep: 1}, "ef"},
+		{"the verified one cannot be read now", "gggwg", Rule{Keep: 1}, "e"},
 		{"what cannot be read now stays", "gsgs", Rule{Keep: 1}, "c"},
 		{"damaged ones go behind enough good ones", "gfgf", Rule{Keep: 2}, "d"},
 		{"of a newer format nothing is known", "nggg", Rule{Keep: 1}, "cd"},
@@ -77,13 +82,14 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Of any catalogue and by any rule, the newest verified backup and all newer ones stay, and never are fewer left than the rule says.
+// Of any catalogue and by any rule, the newest verified backup and all newer ones stay. Where none is surely verified, the oldest that may be
+// takes its place. Never are fewer left than the rule says.
 func TestRetentionAlways(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	for range 20_000 {
 		text := ""
 		for range random.Intn(12) {
-			text += string("gvfdnous"[random.Intn(8)])
+			text += string("gvfdnousw"[random.Intn(9)])
 		}
 		rule := Rule{Keep: random.Intn(4), KeepFor: time.Duration(random.Intn(5)) * 24 * time.Hour, AtLeast: random.Intn(4), PointInTime: time.Duration(random.Intn(72)) * time.Hour}
 		removed := map[string]bool{}
@@ -99,7 +105,11 @@ func TestRetentionAlways(t *testing.T) {
 				}
 			}
 		}
-		for i := range strings.IndexByte(text, 'v') + 1 {
+		last := strings.IndexByte(text, 'v')
+		if last < 0 {
+			last = strings.LastIndexAny(text, "uw")
+		}
+		for i := range last + 1 {
 			if removed[string(rune('a'+i))] {
 				t.Fatalf("%q: %+v removes the newest verified one, or a newer one", text, rule)
 			}
