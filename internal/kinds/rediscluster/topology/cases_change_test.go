@@ -285,6 +285,14 @@ func TestRolling(t *testing.T) {
 				s.node("a-0-1").Replication.LinkUp = false
 				s.lose("a-1-1", time.Minute)
 			}},
+		{name: "but not while its master has restarted without keys", verdict: Complete, action: ActionWait, says: "has no keys since it restarted",
+			change: func(s *scene) {
+				outdated("a-1-1")(s)
+				s.restart("a-1-0", 0)
+				delete(s.record.Histories, 1) // nothing shows what the replica's keys are worth
+				replica := s.node("a-1-1")
+				replica.Keys, replica.Replication.LinkUp, replica.Replication.MasterHost = 7, false, "10.9.9.9"
+			}},
 		{name: "but not while its master is lost", verdict: Healing, action: ActionWait,
 			change: func(s *scene) { outdated("a-1-1")(s); s.lose("a-1-0", 15*time.Second) }},
 		{name: "but not a shard's owner", verdict: Healing, action: ActionWait,

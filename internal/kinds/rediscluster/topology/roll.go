@@ -44,8 +44,9 @@ func (c *cluster) neverUp() []Step {
 }
 
 // outOfStep replaces replicas of an old revision that are no valid copy of their master, while that one is reached:
-// the new revision may be what they need, such as a newer Redis, more memory, or a larger output buffer. They are
-// no copy that the shard could lose. While a pod of the wanted revision is not up, it may be no better.
+// the new revision may be what they need, such as a newer Redis, more memory, or a larger output buffer. A replica stays
+// whose keys may be all that is left of the shard, because its master has restarted without keys. While a pod of the
+// wanted revision is not up, it may be no better.
 func (c *cluster) outOfStep() []Step {
 	if c.unproven() || slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Terminating }) {
 		return nil
@@ -56,7 +57,7 @@ func (c *cluster) outOfStep() []Step {
 		}
 		for _, n := range s.nodes {
 			if n.Outdated && n != s.master && c.member(n) && !n.Terminating && len(c.owned[n.ID]) == 0 &&
-				n.self().MasterID == s.master.ID && !c.inStep(n) {
+				n.self().MasterID == s.master.ID && !c.inStep(n) && !c.isDoubtful(s.master, n) {
 				return []Step{c.deletePod(n, "a replica of an old revision that is no copy of its master")}
 			}
 		}
