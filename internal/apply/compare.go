@@ -114,16 +114,25 @@ func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	return covers(live, planned)
 }
 
-// covers reports whether every value in planned is also in live, item by item for lists.
+// covers reports whether a value inside an atomic list is as planned: it has what is planned, item by item for lists,
+// and nothing more than what the API server fills in.
 func covers(live, planned any) bool {
 	switch want := planned.(type) {
 	case map[string]any:
 		has, ok := live.(map[string]any)
+		if !ok {
+			return empty(want) && live == nil
+		}
 		for key, value := range want {
-			if empty(value) {
-				continue // the Go type's zero value, which the API server does not return
+			// The API server does not return an empty value of a Go type.
+			if there, ok := has[key]; ok && value != nil || !empty(value) {
+				if !covers(there, value) {
+					return false
+				}
 			}
-			if !ok || !covers(has[key], value) {
+		}
+		for key, value := range has {
+			if want[key] == nil && !filledIn(key, value) {
 				return false
 			}
 		}
@@ -142,6 +151,31 @@ func covers(live, planned any) bool {
 	default:
 		return live == planned
 	}
+}
+
+// itemDefaults are the values that the API server gives to fields of items of atomic lists: claim templates, ports of
+// NetworkPolicies, sources of projected volumes.
+var itemDefaults = map[string]any{
+	"apiVersion": "v1", "kind": "PersistentVolumeClaim", "volumeMode": "Filesystem", "phase": "Pending",
+	"protocol": "TCP", "divisor": "0", "expirationSeconds": int64(3600),
+}
+
+// filledIn reports whether the API server sets a field of an item to that value where it is not given. A peer's empty
+// selector is no such value: it selects everything.
+func filledIn(name string, value any) bool {
+	if value == nil || value == false {
+		return true
+	}
+	if fields, ok := value.(map[string]any); ok && (name == "metadata" || name == "resources" || name == "status") {
+		for name, value := range fields {
+			if !filledIn(name, value) {
+				return false
+			}
+		}
+		return true
+	}
+	known, ok := itemDefaults[name]
+	return ok && known == value
 }
 
 func empty(value any) bool {

@@ -52,11 +52,14 @@ func TestDriftIsCorrected(t *testing.T) {
 		"type of the service":      {"Service/proxy", setting("LoadBalancer", "spec", "type")},
 		"replicas of a set":        {"StatefulSet/mysql-dataservice", setting(int64(2), "spec", "replicas")},
 		"claim retention":          {"StatefulSet/mysql-dataservice", setting("Delete", "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")},
-		"digest removed":           {"Service/proxy", removing("metadata", "annotations", object.AnnotationDigest)},
+		"peer widened": {"NetworkPolicy/proxy", func(t *testing.T, o map[string]any) {
+			set(t, items(items(o, "spec", "ingress")[0], "from")[0], map[string]any{}, "namespaceSelector")
+		}},
+		"digest removed": {"Service/proxy", removing("metadata", "annotations", object.AnnotationDigest)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, planned := running(t, "{proxy: {sidecars: [{name: logs, image: logs}]}, mysql: {}, eureka: {}}", test.id)
+			p, planned := running(t, "{networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}]}, proxy: {sidecars: [{name: logs, image: logs}]}, mysql: {}, eureka: {}}", test.id)
 			before := fetch(t, planned)
 			edited := edit(t, planned, test.change)
 			assert.Assert(t, edited.GetResourceVersion() != before.GetResourceVersion(), "the edit changed nothing")
@@ -92,6 +95,13 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 		"secret":                   {"Secret/mysql-dataservice-credentials", setting("eA==", "data", "more")},
 		"port":                     {"Service/proxy", adding(map[string]any{"name": "debug", "port": int64(5005), "protocol": "TCP"}, "spec", "ports")},
 		"port of another protocol": {"Service/proxy", adding(map[string]any{"name": "udp", "port": int64(9094), "protocol": "UDP"}, "spec", "ports")},
+		"variables of a secret":    {"Deployment/proxy", inContainer(setting([]any{map[string]any{"secretRef": map[string]any{"name": "x"}}}, "envFrom"))},
+		"command":                  {"Deployment/proxy", inContainer(setting([]any{"evil"}, "command"))},
+		"hook":                     {"Deployment/proxy", inContainer(setting(map[string]any{"exec": map[string]any{"command": []any{"evil"}}}, "lifecycle", "postStart"))},
+		"privileges":               {"Deployment/proxy", inContainer(setting([]any{"NET_ADMIN"}, "securityContext", "capabilities", "add"))},
+		"network of the node":      {"Deployment/proxy", setting(true, "spec", "template", "spec", "hostNetwork")},
+		"service account":          {"Deployment/proxy", setting("admin", "spec", "template", "spec", "serviceAccountName")},
+		"address of a service":     {"Service/proxy", setting([]any{"192.0.2.1"}, "spec", "externalIPs")},
 		// All of a resource of the operator's own is the plan's, see TestUnplannedFieldsOfAResource.
 		"setting of a resource": {"RedisCluster/redis", setting("1gb", "spec", "config", "maxmemory")},
 	} {

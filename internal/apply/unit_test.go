@@ -94,6 +94,9 @@ func TestContains(t *testing.T) {
 	const services = own + "metadata: {name: a}\nspec: {mysql: {databases: [a, b]}, additionalServices: [{name: x, image: i:1, port: 80}, {name: z, image: i:1}]}"
 	const pod = deploymentHead + "  selector: {matchLabels: {a: b}}\n  template:\n    spec:\n      containers: "
 	const claims = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: a}\nspec: {volumeClaimTemplates: "
+	const policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: {ingress: [{from: ["
+	const spec = deploymentHead + "  template:\n    spec: "
+	const affinity = "{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
 	for name, test := range map[string]struct {
 		live, planned string
 		same          bool
@@ -117,6 +120,18 @@ spec: {rollout: {order: Dependency}, mysql: {databases: [b, a], storage: {size: 
   additionalServices: [{name: z, image: i:1, kind: Deployment}, {name: x, image: i:1, port: 80}]}`, services, true},
 		"of its own kind, another image": {strings.Replace(services, "i:1", "i:2", 1), services, false},
 		"of its own kind, one item less": {strings.Replace(services, "[a, b]", "[a]", 1), services, false},
+		"a claim's class more":           {claims + "[{metadata: {name: data}, spec: {storageClassName: fast}}]}", claims + "[{metadata: {name: data}, spec: {}}]}", false},
+		"policy, defaulted":              {policy + "{podSelector: {}}], ports: [{port: 1, protocol: TCP}]}]}", policy + "{podSelector: {}}], ports: [{port: 1}]}]}", true},
+		"peer of every namespace":        {policy + "{podSelector: {}, namespaceSelector: {}}]}]}", policy + "{podSelector: {}}]}]}", false},
+		"peer of every namespace alone":  {policy + "{namespaceSelector: {}}]}]}", policy + "{podSelector: {matchLabels: {a: b}}}]}]}", false},
+		"peer's selector widened":        {policy + "{podSelector: {}}]}]}", policy + "{podSelector: {matchLabels: {a: b}}}]}]}", false},
+		"peer's selector narrowed":       {policy + "{podSelector: {matchLabels: {a: b}}}]}]}", policy + "{podSelector: {}}]}]}", false},
+		"range of ports":                 {policy + "{podSelector: {}}], ports: [{port: 1, protocol: TCP, endPort: 9}]}]}", policy + "{podSelector: {}}], ports: [{port: 1}]}]}", false},
+		"rule narrowed":                  {policy + "{podSelector: {}}], ports: [{port: 1}]}]}", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: {ingress: [{ports: [{port: 1}]}]}", false},
+		"toleration's seconds":           {spec + "{tolerations: [{key: x, operator: Exists, effect: NoExecute, tolerationSeconds: 1}]}", spec + "{tolerations: [{key: x, operator: Exists}]}", false},
+		"affinity narrowed":              {spec + affinity + "[{matchExpressions: [{key: x, operator: Exists}], matchFields: [{key: metadata.name, operator: In, values: [z]}]}]}}}}", spec + affinity + "[{matchExpressions: [{key: x, operator: Exists}]}]}}}}", false},
+		"source of a projected volume":   {spec + "{volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t, expirationSeconds: 3600}}, {downwardAPI: {items: [{path: p, fieldRef: {apiVersion: v1, fieldPath: q}}]}}]}}]}", spec + "{volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}, {downwardAPI: {items: [{path: p, fieldRef: {fieldPath: q}}]}}]}}]}", true},
+		"token of another audience":      {spec + "{volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t, expirationSeconds: 3600, audience: x}}]}}]}", spec + "{volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}]}}]}", false},
 		"a claim more":                   {claims + "[{metadata: {name: data}}, {metadata: {name: more}}]}", claims + "[{metadata: {name: data}}]}", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,6 +189,24 @@ func TestUnplannedFieldsOfAResource(t *testing.T) {
 		live := parse(t, head+spec+"}")
 		assert.Assert(t, hasUnplanned(planned, live), spec)
 		assert.DeepEqual(t, withPlannedLists(planned, live).Object["spec"], planned.Object["spec"])
+	}
+}
+
+// A Judge names the field that somebody added to an item of an atomic list, of a resource of the operator's own as well.
+func TestAdditionsToItemsOfListsAreNamed(t *testing.T) {
+	t.Parallel()
+	const meta = "metadata: {name: a, annotations: {d3os-product.com.d3os/digest: d}}, spec: "
+	for name, test := range map[string]struct{ head, planned, live, field string }{
+		"resource": {"apiVersion: redis.middleware.hc.cn/v1alpha1, kind: RedisCluster, ", "{pod: [{}]}", "{pod: [{labels: {c: d}}]}", "spec.pod"},
+		"policy": {"apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, ", "{ingress: [{from: [{podSelector: {}}]}]}",
+			"{ingress: [{from: [{podSelector: {}, namespaceSelector: {}}]}]}", "spec.ingress"},
+	} {
+		planned, live := parse(t, "{"+test.head+meta+test.planned+"}"), parse(t, "{"+test.head+meta+test.live+"}")
+		verdict, err := newComparer(ownTypes).outcome(planned, live, hasUnplanned(planned, live))
+		assert.NilError(t, err)
+		assert.Equal(t, len(verdict.Fields), 1, name)
+		assert.Equal(t, verdict.Fields[0].Path, test.field)
+		assert.DeepEqual(t, verdict.Result.Object["spec"], planned.Object["spec"])
 	}
 }
 

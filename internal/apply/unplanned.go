@@ -18,7 +18,7 @@ import (
 // Server-side apply leaves entries that others added to a map or list. Most of them are
 // welcome: labels, annotations, a sidecar that a webhook injects. Some change what runs though
 // nobody declared it: another variable in a component's container, another file in its
-// configuration, another port of its Service, a paused rollout. Others stand in the way: of a
+// configuration, another command, another port of its Service, a paused rollout. Others stand in the way: of a
 // disruption budget's two limits only one may be set. The operator removes the entries that change what runs and those that
 // stand in the way (hasUnplanned).
 
@@ -34,22 +34,15 @@ func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	case "ConfigMap", "Secret":
 		return unplannedKeys(planned.Object, live.Object, "data") || unplannedKeys(planned.Object, live.Object, "binaryData")
 	case "Service":
-		return unplannedItems(items(planned.Object, "spec", "ports"), items(live.Object, "spec", "ports"), portKey)
+		return unplannedItems(items(planned.Object, "spec", "ports"), items(live.Object, "spec", "ports"), portKey) ||
+			unplannedPath(planned.Object, live.Object, externalIPs)
 	case "PodDisruptionBudget":
 		return slices.ContainsFunc(limits, func(limit string) bool { return isSet(live, limit) && !isSet(planned, limit) })
 	}
 	if paused, _, _ := unstructured.NestedBool(live.Object, "spec", "paused"); paused || defaultInTheWay(planned, live) {
 		return true
 	}
-	for _, list := range containerLists {
-		for _, container := range items(live.Object, list...) {
-			want := find(items(planned.Object, list...), nameKey, nameKey(container))
-			if want != nil && unplannedItems(items(want, "env"), items(container, "env"), nameKey) {
-				return true
-			}
-		}
-	}
-	return false
+	return hasUnplannedOfPods(planned, live)
 }
 
 // defaultInTheWay reports whether a StatefulSet that is to have the strategy OnDelete has settings of RollingUpdate, which
@@ -138,6 +131,9 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 			}
 		}
 		setField(spec, "ports", list(ports))
+		if unplannedPath(planned.Object, object.Object, externalIPs) {
+			unstructured.RemoveNestedField(object.Object, externalIPs...)
+		}
 	case "PodDisruptionBudget":
 		for _, limit := range limits {
 			if !isSet(planned, limit) {
@@ -149,13 +145,7 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 		if isOnDelete(planned) {
 			unstructured.RemoveNestedField(object.Object, rollingUpdate...)
 		}
-		for _, path := range containerLists {
-			for _, container := range items(object.Object, path...) {
-				if want := find(items(planned.Object, path...), nameKey, nameKey(container)); want != nil {
-					setField(container, "env", want["env"])
-				}
-			}
-		}
+		removeUnplannedOfPods(planned, object)
 	}
 	return object
 }
@@ -175,13 +165,6 @@ var limits = []string{"minAvailable", "maxUnavailable"}
 func isSet(object *unstructured.Unstructured, field string) bool {
 	_, set, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", field)
 	return set
-}
-
-var containerLists = [][]string{
-	{"spec", "template", "spec", "initContainers"},
-	{"spec", "template", "spec", "containers"},
-	{"spec", "jobTemplate", "spec", "template", "spec", "initContainers"},
-	{"spec", "jobTemplate", "spec", "template", "spec", "containers"},
 }
 
 // setField sets a field, or removes it when there is no value.
