@@ -44,20 +44,47 @@ func TestAuthorsPolicyCoversEveryFieldOfEveryKind(t *testing.T) {
 	for _, crd := range readCRDs(t) {
 		resource := crd.Spec.Group + "/" + crd.Spec.Names.Plural
 		for _, operation := range []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update} {
-			assert.Assert(t, policy.matches(crd, operation), "%s of %s is not covered", operation, resource)
+			assert.Assert(t, policy.matches(crd, "", operation), "%s of %s is not covered", operation, resource)
 		}
 		fields := map[string]any{}
 		leaves(fields, "", crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
-		assert.Assert(t, policy.refuses(t, crd, nil, map[string]any{}), "an empty %s is created", crd.Spec.Names.Kind)
+		assert.Assert(t, policy.refuses(t, crd, "", "pods", nil, map[string]any{}), "an empty %s is created", crd.Spec.Names.Kind)
 		for _, path := range slices.Sorted(maps.Keys(fields)) {
 			spec := map[string]any{}
 			set(spec, strings.Split(path, "."), fields[path])
-			assert.Assert(t, policy.refuses(t, crd, nil, spec), "a %s with %s is created", crd.Spec.Names.Kind, path)
-			assert.Assert(t, policy.refuses(t, crd, map[string]any{}, spec), "%s of a %s is changed", path, crd.Spec.Names.Kind)
+			assert.Assert(t, policy.refuses(t, crd, "", "pods", nil, spec), "a %s with %s is created", crd.Spec.Names.Kind, path)
+			assert.Assert(t, policy.refuses(t, crd, "", "pods", map[string]any{}, spec), "%s of a %s is changed", path, crd.Spec.Names.Kind)
 			known[crd.Spec.Names.Kind+" "+component.ReplaceAllString(path, "<component>.")] = true
 		}
 	}
 	golden.Assert(t, strings.Join(slices.Sorted(maps.Keys(known)), "\n")+"\n", "fields.golden")
+}
+
+// The author of a kind needs the right to create each resource that the operator creates for it, and no other; so does one who may only scale it.
+func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
+	t.Parallel()
+	policy := readPolicy(t)
+	ofCluster := []string{"networkpolicies", "persistentvolumeclaims", "pods", "secrets", "services"}
+	needed := map[string][]string{
+		"DataBackup": {"pods"}, "DataRestore": {"persistentvolumeclaims", "pods"}, "DataService": append([]string{"ingresses"}, ofCluster...),
+		"EtcdCluster": ofCluster, "RedisCluster": ofCluster,
+	}
+	for _, crd := range readCRDs(t) {
+		kind := crd.Spec.Names.Kind
+		was, spec := map[string]any{"replicas": int64(3)}, map[string]any{"replicas": int64(5)}
+		subresources := []string{""}
+		if crd.Spec.Versions[0].Subresources.Scale != nil {
+			subresources = append(subresources, "scale")
+		}
+		for _, subresource := range subresources {
+			assert.Assert(t, policy.matches(crd, subresource, admissionregistrationv1.Update), "%s/%s is not covered", kind, subresource)
+			for _, right := range []string{"ingresses", "networkpolicies", "persistentvolumeclaims", "pods", "secrets", "services"} {
+				refused := policy.refuses(t, crd, subresource, right, was, spec)
+				assert.Equal(t, refused, slices.Contains(needed[kind], right), "%s/%s without %s", kind, subresource, right)
+			}
+			assert.Assert(t, !policy.refuses(t, crd, subresource, "pods", was, was), "%s/%s is refused without a change", kind, subresource)
+		}
+	}
 }
 
 // component matches the places of a platform's components, which share their fields.
@@ -142,17 +169,22 @@ func readPolicy(t *testing.T) policy {
 	return policy{read.Spec.MatchConstraints.ResourceRules, compile(conditions), compile(validations)}
 }
 
-func (p policy) matches(crd *apiextensionsv1.CustomResourceDefinition, operation admissionregistrationv1.OperationType) bool {
+func (p policy) matches(crd *apiextensionsv1.CustomResourceDefinition, subresource string, operation admissionregistrationv1.OperationType) bool {
+	resource := strings.TrimSuffix(crd.Spec.Names.Plural+"/"+subresource, "/")
 	return slices.ContainsFunc(p.rules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
 		return slices.Contains(r.APIGroups, crd.Spec.Group) && slices.Contains(r.APIVersions, "*") &&
-			slices.Contains(r.Resources, crd.Spec.Names.Plural) && slices.Contains(r.Operations, operation)
+			slices.Contains(r.Resources, resource) && slices.Contains(r.Operations, operation)
 	})
 }
 
-// refuses reports whether the author is refused who has every right except to create pods. was is nil for a creation.
-func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, was, spec map[string]any) bool {
+// refuses reports whether the author is refused who has every right except to create one resource. was is nil for a creation.
+func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, subresource, right string, was, spec map[string]any) bool {
 	t.Helper()
 	gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.Kind}
+	resource := gvk.GroupVersion().WithResource(crd.Spec.Names.Plural)
+	if subresource == "scale" {
+		gvk = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	}
 	object := func(spec map[string]any) runtime.Object {
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 		o.SetGroupVersionKind(gvk)
@@ -164,12 +196,11 @@ func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinit
 	if was != nil {
 		operation, before = admission.Update, object(was)
 	}
-	resource := gvk.GroupVersion().WithResource(crd.Spec.Names.Plural)
-	attributes := admission.NewAttributesRecord(object(spec), before, gvk, "data", "a", resource, "", operation, nil, false, &user.DefaultInfo{Name: "author"})
+	attributes := admission.NewAttributesRecord(object(spec), before, gvk, "data", "a", resource, subresource, operation, nil, false, &user.DefaultInfo{Name: "author"})
 	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(object(spec)), VersionedOldObject: admission.NewLazyObject(before)}
 	request := plugincel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(resource), metav1.GroupVersionKind(gvk))
 	evaluate := func(e plugincel.ConditionEvaluator) (hold bool) {
-		results, _, err := e.ForInput(context.Background(), versioned, request, plugincel.OptionalVariableBindings{Authorizer: withoutPods{}}, nil, celconfig.RuntimeCELCostBudget)
+		results, _, err := e.ForInput(context.Background(), versioned, request, plugincel.OptionalVariableBindings{Authorizer: without(right)}, nil, celconfig.RuntimeCELCostBudget)
 		assert.NilError(t, err)
 		return !slices.ContainsFunc(results, func(r plugincel.EvaluationResult) bool {
 			assert.NilError(t, r.Error)
@@ -179,11 +210,11 @@ func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinit
 	return evaluate(p.conditions) && !evaluate(p.validations)
 }
 
-// withoutPods allows everything except the creation of pods, and what only the operator may do.
-type withoutPods struct{}
+// without allows everything except the creation of one resource, and what only the operator may do.
+type without string
 
-func (withoutPods) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if a.GetResource() == "pods" || a.GetSubresource() == "status" {
+func (w without) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetResource() == string(w) && a.GetVerb() == "create" || a.GetSubresource() == "status" {
 		return authorizer.DecisionDeny, "", nil
 	}
 	return authorizer.DecisionAllow, "", nil
