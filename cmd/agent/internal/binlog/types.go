@@ -30,7 +30,7 @@ const (
 	typeQueryCompressed = 165
 )
 
-// effect tells whether an event opens, continues or ends a transaction.
+// effect classifies an event: it opens, continues or ends a transaction.
 type effect byte
 
 const (

@@ -157,15 +157,15 @@ func (d *Draft) counted(w io.Writer) io.Writer {
 	if d.Progress == nil {
 		return w
 	}
-	return &progress{w: w, tell: d.Progress}
+	return &progress{w: w, report: d.Progress}
 }
 
-// progress tells of bytes, every other second.
+// progress reports the bytes that were written, every two seconds.
 type progress struct {
-	w    io.Writer
-	tell func(contract.Progress)
-	n    int64
-	last time.Time
+	w      io.Writer
+	report func(contract.Progress)
+	n      int64
+	last   time.Time
 }
 
 func (p *progress) Write(b []byte) (int, error) {
@@ -173,7 +173,7 @@ func (p *progress) Write(b []byte) (int, error) {
 	p.n += int64(n)
 	if now := time.Now(); now.Sub(p.last) > 2*time.Second {
 		p.last = now
-		p.tell(contract.Progress{Progress: "dump", Bytes: p.n})
+		p.report(contract.Progress{Progress: "dump", Bytes: p.n})
 	}
 	return n, err
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
 // Scanner reads a dump as it passes: which tables it has with how many rows, where it stands in the binary log, and
@@ -26,8 +27,9 @@ type Scanner struct {
 	table     string // of the current INSERT
 	rows      int64
 	inInsert  bool
-	quote     byte // within a string or a name; 0 outside
-	escaped   bool
+	quotes    server.Quotes // of statements
+	quote     byte          // within a string of a row; 0 outside
+	escaped   bool          // the next byte of that string is
 	depth     int
 	delimiter bool   // within the bodies of routines and triggers
 	line      []byte // the begin of a line that is not whole yet
@@ -63,7 +65,7 @@ func (s *Scanner) Write(p []byte) (int, error) {
 // line break.
 func (s *Scanner) text(p []byte) []byte {
 	for i, c := range p {
-		if c == '\n' && s.quote == 0 {
+		if c == '\n' && s.quotes.IsOutside() {
 			s.endLine(s.line)
 			s.line, s.comment = s.line[:0], false
 			return p[i+1:]
@@ -74,35 +76,19 @@ func (s *Scanner) text(p []byte) []byte {
 		if s.delimiter {
 			continue
 		}
-		if len(s.line) == 2 && s.quote == 0 && string(s.line) == "--" {
+		if len(s.line) == 2 && s.quotes.IsOutside() && string(s.line) == "--" {
 			s.comment = true
 		}
 		if s.comment {
 			continue
 		}
-		closed := s.inQuotes(c)
+		closed := s.quotes.Take(c)
 		if closed && c == '`' && bytes.HasPrefix(s.line, insert) && len(s.line) < longest {
 			s.inColumns, s.match = true, 0
 			return p[i+1:]
 		}
 	}
 	return nil
-}
-
-// inQuotes follows the quotes of a statement, and reports whether the byte closes one.
-func (s *Scanner) inQuotes(c byte) (closed bool) {
-	switch {
-	case s.escaped:
-		s.escaped = false
-	case s.quote == 0 && (c == '\'' || c == '"' || c == '`'):
-		s.quote = c
-	case s.quote != 0 && s.quote != '`' && c == '\\':
-		s.escaped = true
-	case s.quote != 0 && c == s.quote:
-		s.quote = 0 // a doubled quote ends a string and begins the next
-		return true
-	}
-	return false
 }
 
 var (
@@ -114,13 +100,14 @@ var (
 // The name goes on where its closing quote was the first of two.
 func (s *Scanner) columns(p []byte) []byte {
 	for i, c := range p {
-		if s.match == 0 && s.quote == 0 && c == '`' && s.line[len(s.line)-1] == '`' && !s.listed {
+		if s.match == 0 && s.quotes.IsOutside() && c == '`' && s.line[len(s.line)-1] == '`' && !s.listed {
 			s.line = append(s.line, c)
-			s.quote, s.inColumns = '`', false
+			s.quotes.Take(c)
+			s.inColumns = false
 			return p[i+1:] // back in the name
 		}
 		s.listed = true
-		if s.inQuotes(c); s.quote != 0 {
+		if s.quotes.Take(c); !s.quotes.IsOutside() {
 			s.match = 0
 			continue
 		}
@@ -224,7 +211,6 @@ func (s *Scanner) endLine(line []byte) {
 	if len(line) > 0 && s.Complete {
 		s.Complete = bytes.HasPrefix(line, []byte("--")) || bytes.HasPrefix(line, []byte("/*"))
 	}
-	s.escaped = false
 	if bytes.HasPrefix(line, delimiter) {
 		s.delimiter = !bytes.Equal(line, []byte("DELIMITER ;"))
 		return

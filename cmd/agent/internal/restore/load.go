@@ -74,7 +74,7 @@ func missing(err error) error {
 // are not data.
 func (s Source) Load(ctx context.Context, to server.Options, p Programs) (warnings []string, err error) {
 	total, _ := s.Backup.Totals()
-	progress := &loaded{total: total, tell: s.Progress}
+	progress := &loaded{total: total, report: s.Progress}
 	for _, o := range s.Backup.Objects {
 		if isAccounts(o) {
 			continue // run statement by statement
@@ -152,16 +152,16 @@ func (s Source) session(v server.Version) string {
 }
 
 type loaded struct {
-	tell     func(contract.Progress)
+	report   func(contract.Progress)
 	n, total int64
 	last     time.Time
 }
 
 func (l *loaded) Write(p []byte) (int, error) {
 	l.n += int64(len(p))
-	if now := time.Now(); l.tell != nil && now.Sub(l.last) > 2*time.Second {
+	if now := time.Now(); l.report != nil && now.Sub(l.last) > 2*time.Second {
 		l.last = now
-		l.tell(contract.Progress{Progress: "load", Bytes: l.n, TotalBytes: l.total})
+		l.report(contract.Progress{Progress: "load", Bytes: l.n, TotalBytes: l.total})
 	}
 	return len(p), nil
 }
@@ -175,7 +175,7 @@ func (s Source) Copy(ctx context.Context, o manifest.Object, to io.Writer) error
 	}
 	defer done()
 	total, _ := s.Backup.Totals()
-	progress := &loaded{total: total, tell: s.Progress}
+	progress := &loaded{total: total, report: s.Progress}
 	if _, err := io.CopyBuffer(struct{ io.Writer }{to}, io.TeeReader(r, progress), make([]byte, 256<<10)); err != nil {
 		var known *contract.Error
 		if errors.As(err, &known) {

@@ -13,8 +13,8 @@ type Quotes struct {
 // IsOutside reports whether the next byte is outside of quotes.
 func (q *Quotes) IsOutside() bool { return q.quote == 0 }
 
-// Take takes the next byte.
-func (q *Quotes) Take(c byte) {
+// Take takes the next byte, and reports whether it closes a quote. A doubled quote closes a text and opens the next.
+func (q *Quotes) Take(c byte) (closed bool) {
 	switch {
 	case q.isEscaped:
 		q.isEscaped = false
@@ -22,7 +22,9 @@ func (q *Quotes) Take(c byte) {
 		q.quote = c
 	case q.quote != 0 && q.quote != '`' && c == '\\':
 		q.isEscaped = true
-	case c == q.quote:
-		q.quote = 0 // a doubled quote ends a text and begins the next
+	case q.quote != 0 && c == q.quote:
+		q.quote = 0
+		return true
 	}
+	return false
 }
