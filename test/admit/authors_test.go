@@ -60,7 +60,8 @@ func TestAuthorsPolicyCoversEveryFieldOfEveryKind(t *testing.T) {
 	golden.Assert(t, strings.Join(slices.Sorted(maps.Keys(known)), "\n")+"\n", "fields.golden")
 }
 
-// The author of a kind needs the right to create each resource that the operator creates for it, and no other; so does one who may only scale it.
+// The author of a kind needs the right to create each resource that the operator creates for it, and no other. An author who may only scale it
+// needs the same rights. The controller of HorizontalPodAutoscalers needs none to scale.
 func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 	t.Parallel()
 	policy := readPolicy(t)
@@ -83,6 +84,9 @@ func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 				assert.Equal(t, refused, slices.Contains(needed[kind], right), "%s/%s without %s", kind, subresource, right)
 			}
 			assert.Assert(t, !policy.refuses(t, crd, subresource, "pods", was, was), "%s/%s is refused without a change", kind, subresource)
+			autoscaler := policy
+			autoscaler.author = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+			assert.Equal(t, autoscaler.refuses(t, crd, subresource, "pods", was, spec), subresource == "", "%s/%s by the autoscaler", kind, subresource)
 		}
 	}
 }
@@ -144,6 +148,7 @@ func readCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 type policy struct {
 	rules                   []admissionregistrationv1.NamedRuleWithOperations
 	conditions, validations plugincel.ConditionEvaluator
+	author                  string
 }
 
 func readPolicy(t *testing.T) policy {
@@ -166,7 +171,7 @@ func readPolicy(t *testing.T) policy {
 		assert.Equal(t, len(compiled.CompilationErrors()), 0, "%v", compiled.CompilationErrors())
 		return compiled
 	}
-	return policy{read.Spec.MatchConstraints.ResourceRules, compile(conditions), compile(validations)}
+	return policy{read.Spec.MatchConstraints.ResourceRules, compile(conditions), compile(validations), "author"}
 }
 
 func (p policy) matches(crd *apiextensionsv1.CustomResourceDefinition, subresource string, operation admissionregistrationv1.OperationType) bool {
@@ -196,7 +201,7 @@ func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinit
 	if was != nil {
 		operation, before = admission.Update, object(was)
 	}
-	attributes := admission.NewAttributesRecord(object(spec), before, gvk, "data", "a", resource, subresource, operation, nil, false, &user.DefaultInfo{Name: "author"})
+	attributes := admission.NewAttributesRecord(object(spec), before, gvk, "data", "a", resource, subresource, operation, nil, false, &user.DefaultInfo{Name: p.author})
 	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(object(spec)), VersionedOldObject: admission.NewLazyObject(before)}
 	request := plugincel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(resource), metav1.GroupVersionKind(gvk))
 	evaluate := func(e plugincel.ConditionEvaluator) (hold bool) {
