@@ -192,7 +192,7 @@ func TestUnplannedFieldsOfAResource(t *testing.T) {
 	}
 }
 
-// A Judge names the field that somebody added to an item of an atomic list, of a resource of the operator's own as well.
+// Judge names the list when a user adds a field to an item of an atomic list. It does so for the operator's own resources, too.
 func TestAdditionsToItemsOfListsAreNamed(t *testing.T) {
 	t.Parallel()
 	const meta = "metadata: {name: a, annotations: {d3os-product.com.d3os/digest: d}}, spec: "

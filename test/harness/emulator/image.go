@@ -18,7 +18,7 @@ import (
 type Image struct {
 	// Entrypoint and Cmd run where a container has no command and no args, as in a Dockerfile.
 	Entrypoint, Cmd []string
-	// Env is what the image sets, as in a Dockerfile. Nothing of the test's own environment reaches a process.
+	// Env has the variables that the image sets, as ENV does in a Dockerfile. A process inherits no variable of the test.
 	Env map[string]string
 	// Paths are variables, too. Their values are paths in the container; a process gets the paths on this machine.
 	Paths map[string]string
