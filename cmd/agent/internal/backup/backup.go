@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) (*manifest.Backup, []string, error) {
 		return nil, nil, err
 	}
 	defer done()
-	removed, err := catalogue.Sweep(ctx, o.Store)
+	removed, err := catalogue.Sweep(ctx, o.Store, time.Now())
 	if err != nil {
 		return nil, removed, err
 	}

@@ -222,12 +222,12 @@ const longestRun = 24 * time.Hour
 
 // Sweep removes what broken runs have left: objects of backups without a manifest, and unfinished uploads. Only who
 // holds the server's lock may call it, because a backup in the making looks the same.
-func Sweep(ctx context.Context, s store.Store) ([]string, error) {
+func Sweep(ctx context.Context, s store.Store, now time.Time) ([]string, error) {
 	removed, err := s.Sweep(ctx, manifest.Backups)
 	if err != nil {
 		return removed, fmt.Errorf("remove leftovers: %w", err)
 	}
-	more, err := sweep(ctx, s, func(string) bool { return true })
+	more, err := sweep(ctx, s, now, func(string) bool { return true })
 	return append(removed, more...), err
 }
 
@@ -244,40 +244,50 @@ func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, erro
 	if err != nil {
 		return removed, fmt.Errorf("remove leftovers: %w", err)
 	}
-	more, err := sweep(ctx, s, old)
+	more, err := sweep(ctx, s, now, old)
 	return append(removed, more...), err
 }
 
-// sweep removes the objects of backups without a manifest, of the IDs that may go.
-func sweep(ctx context.Context, s store.Store, may func(id string) bool) (removed []string, err error) {
+// sweep removes the objects of backups without a manifest that no restore reads, of the IDs that may go. A prune that was killed right
+// after it removed the manifest leaves such a backup, and may not have seen its reader.
+func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string) bool) (removed []string, err error) {
 	infos, err := s.List(ctx, manifest.Backups)
 	if err != nil {
 		return nil, fmt.Errorf("remove leftovers: %w", err)
 	}
-	good := map[string]bool{}
+	stays := map[string]bool{}
 	for _, info := range infos {
 		if id, ok := idOf(info.Name, manifest.Name); ok {
-			good[id] = true
+			stays[id] = true
 		}
+	}
+	clock, err := readClock(ctx, s, now)
+	if err != nil {
+		return nil, fmt.Errorf("remove leftovers: %w", err)
 	}
 	for _, info := range infos {
 		id, _, ok := strings.Cut(strings.TrimPrefix(info.Name, manifest.Backups), "/")
-		if !ok || !manifest.IsID(id) || good[id] || !may(id) {
+		if !ok || !manifest.IsID(id) || stays[id] || !may(id) {
 			continue // good, or not of this program
 		}
-		// A list may lack a manifest that is there.
-		if _, err := s.Stat(ctx, manifest.Folder(id)+manifest.Name); err == nil {
-			good[id] = true
-			continue
-		} else if !errors.Is(err, store.ErrNotFound) {
+		stays[id], err = isUsed(ctx, s, id, clock)
+		if err == nil && !stays[id] {
+			err = s.Delete(ctx, info.Name)
+			removed = append(removed, info.Name)
+		}
+		if err != nil {
 			return removed, fmt.Errorf("remove leftovers: %w", err)
 		}
-		if err := s.Delete(ctx, info.Name); err != nil {
-			return removed, fmt.Errorf("remove leftovers: %w", err)
-		}
-		removed = append(removed, info.Name)
 	}
 	return removed, nil
+}
+
+// isUsed reports whether a backup has a manifest, which a list may lack, or is being read.
+func isUsed(ctx context.Context, s store.Store, id string, c clock) (bool, error) {
+	if _, err := s.Stat(ctx, manifest.Folder(id)+manifest.Name); !errors.Is(err, store.ErrNotFound) {
+		return err == nil, err
+	}
+	return c.isRead(ctx, s, id)
 }
 
 // each calls f for 0 to n-1, a few at once, and returns the failures.

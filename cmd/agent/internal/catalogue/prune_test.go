@@ -139,7 +139,7 @@ func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 			for range 10 {
 				_, err := catalogue.Prune(t.Context(), f, catalogue.Rule{Keep: 2, KeepFor: 36 * time.Hour}, c.now)
 				assert.NilError(t, err)
-				_, err = catalogue.Sweep(t.Context(), f)
+				_, err = catalogue.Sweep(t.Context(), f, c.now)
 				assert.NilError(t, err)
 			}
 			if got := left(t, s); len(got) != c.left {
@@ -249,7 +249,7 @@ func TestPruneKilledAtEachDelete(t *testing.T) {
 
 // A backup that a restore reads stays until the restore has ended, and where it was killed for a day.
 func TestPruneLeavesWhatIsRead(t *testing.T) {
-	s, _, ids := fill(t, 5)
+	s, root, ids := fill(t, 5)
 	prune := func(now time.Time) []string {
 		_, err := catalogue.Prune(t.Context(), s, catalogue.Rule{Keep: 1}, now)
 		assert.NilError(t, err)
@@ -259,6 +259,10 @@ func TestPruneLeavesWhatIsRead(t *testing.T) {
 	assert.NilError(t, err)
 	_, err = catalogue.Announce(t.Context(), s, ids[4], time.Now().Add(-30*time.Hour)) // killed
 	assert.NilError(t, err)
+	assert.DeepEqual(t, prune(time.Now().AddDate(1, 0, 0)), []string{ids[0], ids[3], ids[4]}) // a clock that is ahead ends no reader
+	announced, err := filepath.Glob(filepath.Join(root, "readers", ids[4], "*"))
+	assert.NilError(t, err)
+	assert.NilError(t, os.Chtimes(announced[0], time.Time{}, time.Now().Add(-30*time.Hour)))
 	assert.DeepEqual(t, prune(time.Now()), []string{ids[0], ids[3]})
 	done()
 	assert.DeepEqual(t, prune(time.Now()), ids[:1])
@@ -268,6 +272,28 @@ func TestPruneLeavesWhatIsRead(t *testing.T) {
 	infos, err := s.List(t.Context(), "readers/")
 	assert.NilError(t, err)
 	assert.Equal(t, len(infos), 0)
+}
+
+// A prune is killed right after it removed a manifest, while a restore announces itself. Neither the sweep of the next backup nor the next
+// prune removes what the restore reads.
+func TestWhatIsReadOutlivesAPruneThatIsKilled(t *testing.T) {
+	s, _, ids := fill(t, 2)
+	done, err := catalogue.Announce(t.Context(), s, ids[1], time.Now())
+	assert.NilError(t, err)
+	assert.NilError(t, s.Delete(t.Context(), manifest.Folder(ids[1])+manifest.Name))
+	sweep := func() (names []string) {
+		for _, at := range []time.Time{time.Now(), time.Now().AddDate(1, 0, 0)} {
+			removed, err := catalogue.Sweep(t.Context(), s, at)
+			assert.NilError(t, err)
+			old, err := catalogue.SweepOld(t.Context(), s, at)
+			assert.NilError(t, err)
+			names = append(append(names, removed...), old...)
+		}
+		return names
+	}
+	assert.DeepEqual(t, sweep(), []string(nil))
+	done()
+	assert.DeepEqual(t, sweep(), []string{manifest.Folder(ids[1]) + "dump.sql.zst"})
 }
 
 // A backup that is made after the clock was set back, or within the same second, is the newest one.

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -46,20 +47,53 @@ func Announce(ctx context.Context, s store.Store, id string, now time.Time) (don
 	return done, nil
 }
 
-// isRead reports whether a backup is being read. It removes what readers that were killed have left.
-func isRead(ctx context.Context, s store.Store, id string, now time.Time) (bool, error) {
-	infos, err := s.List(ctx, readers+id+"/")
-	if err != nil {
-		return false, err
-	}
+// clock is the agent's time, and the time of the newest object of a backup by the store's clock.
+type clock struct{ now, newest time.Time }
+
+// readClock returns a time that is at most a day behind the newest object of a backup, by the store's clock. An agent whose clock is
+// ahead must not find everything old, and where no backup is made any more none of the last ones goes.
+func readClock(ctx context.Context, s store.Store, now time.Time) (clock, error) {
+	infos, err := s.List(ctx, manifest.Backups)
+	c := clock{now: now}
 	for _, info := range infos {
-		stamp, _, _ := strings.Cut(strings.TrimPrefix(info.Name, readers+id+"/"), "-")
-		if until, err := time.Parse(untilLayout, stamp); err != nil || now.Before(until) {
-			return true, nil //nolint:nilerr // a name that this agent cannot read is one of a newer agent
-		}
-		if err := s.Delete(ctx, info.Name); err != nil {
-			return false, err
+		if info.Modified.After(c.newest) {
+			c.newest = info.Modified
 		}
 	}
-	return false, nil
+	if limit := c.newest.Add(longestRun); !c.newest.IsZero() && now.After(limit) {
+		c.now = limit
+	}
+	return c, err
+}
+
+// hasEnded reports whether a reader that announced itself must have ended. The agent's clock and the store's both have to say so: an agent
+// whose clock is ahead must not find every reader late. A name that this agent cannot read is that of a newer agent.
+func (c clock) hasEnded(info store.Info) bool {
+	stamp, _, _ := strings.Cut(path.Base(info.Name), "-")
+	until, err := time.Parse(untilLayout, stamp)
+	return err == nil && !c.now.Before(until) && c.newest.Sub(info.Modified) > longestRun
+}
+
+// readBackups returns the IDs of the backups below a prefix that are being read. It removes what readers that were killed have left.
+func (c clock) readBackups(ctx context.Context, s store.Store, prefix string) (map[string]bool, error) {
+	infos, err := s.List(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	read := map[string]bool{}
+	for _, info := range infos {
+		if !c.hasEnded(info) {
+			id, _, _ := strings.Cut(strings.TrimPrefix(info.Name, readers), "/")
+			read[id] = true
+		} else if err := s.Delete(ctx, info.Name); err != nil {
+			return nil, err
+		}
+	}
+	return read, nil
+}
+
+// isRead reports whether a backup is being read.
+func (c clock) isRead(ctx context.Context, s store.Store, id string) (bool, error) {
+	read, err := c.readBackups(ctx, s, readers+id+"/")
+	return read[id], err
 }

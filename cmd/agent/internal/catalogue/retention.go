@@ -87,16 +87,17 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	if now, err = sane(ctx, s, now); err != nil {
+	clock, err := readClock(ctx, s, now)
+	if err != nil {
 		return nil, err
 	}
 	var names []string
 	gone := map[string]bool{}
-	for _, e := range rule.Remove(entries, now) {
+	for _, e := range rule.Remove(entries, clock.now) {
 		if err := stillVerified(ctx, s, entries); err != nil {
 			return names, fmt.Errorf("remove backup %s: %w", e.ID, err)
 		}
-		read, err := dropBackup(ctx, s, e.ID, now)
+		read, err := dropBackup(ctx, s, e.ID, clock)
 		if err != nil {
 			return names, fmt.Errorf("remove backup %s: %w", e.ID, err)
 		}
@@ -110,27 +111,8 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 			kept = append(kept, e)
 		}
 	}
-	segments, err := pruneArchive(ctx, s, kept)
+	segments, err := pruneArchive(ctx, s, kept, clock)
 	return append(names, segments...), err
-}
-
-// sane returns a time that is at most a day behind the newest object of a backup, by the store's clock. An agent whose clock is
-// ahead must not take everything for old, and where no backup is made any more none of the last ones goes.
-func sane(ctx context.Context, s store.Store, now time.Time) (time.Time, error) {
-	infos, err := s.List(ctx, manifest.Backups)
-	if err != nil {
-		return now, err
-	}
-	newest := time.Time{}
-	for _, info := range infos {
-		if info.Modified.After(newest) {
-			newest = info.Modified
-		}
-	}
-	if limit := newest.Add(24 * time.Hour); !newest.IsZero() && now.After(limit) {
-		return limit, nil
-	}
-	return now, nil
 }
 
 // stillVerified fails unless the newest verified backup, which lets Prune remove older ones, is verified and whole now.
@@ -152,8 +134,8 @@ func stillVerified(ctx context.Context, s store.Store, entries []Entry) error {
 
 // dropBackup removes a backup that no restore reads, and reports whether one reads it. It deletes the manifest first, and looks for
 // readers again: Announce looks for the manifest after it has announced a reader, so one of the two sees the other.
-func dropBackup(ctx context.Context, s store.Store, id string, now time.Time) (read bool, err error) {
-	if read, err = isRead(ctx, s, id, now); err != nil || read {
+func dropBackup(ctx context.Context, s store.Store, id string, c clock) (read bool, err error) {
+	if read, err = c.isRead(ctx, s, id); err != nil || read {
 		return read, err
 	}
 	folder := manifest.Folder(id)
@@ -164,7 +146,7 @@ func dropBackup(ctx context.Context, s store.Store, id string, now time.Time) (r
 	if err := s.Delete(ctx, folder+manifest.Name); err != nil {
 		return false, err
 	}
-	if read, err = isRead(ctx, s, id, now); err != nil || read {
+	if read, err = c.isRead(ctx, s, id); err != nil || read {
 		return read, errors.Join(err, s.Replace(ctx, folder+manifest.Name, text))
 	}
 	infos, err := s.List(ctx, folder)
@@ -179,23 +161,34 @@ func dropBackup(ctx context.Context, s store.Store, id string, now time.Time) (r
 	return false, nil
 }
 
-// pruneArchive removes the files of the binary log that lie before each kept backup of their timeline. The newest timeline
-// keeps all where no backup lies on it, because one may be on its way. Without any backup nothing goes.
-func pruneArchive(ctx context.Context, s store.Store, kept []Entry) ([]string, error) {
-	heads, err := binlog.Heads(ctx, s)
+// pruneArchive removes the files of the binary log that lie before each kept backup of their timeline. Nothing goes without any backup,
+// and while a backup is read whose manifest a prune that was killed has removed.
+func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]string, error) {
+	read, err := c.readBackups(ctx, s, readers)
 	if err != nil {
+		return nil, err
+	}
+	for _, e := range kept {
+		delete(read, e.ID)
+	}
+	heads, err := binlog.Heads(ctx, s)
+	if err != nil || len(read) > 0 {
 		return nil, err
 	}
 	var names []string
 	newest := map[string]bool{} // sources whose newest timeline was seen
 	for _, head := range heads {
-		first, certain := firstNeeded(head, kept)
-		latest := !newest[head.Source]
+		need, err := needOf(ctx, s, head, kept)
+		if err != nil {
+			return names, fmt.Errorf("find what backups need of timeline %s: %w", head.Timeline, err)
+		}
+		// A backup on its way may lie on this timeline, behind all others that do.
+		need.mayGrow = !newest[head.Source] || c.newest.Sub(head.Time) < longestRun
 		newest[head.Source] = true
-		if !certain || first == "" && latest {
+		if !need.letsGo() {
 			continue
 		}
-		removed, err := dropFiles(ctx, s, head, first)
+		removed, err := dropFiles(ctx, s, head, need.first)
 		names = append(names, removed...)
 		if err != nil {
 			return names, fmt.Errorf("remove old files of timeline %s: %w", head.Timeline, err)
@@ -204,10 +197,26 @@ func pruneArchive(ctx context.Context, s store.Store, kept []Entry) ([]string, e
 	return names, nil
 }
 
-// firstNeeded returns the oldest file of a timeline that a kept backup needs; "" for none. It is not certain where the head is lost, where
-// there is no backup, or where one that cannot be read now may need more than all others.
-func firstNeeded(head manifest.Head, kept []Entry) (string, bool) {
-	first, found, unknown := "", false, head.Lost != nil
+// need is what the kept backups need of a timeline.
+type need struct {
+	// first is the oldest file that a backup needs; "" for none.
+	first string
+	// known reports whether all backups were read, and whether there is one of this source.
+	known bool
+	// lies reports whether a backup surely lies on the timeline.
+	lies bool
+	// mayGrow reports whether a backup on its way may lie on the timeline.
+	mayGrow bool
+}
+
+// letsGo reports whether the files before first may go. Backups are made one after another, so one on its way lies behind each that has
+// ended on the same timeline.
+func (n need) letsGo() bool { return n.known && (n.lies || !n.mayGrow) }
+
+// needOf computes what the kept backups need of a timeline. It is not known where the head is lost, where there is no backup, or where
+// one that cannot be read now may need more than all others.
+func needOf(ctx context.Context, s store.Store, head manifest.Head, kept []Entry) (need, error) {
+	n, found, unknown := need{}, false, head.Lost != nil
 	for _, e := range kept {
 		m := e.Manifest
 		if m == nil {
@@ -218,15 +227,17 @@ func firstNeeded(head manifest.Head, kept []Entry) (string, bool) {
 			continue
 		}
 		found = true
-		// Names of files do not say which timeline a backup lies on. One that may lie on it counts.
-		if binlog.Older(head.Position.File, m.Position.File) {
-			continue
+		place, err := binlog.PlaceOf(ctx, s, head, m)
+		if err != nil {
+			return n, err
 		}
-		if first == "" || binlog.Older(m.Position.File, first) {
-			first = m.Position.File
+		n.lies = n.lies || place == binlog.On
+		if place != binlog.Off && (n.first == "" || binlog.Older(m.Position.File, n.first)) {
+			n.first = m.Position.File
 		}
 	}
-	return first, found && !unknown
+	n.known = found && !unknown
+	return n, nil
 }
 
 func dropFiles(ctx context.Context, s store.Store, head manifest.Head, first string) ([]string, error) {

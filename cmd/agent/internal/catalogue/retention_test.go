@@ -119,18 +119,3 @@ func TestRetentionAlways(t *testing.T) {
 		}
 	}
 }
-
-// While a backup cannot be read, or has a newer format, no file of the archive goes: it may need more than all others.
-func TestArchiveStaysWhileABackupIsNotRead(t *testing.T) {
-	for have, certain := range map[string]bool{"gg": true, "sg": false, "gs": false, "ng": false, "gd": true} {
-		entries := catalogue(have)
-		for i := range entries {
-			if m := entries[i].Manifest; m != nil {
-				m.Position = &contract.Position{File: "binlog.000003", Offset: 4}
-			}
-		}
-		if first, is := firstNeeded(manifest.Head{Position: contract.Position{File: "binlog.000005", Offset: 4}}, entries); is != certain {
-			t.Errorf("%s: %q is certain: %t", have, first, is)
-		}
-	}
-}

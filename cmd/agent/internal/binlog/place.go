@@ -1,0 +1,59 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binlog
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// Place says whether a backup lies on a timeline.
+type Place int
+
+// Places of a backup. MayLie is that of one of whose file the store has nothing that can be read.
+const (
+	Off Place = iota
+	MayLie
+	On
+)
+
+// PlaceOf returns whether a backup lies on a timeline, by when the server began the file of its position: another log has files of the
+// same names. It reads one segment alone.
+func PlaceOf(ctx context.Context, s store.Store, head manifest.Head, b *manifest.Backup) (Place, error) {
+	infos, err := s.List(ctx, manifest.TimelineFolder(head.Timeline)+b.Position.File+"/")
+	if err != nil {
+		return MayLie, err
+	}
+	for _, info := range infos {
+		if !strings.HasSuffix(info.Name, ".json") {
+			continue
+		}
+		text, err := store.ReadAll(ctx, s, info.Name)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return MayLie, err
+		}
+		segment, err := manifest.DecodeSegment(info.Name, text)
+		switch {
+		case contract.ReasonOf(err) == contract.ReasonDamaged && err != nil:
+		case err != nil:
+			return MayLie, nil //nolint:nilerr // of a newer format nothing is known
+		case b.LogBegan.IsZero() && !segment.FileTime.After(latest(b)), segment.FileTime.Equal(b.LogBegan):
+			return On, nil
+		default:
+			return Off, nil
+		}
+	}
+	if Older(head.Position.File, b.Position.File) {
+		return Off, nil // the timeline has not come that far: all its files lie before the backup's
+	}
+	return MayLie, nil
+}

@@ -1,0 +1,118 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalogue_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// log writes a timeline of the files from first to last, each begun an hour after the one before, and that reached a time.
+func log(t *testing.T, s store.Store, timeline string, first, last int, began, reached time.Time) {
+	t.Helper()
+	head := manifest.Head{Format: 1, Timeline: timeline, Source: "data", Time: reached}
+	for n := first; n <= last; n++ {
+		g := manifest.Segment{Format: 1, Timeline: timeline, Source: "data", File: file(n), From: 4, To: 100, FileTime: fileTime(began, n),
+			Object: manifest.Object{Name: "x.zst", Bytes: 1, SHA256: strings.Repeat("0", 64), PlainSHA256: strings.Repeat("0", 64)}}
+		save(t, s, g.Name(), g)
+		assert.NilError(t, s.Replace(t.Context(), manifest.TimelineFolder(timeline)+g.File+"/x.zst", []byte("x")))
+		head.Position = g.End()
+	}
+	save(t, s, manifest.TimelineFolder(timeline)+manifest.HeadName, head)
+}
+
+func file(n int) string                         { return fmt.Sprintf("bin.%06d", n) }
+func fileTime(began time.Time, n int) time.Time { return began.Add(time.Duration(n) * time.Hour) }
+func save(t *testing.T, s store.Store, name string, what any) {
+	t.Helper()
+	text, err := manifest.Encode(what)
+	assert.NilError(t, err)
+	assert.NilError(t, s.Replace(t.Context(), name, text))
+}
+
+// What of the archive goes is decided by which log a backup lies on, not by the names of files: after a reset of the log a server writes
+// files of the same names. want has the oldest files that are left of the first log and of the second one, "-" for none.
+func TestPruneOfTheArchive(t *testing.T) {
+	now := time.Now().UTC().Truncate(time.Second)
+	old, fresh := now.Add(-90*24*time.Hour), now.Add(-20*time.Hour)
+	const first, second = "20260101T000000Z-00000001", "20260301T000000Z-00000002"
+	at := func(log time.Time, n int) manifest.Backup {
+		return manifest.Backup{Position: &contract.Position{File: file(n), Offset: 50}, LogBegan: fileTime(log, n), ServerTime: fileTime(log, n).Add(time.Minute)}
+	}
+	older := at(old, 3) // of an agent that wrote no LogBegan
+	older.LogBegan = time.Time{}
+	for name, c := range map[string]struct {
+		backups []manifest.Backup
+		harm    func(s *store.Folder, ids []string)
+		ended   time.Time // when the first log was last archived
+		want    string
+	}{
+		"before the oldest backup of each log":         {[]manifest.Backup{at(fresh, 5), at(fresh, 2), at(old, 4)}, nil, old, "4 2"},
+		"a backup of the new log may be on its way":    {[]manifest.Backup{at(old, 5)}, nil, old, "5 1"},
+		"of no kept backup":                            {[]manifest.Backup{at(fresh, 3)}, nil, old, "- 3"},
+		"of no kept backup, but one may be on its way": {[]manifest.Backup{at(fresh, 3)}, nil, now.Add(-time.Hour), "1 3"},
+		"by an older agent":                            {[]manifest.Backup{older}, nil, old, "3 1"},
+		"no backup":                                    {nil, nil, old, "1 1"},
+		"a backup that the store does not show": {[]manifest.Backup{at(fresh, 5), at(fresh, 2)}, func(s *store.Folder, ids []string) {
+			assert.NilError(t, s.Replace(t.Context(), manifest.Folder(ids[1])+manifest.Name, []byte(`{"format":9}`)))
+		}, old, "1 1"},
+		"a backup is read whose manifest was removed": {[]manifest.Backup{at(fresh, 5), at(fresh, 2)}, func(s *store.Folder, ids []string) {
+			_, err := catalogue.Announce(t.Context(), s, ids[1], now)
+			assert.NilError(t, err)
+			assert.NilError(t, s.Delete(t.Context(), manifest.Folder(ids[1])+manifest.Name))
+		}, old, "1 1"},
+		"a backup that is damaged needs nothing": {[]manifest.Backup{at(fresh, 5), at(fresh, 2)}, func(s *store.Folder, ids []string) {
+			assert.NilError(t, s.Replace(t.Context(), manifest.Folder(ids[1])+manifest.Name, []byte(`{`)))
+		}, old, "- 5"},
+		"the segment that tells the logs apart is damaged": {[]manifest.Backup{at(fresh, 5), at(old, 2)}, func(s *store.Folder, _ []string) {
+			assert.NilError(t, s.Replace(t.Context(), (&manifest.Segment{Timeline: first, File: file(2), From: 4, To: 100}).Name(), []byte(`{`)))
+		}, old, "2 5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, ids := fill(t, len(c.backups))
+			for i, b := range c.backups {
+				text, err := store.ReadAll(t.Context(), s, manifest.Folder(ids[i])+manifest.Name)
+				assert.NilError(t, err)
+				m, err := manifest.DecodeBackup(manifest.Folder(ids[i])+manifest.Name, text)
+				assert.NilError(t, err)
+				m.Source, m.Position, m.LogBegan, m.ServerTime = "data", b.Position, b.LogBegan, b.ServerTime
+				save(t, s, manifest.Folder(ids[i])+manifest.Name, m)
+			}
+			log(t, s, first, 1, 6, old, c.ended)
+			log(t, s, second, 1, 6, fresh, now)
+			if c.harm != nil {
+				c.harm(s, ids)
+			}
+			for range 10 {
+				_, err := catalogue.Prune(t.Context(), s, catalogue.Rule{Keep: 9}, now)
+				assert.NilError(t, err)
+			}
+			if got := oldest(t, s, first) + " " + oldest(t, s, second); got != c.want {
+				t.Errorf("left are files from %s, wanted %s", got, c.want)
+			}
+		})
+	}
+}
+
+// oldest returns the number of the oldest file of a timeline; "-" for none.
+func oldest(t *testing.T, s store.Store, timeline string) string {
+	t.Helper()
+	for n := 1; n < 10; n++ {
+		infos, err := s.List(t.Context(), manifest.TimelineFolder(timeline)+file(n)+"/")
+		assert.NilError(t, err)
+		if len(infos) > 0 {
+			return fmt.Sprint(n)
+		}
+	}
+	return "-"
+}
