@@ -75,6 +75,7 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	}
 	used[right{"", "pods", "delete"}] = true      // to replace one of Redis or etcd: test/rediscluster, test/etcdcluster
 	used[right{"", "pods", "patch"}] = true       // a ticket for a member of etcd: test/etcdcluster
+	used[right{"", "pods", "get"}] = true         // before a step on one of them: test/rediscluster, test/etcdcluster
 	used[right{"batch", "jobs", "create"}] = true // of a backup: test/backup
 	used[right{"batch", "jobs", "delete"}] = true // of a backup that a sidecar keeps from ending: test/backup
 	used[right{"", "events", "list"}] = true      // of such a Job without a pod: test/backup

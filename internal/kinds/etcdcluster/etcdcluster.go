@@ -29,7 +29,7 @@ import (
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=pods,verbs=delete;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;delete;patch
 
 // Images are those that the operator uses by itself.
 type Images struct {

@@ -5,18 +5,23 @@ package rediscluster
 
 import (
 	"context"
-	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/internal/kinds/stateful"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 // cluster is Kubernetes as the steps on one Redis Cluster need it.
 type cluster struct {
 	stateful.Cluster
 
-	record stateful.Version // as it was observed
+	record    stateful.Version // as it was observed
+	isNeverUp bool             // the step deletes a pod because it served nothing
 }
 
 var _ server.Kubernetes = &cluster{}
@@ -26,26 +31,22 @@ func (c *cluster) Record(ctx context.Context, record topology.Record) error {
 	return records.Write(ctx, c.Cluster, c.record, record)
 }
 
-// DeletePod deletes a pod, unless it is another one by now, or its data would go with it.
+// DeletePod deletes a pod, unless it is another one by now, or its data would go with it. One that is to have served nothing is read
+// again, and stays if that is no longer so, or changes in this moment.
 func (c *cluster) DeletePod(ctx context.Context, place topology.Place) error {
-	return c.DeletePodWithData(ctx, place.Pod, place.UID, "data-"+place.Pod)
-}
-
-// DeleteClaim deletes the claim of a pod that is gone. A claim that belongs to somebody else stays.
-func (c *cluster) DeleteClaim(ctx context.Context, place topology.Place) error {
-	pod, err := c.Pod(ctx, place.Pod)
-	if err != nil {
-		return err
+	at := stateful.Version{UID: types.UID(place.UID)}
+	if place.ID == "" {
+		pod := &corev1.Pod{}
+		if err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: place.Pod}, pod); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		switch {
+		case pod.UID != at.UID:
+			return proof.Refuse("pod %s has been replaced", place.Pod)
+		case c.isNeverUp && !isUnserved(pod):
+			return proof.Refuse("pod %s is not deleted: its container %s has started", place.Pod, container)
+		}
+		at.Version = pod.ResourceVersion
 	}
-	if pod.UID != "" {
-		return fmt.Errorf("delete the claim of pod %s: the pod is there", place.Pod)
-	}
-	claim, err := c.Claim(ctx, "data-"+place.Pod)
-	if err != nil {
-		return fmt.Errorf("delete the claim of pod %s: %w", place.Pod, err)
-	}
-	if claim == nil {
-		return nil
-	}
-	return c.Cluster.DeleteClaim(ctx, claim.GetName(), string(claim.GetUID()))
+	return c.DeletePodWithData(ctx, place.Pod, at, "data-"+place.Pod)
 }

@@ -179,11 +179,10 @@ func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 	node.UID, node.Host, node.IP, node.Problem = string(pod.UID), pod.Spec.NodeName, pod.Status.PodIP, ""
 	node.Terminating, node.Zone = pod.DeletionTimestamp != nil, pod.Labels[corev1.LabelTopologyZone]
 	node.Outdated = stateful.IsOutdated(pod, set)
-	node.NeverUp = true
+	node.NeverUp = isUnserved(pod)
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {
 			node.Running = c.State.Running != nil
-			node.NeverUp = neverUp(pod, c)
 			if end := lastEnd(c.State.Terminated, c.LastTerminationState.Terminated); !node.Running && end != nil {
 				node.LostData = end.ExitCode == exitDataLost
 				if end.ExitCode == exitForeign || end.ExitCode == exitDamaged {
@@ -197,6 +196,16 @@ func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 			node.Ready = c.Status == corev1.ConditionTrue
 		}
 	}
+}
+
+// isUnserved reports whether the Redis container of a pod has served nothing in it.
+func isUnserved(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == container {
+			return neverUp(pod, c)
+		}
+	}
+	return true
 }
 
 // neverUp reports whether a container has served nothing in its pod: it never ran, or it ended at least twice, does not

@@ -4,18 +4,24 @@
 package rediscluster
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/internal/kinds/stateful"
+	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
 
 var podOnDelete = []redisv1.Pod{{UpdateStrategy: &redisv1.PodUpdateStrategy{Type: "OnDelete"}}}
@@ -107,5 +113,62 @@ func TestNeverUp(t *testing.T) {
 		node := topology.Node{}
 		fill(&node, pod, testSet(0, 2))
 		assert.Equal(t, node.NeverUp, c.want, name)
+	}
+}
+
+// live has a pod as the API server has it; what is deleted is kept.
+type live struct {
+	client.Client
+
+	pod     *corev1.Pod
+	deleted []string
+}
+
+func (l *live) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if pod, ok := into.(*corev1.Pod); ok && l.pod != nil {
+		l.pod.DeepCopyInto(pod)
+		return nil
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, "")
+}
+
+func (l *live) Delete(_ context.Context, o client.Object, options ...client.DeleteOption) error {
+	given := &client.DeleteOptions{}
+	given.ApplyOptions(options)
+	l.deleted = append(l.deleted, o.GetName()+" "+string(*given.Preconditions.UID)+" "+ptr.Deref(given.Preconditions.ResourceVersion, "any"))
+	return nil
+}
+
+// A pod that has not answered is deleted only as the API server has it now: a cache may not show yet that it has started.
+func TestPodsAreReadBeforeTheyAreDeleted(t *testing.T) {
+	t.Parallel()
+	waits := testPod("cache-0-0", nil)
+	waits.Status.ContainerStatuses[0].State, waits.ResourceVersion = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}, "8"
+	runs, another := testPod("cache-0-0", nil), testPod("cache-0-0", nil)
+	runs.ResourceVersion, another.UID, waits.UID, runs.UID = "9", "another", "uid", "uid"
+	for name, c := range map[string]struct {
+		now       *corev1.Pod
+		place     topology.Place
+		isNeverUp bool
+		deleted   []string
+		refused   string
+	}{
+		"its container waits":           {waits, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, []string{"cache-0-0 uid 8"}, ""},
+		"its container has started":     {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, nil, "its container redis has started"},
+		"it need not be one that waits": {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, []string{"cache-0-0 uid 9"}, ""},
+		"it is another pod":             {another, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, nil, "has been replaced"},
+		"it is gone":                    {nil, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, nil, ""},
+		"its server was asked":          {nil, topology.Place{Pod: "cache-0-0", UID: "uid", ID: "node"}, false, []string{"cache-0-0 uid any"}, ""},
+	} {
+		api := &live{pod: c.now}
+		on := &cluster{Cluster: stateful.Cluster{Client: api, Live: api}, isNeverUp: c.isNeverUp}
+		err := on.DeletePod(t.Context(), c.place)
+		if c.refused == "" {
+			assert.NilError(t, err, name)
+		} else {
+			assert.ErrorContains(t, err, c.refused, name)
+			assert.ErrorIs(t, err, proof.ErrRefused, name)
+		}
+		assert.DeepEqual(t, api.deleted, c.deleted)
 	}
 }

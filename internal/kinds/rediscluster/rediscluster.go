@@ -35,7 +35,7 @@ import (
 // +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=pods,verbs=delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;delete
 
 // atRest is how often the servers of a cluster are asked while nothing is to be done.
 const atRest = 30 * time.Second
@@ -118,7 +118,7 @@ func (k *Kind) Decide(rc *redisv1.RedisCluster, _ engine.Seen, w World) kinds.De
 func (k *Kind) take(ctx context.Context, rc *redisv1.RedisCluster, w World, step topology.Step) error {
 	err := k.servers.Take(ctx, server.Taking{
 		Cluster: clusterKey(rc.Namespace, rc.Name), Access: w.access, Step: step, Pipeline: pipelineOf(&rc.Spec),
-		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Live: k.live, Owner: kinds.OwnerOf(k, rc)}, record: w.recordAt},
+		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Live: k.live, Owner: kinds.OwnerOf(k, rc)}, record: w.recordAt, isNeverUp: step.Proof.NeverUp},
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", day2.ErrAgain, err)

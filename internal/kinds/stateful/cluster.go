@@ -32,7 +32,7 @@ type Cluster struct {
 // Pod returns a pod as it is now. One that is not the resource's by its labels is none.
 func (c Cluster) Pod(ctx context.Context, name string) (proof.Pod, error) {
 	pod := &corev1.Pod{}
-	err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: name}, pod)
+	err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: name}, pod)
 	if apierrors.IsNotFound(err) {
 		return proof.Pod{}, nil
 	}
@@ -68,21 +68,34 @@ func (c Cluster) Annotate(ctx context.Context, o *unstructured.Unstructured, at 
 
 // DeletePod deletes a pod, unless it is another one by now.
 func (c Cluster) DeletePod(ctx context.Context, name, uid string) error {
-	if name == "" || uid == "" {
+	return c.deletePodAt(ctx, name, Version{UID: types.UID(uid)})
+}
+
+// deletePodAt deletes a pod, unless it is another one by now, or has another version than the one that is given.
+func (c Cluster) deletePodAt(ctx context.Context, name string, at Version) error {
+	if name == "" || at.UID == "" {
 		return fmt.Errorf("delete pod %q: the step does not say which one", name)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.Owner.Namespace, Name: name}}
-	precondition := types.UID(uid)
-	if err := c.Client.Delete(ctx, pod, client.Preconditions{UID: &precondition}); client.IgnoreNotFound(err) != nil {
+	if err := c.Client.Delete(ctx, pod, at.preconditions()); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete pod %s: %w", name, err)
 	}
 	return nil
 }
 
-// Claim returns a claim, or nil. One that is somebody else's is an error.
+// preconditions are those of a deletion.
+func (v Version) preconditions() client.Preconditions {
+	preconditions := client.Preconditions{UID: &v.UID}
+	if v.Version != "" {
+		preconditions.ResourceVersion = &v.Version
+	}
+	return preconditions
+}
+
+// Claim returns a claim as it is now, or nil. One that is somebody else's is an error.
 func (c Cluster) Claim(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 	claim := object.Empty(object.ClaimKind)
-	err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: name}, claim)
+	err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: name}, claim)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -106,7 +119,7 @@ func (c Cluster) IsLeaving(ctx context.Context, claim string) (bool, error) {
 }
 
 // DeletePodWithData deletes a pod whose data is on a claim, unless the claim is being deleted: then the data would go with the pod.
-func (c Cluster) DeletePodWithData(ctx context.Context, name, uid, claim string) error {
+func (c Cluster) DeletePodWithData(ctx context.Context, name string, at Version, claim string) error {
 	leaving, err := c.IsLeaving(ctx, claim)
 	switch {
 	case err != nil:
@@ -115,12 +128,7 @@ func (c Cluster) DeletePodWithData(ctx context.Context, name, uid, claim string)
 		return fmt.Errorf("pod %s is not deleted: claim %s is being deleted, and the data goes with the pod: make a backup, or set the reclaim policy of its volume to Retain, "+
 			"and delete the pod yourself when the others have its data: %w", name, claim, proof.ErrRefused)
 	}
-	return c.DeletePod(ctx, name, uid)
-}
-
-// DeleteClaim deletes a claim, unless it is another one by now or another resource's.
-func (c Cluster) DeleteClaim(ctx context.Context, name, uid string) error {
-	return c.DeleteClaimAt(ctx, name, Version{UID: types.UID(uid)})
+	return c.deletePodAt(ctx, name, at)
 }
 
 // DeleteClaimAt deletes a claim, unless it is another one by now, has another version than the one that is given, or is another
@@ -136,11 +144,7 @@ func (c Cluster) DeleteClaimAt(ctx context.Context, name string, at Version) err
 	if claim == nil {
 		return nil
 	}
-	precondition := client.Preconditions{UID: &at.UID}
-	if at.Version != "" {
-		precondition.ResourceVersion = &at.Version
-	}
-	if err := c.Client.Delete(ctx, claim.DeepCopy(), precondition); client.IgnoreNotFound(err) != nil {
+	if err := c.Client.Delete(ctx, claim.DeepCopy(), at.preconditions()); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete claim %s: %w", name, err)
 	}
 	return nil

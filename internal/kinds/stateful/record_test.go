@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,10 +45,16 @@ type api struct {
 }
 
 func (a *api) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	o := into.(*unstructured.Unstructured)
+	o, ok := into.(*unstructured.Unstructured)
+	if !ok {
+		o = object.Empty(corev1.SchemeGroupVersion.WithKind("Pod"))
+	}
 	found := a.objects[o.GetKind()+"/"+key.Name]
 	if found == nil {
 		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	}
+	if !ok {
+		return runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, into)
 	}
 	found.DeepCopyInto(o)
 	return nil
@@ -65,7 +73,11 @@ func (a *api) Patch(_ context.Context, o client.Object, patch client.Patch, _ ..
 func (a *api) Delete(_ context.Context, o client.Object, options ...client.DeleteOption) error {
 	given := &client.DeleteOptions{}
 	given.ApplyOptions(options)
-	a.deleted = append(a.deleted, o.GetName()+" "+string(*given.Preconditions.UID))
+	text := o.GetName() + " " + string(*given.Preconditions.UID)
+	if version := given.Preconditions.ResourceVersion; version != nil {
+		text += " " + *version
+	}
+	a.deleted = append(a.deleted, text)
 	return nil
 }
 
@@ -102,7 +114,7 @@ func TestRecordsOfOthersAreNotBelieved(t *testing.T) {
 		observed, at, err := records.Observe(t.Context(), a, owner)
 		assert.NilError(t, err, name)
 		assert.Equal(t, observed.Members, c.want, name)
-		err = records.Write(t.Context(), stateful.Cluster{Client: a, Owner: owner}, at, record{Members: 4})
+		err = records.Write(t.Context(), stateful.Cluster{Client: a, Live: a, Owner: owner}, at, record{Members: 4})
 		if c.want == 0 {
 			assert.ErrorContains(t, err, "ConfigMap store-kept is not there yet", name)
 			assert.Equal(t, len(a.patches), 0, name)
@@ -135,19 +147,27 @@ func TestEffectsNameTheirObject(t *testing.T) {
 	foreign := claim.DeepCopy()
 	foreign.SetName("data-store-1")
 	foreign.SetLabels(nil)
-	a := &api{objects: statefultest.There{"PersistentVolumeClaim/data-store-0": claim, "PersistentVolumeClaim/data-store-1": foreign}}
-	c := stateful.Cluster{Client: a, Owner: owner}
+	pod := object.Empty(corev1.SchemeGroupVersion.WithKind("Pod"))
+	pod.SetName("store-0")
+	pod.SetUID("now")
+	pod.SetLabels(owner.Labels("data"))
+	a := &api{objects: statefultest.There{"PersistentVolumeClaim/data-store-0": claim, "PersistentVolumeClaim/data-store-1": foreign, "Pod/store-0": pod}}
+	cache := &api{} // shows none of them
+	c := stateful.Cluster{Client: cache, Live: a, Owner: owner}
 	const unnamed = "the step does not say which one"
-	assert.ErrorContains(t, c.DeleteClaim(t.Context(), "data-store-0", ""), unnamed)
-	assert.ErrorContains(t, c.DeleteClaim(t.Context(), "data-store-1", "uid"), "claim data-store-1 is not of Store store")
+	assert.ErrorContains(t, c.DeleteClaimAt(t.Context(), "data-store-0", stateful.Version{}), unnamed)
+	assert.ErrorContains(t, c.DeleteClaimAt(t.Context(), "data-store-1", stateful.Version{UID: "uid"}), "claim data-store-1 is not of Store store")
 	assert.ErrorContains(t, c.DeletePod(t.Context(), "store-0", ""), unnamed)
 	assert.ErrorContains(t, c.DeletePod(t.Context(), "", "uid"), unnamed)
 	assert.ErrorContains(t, c.Annotate(t.Context(), claim, stateful.Version{}, nil), unnamed)
-	assert.NilError(t, c.DeleteClaim(t.Context(), "data-store-2", "uid"), "it is gone")
-	assert.Equal(t, len(a.deleted)+len(a.patches), 0)
-	assert.NilError(t, c.DeleteClaim(t.Context(), "data-store-0", "uid"))
+	assert.NilError(t, c.DeleteClaimAt(t.Context(), "data-store-2", stateful.Version{UID: "uid"}), "it is gone")
+	assert.Equal(t, len(cache.deleted)+len(cache.patches), 0)
+	assert.NilError(t, c.DeleteClaimAt(t.Context(), "data-store-0", stateful.Version{UID: "uid"}))
 	assert.NilError(t, c.DeletePod(t.Context(), "store-0", "other"))
-	assert.DeepEqual(t, a.deleted, []string{"data-store-0 uid", "store-0 other"})
+	assert.DeepEqual(t, cache.deleted, []string{"data-store-0 uid", "store-0 other"})
+	seen, err := c.Pod(t.Context(), "store-0")
+	assert.NilError(t, err)
+	assert.Equal(t, seen.UID, "now", "a pod that the cache does not show yet")
 }
 
 // A pod whose claim is being deleted is not deleted: its data would go with it.
@@ -158,7 +178,7 @@ func TestDataDoesNotGoWithAPod(t *testing.T) {
 	claim.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
 	a := &api{} // the cache does not show the claim yet
 	c := stateful.Cluster{Client: a, Live: &api{objects: statefultest.There{"PersistentVolumeClaim/data-store-0": claim}}, Owner: owner}
-	assert.ErrorContains(t, c.DeletePodWithData(t.Context(), "store-0", "uid", "data-store-0"), "claim data-store-0 is being deleted, and the data goes with the pod")
-	assert.NilError(t, c.DeletePodWithData(t.Context(), "store-1", "uid", "data-store-1"))
-	assert.DeepEqual(t, a.deleted, []string{"store-1 uid"})
+	assert.ErrorContains(t, c.DeletePodWithData(t.Context(), "store-0", stateful.Version{UID: "uid"}, "data-store-0"), "claim data-store-0 is being deleted, and the data goes with the pod")
+	assert.NilError(t, c.DeletePodWithData(t.Context(), "store-1", stateful.Version{UID: "uid", Version: "8"}, "data-store-1"))
+	assert.DeepEqual(t, a.deleted, []string{"store-1 uid 8"})
 }

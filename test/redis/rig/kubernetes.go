@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/redis/go-redis/v9/maintnotifications"
 
@@ -78,14 +76,4 @@ func (k kubernetes) DeletePod(ctx context.Context, place topology.Place) error {
 		pod.replace()
 		return nil
 	})
-}
-
-// DeleteClaim removes the folder of a pod that is gone.
-func (k kubernetes) DeleteClaim(_ context.Context, place topology.Place) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.pods[place.Pod] != nil {
-		return fmt.Errorf("pod %s is still there", place.Pod)
-	}
-	return os.RemoveAll(filepath.Join(k.dir, place.Pod))
 }

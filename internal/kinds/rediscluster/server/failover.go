@@ -116,7 +116,8 @@ func (t *taker) proveHeir(ctx context.Context, node *link, master string, view [
 	return nil
 }
 
-// proveEmptied proves that the master runs since the start that it was observed with, and has no keys yet.
+// proveEmptied proves that the master runs since the start that it was observed with, and has no keys yet, unless a person gave
+// them up.
 func (t *taker) proveEmptied(ctx context.Context, heir topology.Node) error {
 	l, err := t.prove(ctx, t.Step.Target)
 	if err != nil {
@@ -126,7 +127,7 @@ func (t *taker) proveEmptied(ctx context.Context, heir topology.Node) error {
 	if err != nil {
 		return err
 	}
-	if master.RunID != t.Step.Proof.Run || !master.Replication.Master || master.Keys > 0 || heir.Keys == 0 || heir.Replication.LinkUp {
+	if master.RunID != t.Step.Proof.Run || !master.Replication.Master || master.Keys > 0 && !t.Step.Proof.Consented || heir.Keys == 0 || heir.Replication.LinkUp {
 		return proof.Refuse("%s is to replace %s, which lost its data; they have %d and %d keys, the link is up: %v, the master runs for %s",
 			heir.Pod, master.Pod, heir.Keys, master.Keys, heir.Replication.LinkUp, master.Uptime.Round(time.Second))
 	}

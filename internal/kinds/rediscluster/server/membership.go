@@ -5,10 +5,13 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
@@ -97,6 +100,9 @@ func (t *taker) replicate(ctx context.Context) error {
 	if !target.Master {
 		return proof.Refuse("%s is to replicate %s, which is not a master", t.Step.Node.Pod, t.Step.Target.Pod)
 	}
+	if err := t.proveStart(ctx); err != nil {
+		return err
+	}
 	if err := t.admit(ctx, links[0], links[1]); err != nil {
 		return err
 	}
@@ -151,14 +157,55 @@ func (l *link) replicationUser(ctx context.Context) (string, error) {
 	return pair[1], nil
 }
 
-// deletePod deletes a pod. One that answered owns no slots: it may have become a master since.
+// proveStart proves that the step's target is the master that it was when the step was decided: that it has not restarted
+// since, and so has what it had.
+func (t *taker) proveStart(ctx context.Context) error {
+	if t.Step.Proof.Run == "" {
+		return nil
+	}
+	l, err := t.prove(ctx, t.Step.Target)
+	if err != nil {
+		return err
+	}
+	master, err := l.said(ctx)
+	if err != nil {
+		return err
+	}
+	if master.RunID != t.Step.Proof.Run || !master.Replication.Master {
+		return proof.Refuse("%s has restarted, or is no master any more: nothing shows that it has what %s has", master.Pod, t.Step.Node.Pod)
+	}
+	return nil
+}
+
+// deletePod deletes a pod. One that answered owns no slots: it may have become a master since. One that did not answer does not
+// answer now either.
 func (t *taker) deletePod(ctx context.Context) error {
 	if t.Step.Node.ID != "" {
 		if _, _, err := t.slotless(ctx); err != nil {
 			return err
 		}
+	} else if err := t.isSilent(ctx); err != nil {
+		return err
+	}
+	if err := t.proveStart(ctx); err != nil {
+		return err
 	}
 	return t.Kubernetes.DeletePod(ctx, t.Step.Node)
+}
+
+// isSilent proves that the server of the step's pod does not answer. One that refuses the password, or connections, does not.
+func (t *taker) isSilent(ctx context.Context) error {
+	place := t.Step.Node
+	if place.IP == "" {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+	defer cancel()
+	err := t.servers.peer(t.Cluster, t.Access, place.UID, place.IP).client.Do(within, "CLUSTER", "MYID").Err()
+	if err == nil || redis.IsLoadingError(err) {
+		return proof.Refuse("the server of pod %s answers by now", place.Pod)
+	}
+	return nil
 }
 
 // forget removes a node from the views of all others at once: while one of them still knows it, the others learn of
@@ -255,7 +302,7 @@ func (t *taker) reset(ctx context.Context) error {
 		return proof.Refuse("%s holds %d keys", t.Step.Node.Pod, keys)
 	}
 	if keys > 0 && t.Step.Mode != topology.ModeConsent {
-		if err := t.allServed(ctx); err != nil {
+		if err := errors.Join(t.allServed(ctx), t.proveStart(ctx)); err != nil {
 			return err
 		}
 	}
@@ -276,7 +323,7 @@ func (t *taker) flush(ctx context.Context) error {
 		return proof.Refuse("%s is a replica", t.Step.Node.Pod)
 	}
 	if t.Step.Mode != topology.ModeConsent {
-		if err := t.allServed(ctx); err != nil {
+		if err := errors.Join(t.allServed(ctx), t.proveStart(ctx)); err != nil {
 			return err
 		}
 	}

@@ -21,10 +21,8 @@ type Kubernetes interface {
 	Pod(ctx context.Context, name string) (proof.Pod, error)
 	// Record writes what cannot be observed.
 	Record(ctx context.Context, record topology.Record) error
-	// DeletePod deletes a pod, unless its UID is another one by now.
+	// DeletePod deletes a pod, unless its UID is another one by now; one that is to have served nothing, unless it has started.
 	DeletePod(ctx context.Context, pod topology.Place) error
-	// DeleteClaim deletes the volume claim of a pod that is gone for good.
-	DeleteClaim(ctx context.Context, pod topology.Place) error
 }
 
 // Taking is one step and what it needs.
@@ -77,25 +75,24 @@ func (s *Servers) Take(ctx context.Context, taking Taking) error {
 // take takes a step that is no batch.
 func (t *taker) take(ctx context.Context) error {
 	do := map[topology.Action]func(context.Context) error{
-		topology.ActionWait:        func(context.Context) error { return nil },
-		topology.ActionRecord:      t.record,
-		topology.ActionSetEpoch:    t.setEpoch,
-		topology.ActionBumpEpoch:   t.bumpEpoch,
-		topology.ActionMeet:        t.meet,
-		topology.ActionAddSlots:    t.addSlots,
-		topology.ActionReplicate:   t.replicate,
-		topology.ActionForget:      t.forget,
-		topology.ActionReset:       t.reset,
-		topology.ActionFailover:    t.failover,
-		topology.ActionMoveSlots:   t.moveSlots,
-		topology.ActionMarkSlot:    t.markSlot,
-		topology.ActionAssignSlot:  t.assignSlot,
-		topology.ActionFlush:       t.flush,
-		topology.ActionDropSlots:   t.dropSlots,
-		topology.ActionFunctions:   t.functions,
-		topology.ActionConfigure:   t.configure,
-		topology.ActionDeletePod:   t.deletePod,
-		topology.ActionDeleteClaim: func(ctx context.Context) error { return t.Kubernetes.DeleteClaim(ctx, t.Step.Node) },
+		topology.ActionWait:       func(context.Context) error { return nil },
+		topology.ActionRecord:     t.record,
+		topology.ActionSetEpoch:   t.setEpoch,
+		topology.ActionBumpEpoch:  t.bumpEpoch,
+		topology.ActionMeet:       t.meet,
+		topology.ActionAddSlots:   t.addSlots,
+		topology.ActionReplicate:  t.replicate,
+		topology.ActionForget:     t.forget,
+		topology.ActionReset:      t.reset,
+		topology.ActionFailover:   t.failover,
+		topology.ActionMoveSlots:  t.moveSlots,
+		topology.ActionMarkSlot:   t.markSlot,
+		topology.ActionAssignSlot: t.assignSlot,
+		topology.ActionFlush:      t.flush,
+		topology.ActionDropSlots:  t.dropSlots,
+		topology.ActionFunctions:  t.functions,
+		topology.ActionConfigure:  t.configure,
+		topology.ActionDeletePod:  t.deletePod,
 	}[t.Step.Action]
 	if do == nil {
 		return fmt.Errorf("there is no action %q", t.Step.Action)

@@ -285,14 +285,24 @@ func TestRolling(t *testing.T) {
 				s.node("a-0-1").Replication.LinkUp = false
 				s.lose("a-1-1", time.Minute)
 			}},
-		{name: "but not while its master has restarted without keys", verdict: Complete, action: ActionWait, says: "has no keys since it restarted",
+		{name: "but not while its master has restarted without keys", verdict: Complete, action: ActionWait, says: "a-1-0 has 0 keys since it restarted, and its replica a-1-1 has 7",
 			change: func(s *scene) {
 				outdated("a-1-1")(s)
-				s.restart("a-1-0", 0)
-				delete(s.record.Histories, 1) // nothing shows what the replica's keys are worth
-				replica := s.node("a-1-1")
-				replica.Keys, replica.Replication.LinkUp, replica.Replication.MasterHost = 7, false, "10.9.9.9"
+				s.doubtful(0)
+				s.node("a-1-1").Replication.MasterHost = "10.9.9.9"
 			}},
+		{name: "nor while that has one key, which hides the restart", verdict: Complete, action: ActionWait, says: "a-1-0 has 1 keys since it restarted, and its replica a-1-1 has 7",
+			change: func(s *scene) { outdated("a-1-1")(s); s.doubtful(1) }},
+		{name: "nor while the replica copies from somewhere", verdict: Complete, action: ActionWait, says: "a-1-1 is left as it is",
+			change: func(s *scene) { outdated("a-1-1")(s); s.doubtful(1); s.node("a-1-1").Replication.Syncing = true }},
+		{name: "it is where a person gave up its keys", verdict: Complete, action: ActionDeletePod, on: "a-1-1",
+			change: func(s *scene) { outdated("a-1-1")(s); s.doubtful(1); s.wanted.Consent = []string{idOf("a-1-1")} }},
+		{name: "a replica of an old revision that is down stays while its master has restarted and nothing shows with what", verdict: Complete, action: ActionWait, says: "has an unknown number",
+			change: func(s *scene) { s.doubtful(1); s.lose("a-1-1", time.Hour); outdated("a-1-1")(s) }},
+		{name: "so does one that started with another password", verdict: Complete, action: ActionWait, says: "nothing shows that a-1-0 has not lost them",
+			change: func(s *scene) { s.doubtful(1); lock(s, "a-1-1") }},
+		{name: "it is replaced where a person gave it up", verdict: Complete, action: ActionDeletePod, on: "a-1-1", says: "another password",
+			change: func(s *scene) { s.doubtful(1); lock(s, "a-1-1"); s.wanted.Consent = []string{idOf("a-1-1")} }},
 		{name: "but not while its master is lost", verdict: Healing, action: ActionWait,
 			change: func(s *scene) { outdated("a-1-1")(s); s.lose("a-1-0", 15*time.Second) }},
 		{name: "but not a shard's owner", verdict: Healing, action: ActionWait,

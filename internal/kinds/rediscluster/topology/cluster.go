@@ -31,10 +31,11 @@ type cluster struct {
 	open     []openSlot
 
 	servedSlots SlotSet
-	notes       []string // what people should know though it stops nothing
-	waits       []string // what keeps back a change that was asked for
-	failing     []string // causes of steps that are left out because they failed
-	refused     string   // why a change that was asked for is not made at all
+	doubts      map[string]string // by the id of a replica: that its master may have lost what it has
+	notes       []string          // what people should know though it stops nothing
+	waits       []string          // what keeps back a change that was asked for
+	failing     []string          // causes of steps that are left out because they failed
+	refused     string            // why a change that was asked for is not made at all
 }
 
 // sighting is what a member knows of a node.

@@ -29,6 +29,7 @@ func Decide(wanted Wanted, record Record, nodes []Node) Decision {
 	c := newCluster(wanted, record, nodes)
 	c.servedSlots = c.served()
 	verdict, reason := c.verdict(c.servedSlots)
+	c.findDoubts()
 	var steps []Step
 	for _, room := range c.rooms(verdict) {
 		if steps = c.due(room()); len(steps) > 0 {

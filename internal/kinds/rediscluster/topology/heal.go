@@ -125,12 +125,10 @@ func (c *cluster) links() []Step {
 			r.Replication.MasterHost == master.IP || !r.connectedTo(master) || !master.self().Master {
 			continue
 		}
-		if c.isDoubtful(master, r) {
-			c.note("%s has no keys since it restarted, and its replica %s has %d: %s is not pointed to it. If that is right, delete the claim and the pod of %s",
-				master.Pod, r.Pod, r.Keys, r.Pod, r.Pod)
+		if c.isHeldBack(master, r) {
 			continue
 		}
-		batch = append(batch, Step{Action: ActionReplicate, Node: r.place(), Target: master.place(), ID: master.ID, Interval: linkInterval,
+		batch = append(batch, Step{Action: ActionReplicate, Node: r.place(), Target: master.place(), ID: master.ID, Interval: linkInterval, Proof: sameStart(master),
 			Message: fmt.Sprintf("point %s to its master %s at %s (it follows %s)", r.Pod, master.Pod, master.IP, r.Replication.MasterHost)})
 	}
 	return together(ActionReplicate, "point replicas to the present address of their master", batch)

@@ -37,7 +37,7 @@ func (c *cluster) histories() []Step {
 func (c *cluster) sharesHistory(m *Node) bool {
 	shared := false
 	for _, r := range c.replicas(m.ID) {
-		if m.Keys == 0 && r.Keys > 0 && !r.Replication.LinkUp {
+		if !c.continues(m, r) {
 			return false
 		}
 		shared = shared || c.inStep(r)
@@ -127,25 +127,4 @@ func (c *cluster) isBetter(a, b *Node, h History) bool {
 		return a.Replication.Offset > b.Replication.Offset
 	}
 	return a.Keys > b.Keys
-}
-
-// emptied reports whether a master restarted without its data and kept its slots, while a replica has that data. A link
-// between the two would empty the replica as well. What shows it: the master runs since a later start than the recorded
-// one, and the replica copied from the start before until that one ended. A master that has no keys otherwise is empty by right.
-func (c *cluster) emptied(master, replica *Node) bool {
-	h := c.record.Histories[master.Shard]
-	return c.looksEmptied(master, replica) && h.Node == master.ID && h.Run != "" && h.Run != master.RunID &&
-		h.Repl == replica.Replication.ID && c.stayedUntil(replica, master.Uptime)
-}
-
-// looksEmptied reports whether a link would empty a replica, whether that is right or not.
-func (c *cluster) looksEmptied(master, replica *Node) bool {
-	return c.record.Formed && master.Keys == 0 && replica.Keys > 0 && len(c.owned[master.ID]) > 0 &&
-		!replica.Replication.LinkUp && !replica.Replication.Syncing
-}
-
-// isDoubtful reports whether a master has no keys since it restarted, and nothing shows what its replica's keys are worth.
-// The replica is not pointed to it.
-func (c *cluster) isDoubtful(master, replica *Node) bool {
-	return c.looksEmptied(master, replica) && c.record.Histories[master.Shard].Run != master.RunID
 }

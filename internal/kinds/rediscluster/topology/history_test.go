@@ -84,10 +84,68 @@ func TestProofsOfHistory(t *testing.T) {
 			s.restart("a-1-0", 0)
 			s.node("a-1-1").Replication.LinkUp, s.node("a-1-1").Replication.LinkDown = false, time.Hour
 		}},
-		{name: "both restarted, the master without keys and elsewhere", verdict: Complete, action: ActionWait, says: "a-1-1 is not pointed to it", change: func(s *scene) {
+		{name: "both restarted, the master without keys and elsewhere", verdict: Complete, action: ActionWait, says: "a-1-1 is left as it is", change: func(s *scene) {
 			s.restart("a-1-0", 0)
 			s.restart("a-1-1", 3)
 			s.node("a-1-1").Replication.MasterHost = "127.5.9.9"
+		}},
+		{name: "its master restarted with one key, and elsewhere", verdict: Complete, phase: PhaseFailed, action: ActionWait, says: "a-1-1 has 7: nothing shows", change: func(s *scene) {
+			s.doubtful(1)
+			s.node("a-1-1").Replication.MasterHost = "127.5.9.9"
+		}},
+		{name: "the same while it copies from somewhere", verdict: Complete, action: ActionWait, says: "a-1-1 has 7: nothing shows", change: func(s *scene) {
+			s.doubtful(0)
+			s.node("a-1-1").Replication.MasterHost, s.node("a-1-1").Replication.Syncing = "127.5.9.9", true
+		}},
+		{name: "the same where it is, named though nothing is to be done", verdict: Complete, action: ActionWait, says: "a-1-1 has 7: nothing shows", change: func(s *scene) {
+			s.doubtful(1)
+		}},
+		{name: "the same with another history recorded", verdict: Complete, action: ActionWait, says: "a-1-1 has 7: nothing shows", change: func(s *scene) {
+			s.doubtful(1)
+			s.record.Histories[1] = History{Node: idOf("a-1-0"), Run: "run-before", Repl: "history-before"}
+			s.node("a-1-1").Replication.MasterHost = "127.5.9.9"
+		}},
+		{name: "a restart on its own volume is no doubt", verdict: Complete, action: ActionReplicate, on: "a-1-1", change: func(s *scene) {
+			s.doubtful(8)
+			s.node("a-1-1").Replication.MasterHost = "127.5.9.9"
+		}},
+		{name: "nor is a start that is the recorded one, with fewer keys by right", verdict: Complete, action: ActionReplicate, on: "a-1-1", change: func(s *scene) {
+			s.node("a-1-0").Keys = 1
+			s.node("a-1-1").Replication.LinkUp, s.node("a-1-1").Replication.MasterHost = false, "127.5.9.9"
+		}},
+		{name: "nor is a promotion, which continues the history of the replica", verdict: Complete, action: ActionReplicate, on: "a-1-1", change: func(s *scene) {
+			s.doubtful(1)
+			s.node("a-1-0").Replication.FormerID = s.node("a-1-1").Replication.ID
+			s.node("a-1-1").Replication.MasterHost = "127.5.9.9"
+		}},
+		{name: "the replica's keys are given up: it is pointed to its master", verdict: Complete, action: ActionReplicate, on: "a-1-1", change: func(s *scene) {
+			s.doubtful(1)
+			s.node("a-1-1").Replication.MasterHost, s.wanted.Consent = "127.5.9.9", []string{idOf("a-1-1")}
+		}},
+		{name: "the master's are: the replica takes its place", verdict: Complete, action: ActionFailover, mode: "FORCE", on: "a-1-1", says: "what a-1-0 has was given up", change: func(s *scene) {
+			s.doubtful(1)
+			s.wanted.Consent = []string{idOf("a-1-0")}
+		}},
+		{name: "a consent that was used gives up nothing", verdict: Complete, action: ActionWait, says: "nothing shows", change: func(s *scene) {
+			s.doubtful(1)
+			s.wanted.Consent, s.record.Consents = []string{idOf("a-1-0")}, []string{idOf("a-1-0")}
+		}},
+		{name: "it is used when all is well", verdict: Complete, action: ActionRecord, says: "which consents count no more", change: func(s *scene) {
+			s.wanted.Consent = []string{idOf("a-1-0")}
+		}},
+		{name: "a third pod has what the master and its linked replica lost: the history is not recorded", verdict: Complete, action: ActionWait, says: "a-1-2 has 9", change: func(s *scene) {
+			s.doubtful(1)
+			s.follow("a-1-1", "a-1-0")
+			s.wanted.Shards[1], s.record.Shards[1] = 3, 3
+			s.add(1, 2)
+			s.follow("a-1-2", "a-1-0")
+			other := s.node("a-1-2")
+			other.Keys, other.Replication.LinkUp, other.Replication.ID, other.Replication.LinkDown = 9, false, "history-a-1-0", time.Hour
+		}},
+		{name: "a former master keeps its keys while its shard's master has restarted with fewer", verdict: Complete, action: ActionWait, says: "nothing shows", change: func(s *scene) {
+			s.promoted("a-1-1", "a-1-0", true)
+			s.restart("a-1-1", 1)
+			s.node("a-1-0").Keys = 9
 		}},
 		{name: "a new history is recorded when a replica has it", verdict: Complete, action: ActionRecord, says: "history of the data of shards 1", change: func(s *scene) {
 			s.restart("a-1-0", 5)

@@ -147,17 +147,13 @@ func (c *cluster) replicate() []Step {
 			if e == nil || !e.Master || !n.connectedTo(s.master) || len(self.Importing)+len(self.Migrating) > 0 {
 				continue
 			}
-			step := Step{Action: ActionReplicate, Node: n.place(), Target: s.master.place(), ID: s.master.ID, Interval: linkInterval,
+			step := Step{Action: ActionReplicate, Node: n.place(), Target: s.master.place(), ID: s.master.ID, Interval: linkInterval, Proof: sameStart(s.master),
 				Message: fmt.Sprintf("make %s a replica of %s", n.Pod, s.master.Pod)}
 			switch {
 			case n.Keys == 0:
 				batch = append(batch, step)
-			case c.stale(n):
-				if self.Master {
-					step = Step{Action: ActionFlush, Node: n.place(), On: places(c.masters()),
-						Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}
-				}
-				rest = append(rest, step)
+			case c.stale(n) && !c.isHeldBack(s.master, n):
+				rest = append(rest, c.flushed(n, s.master, step))
 			}
 		}
 	}
@@ -168,6 +164,15 @@ func (c *cluster) replicate() []Step {
 		return rest[:1]
 	}
 	return nil
+}
+
+// flushed returns the step that comes before a node with keys is made a replica, if it is a master: that empties it.
+func (c *cluster) flushed(n, master *Node, replicate Step) Step {
+	if !n.self().Master {
+		return replicate
+	}
+	return Step{Action: ActionFlush, Node: n.place(), On: places(c.masters()), Target: master.place(), Proof: sameStart(master),
+		Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}
 }
 
 // replicateEmpty is replicate for nodes that have nothing to lose.

@@ -105,7 +105,7 @@ func (c *cluster) consentFor(id string, owned SlotSet) []string {
 func (c *cluster) isPending(value string) bool {
 	set, err := ParseSlotSet(value)
 	if err != nil {
-		return len(c.owned[value]) > 0 && c.byID[value] == nil ||
+		return len(c.owned[value]) > 0 && c.byID[value] == nil || c.isDoubted(value) ||
 			slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Reached && n.ID == value && !c.member(n) })
 	}
 	lost := c.unowned
@@ -201,6 +201,20 @@ func (c *cluster) ownersOf(slots SlotSet) []*Node {
 	return on
 }
 
+// resetStale resets a node that is none of the cluster and has nothing, or copies of what a member has.
+func (c *cluster) resetStale(n *Node) []Step {
+	self := n.self()
+	if self.Master && len(self.Owned) == 0 && n.Keys == 0 {
+		return []Step{{Action: ActionReset, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("reset %s, which is empty and knows nodes of the past", n.Pod)}}
+	}
+	master := c.byID[self.MasterID]
+	if !self.Replica || master == nil || !c.stale(n) || c.isHeldBack(master, n) {
+		return nil
+	}
+	return []Step{{Action: ActionReset, Node: n.place(), Mode: ModeStale, On: places(c.masters()), Target: master.place(), Proof: sameStart(master),
+		Message: fmt.Sprintf("reset %s, a former replica of %s that was removed", n.Pod, master.Pod)}}
+}
+
 // outsiders are reached pods whose node is none of the cluster, and knows others or has keys. It was
 // removed while it was down, or given up, or its volume is of another cluster. One that has nothing is
 // reset, and so is a replica of a member, whose keys are copies. Only a person's word empties others.
@@ -209,11 +223,8 @@ func (c *cluster) outsiders() []Step {
 		if !n.Reached || c.member(n) || n.Terminating || !c.needs(n) || c.joinable(n) {
 			continue
 		}
-		if self := n.self(); self.Master && len(self.Owned) == 0 && n.Keys == 0 {
-			return []Step{{Action: ActionReset, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("reset %s, which is empty and knows nodes of the past", n.Pod)}}
-		} else if self.Replica && c.byID[self.MasterID] != nil && c.stale(n) {
-			return []Step{{Action: ActionReset, Node: n.place(), Mode: ModeStale, On: places(c.masters()), Message: fmt.Sprintf("reset %s, a former replica of %s that was removed",
-				n.Pod, c.byID[self.MasterID].Pod)}}
+		if steps := c.resetStale(n); steps != nil {
+			return steps
 		}
 		if slots := n.self().Owned; len(slots) > 0 && c.isReplaced(n) {
 			if on := c.ownersOf(slots); on != nil {

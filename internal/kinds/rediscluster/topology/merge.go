@@ -29,8 +29,11 @@ func (c *cluster) model(verdict Verdict, reason string) Model {
 		}
 		m.Shards = append(m.Shards, shard)
 	}
-	var reasons []string
-	for _, text := range slices.Concat(c.failing, []string{reason, thin, c.refused}, c.waits, c.notes) {
+	var reasons, doubts []string
+	for _, id := range sortedKeys(c.doubts) {
+		doubts = append(doubts, c.doubts[id])
+	}
+	for _, text := range slices.Concat(c.failing, []string{reason}, doubts, []string{thin, c.refused}, c.waits, c.notes) {
 		if text != "" && !slices.Contains(reasons, text) {
 			reasons = append(reasons, text)
 		}

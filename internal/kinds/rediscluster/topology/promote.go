@@ -78,16 +78,24 @@ func (c *cluster) promote() []Step {
 // come back with writes that their replicas may not have.
 const takeoverGrace = 15 * time.Second
 
-// promoteOverEmptied makes a replica with data the master, in place of one that came back without.
+// promoteOverEmptied makes a replica with data the master, in place of one that came back without; or in place of one that came
+// back with less, and whose data a person gave up.
 func (c *cluster) promoteOverEmptied() []Step {
 	for _, r := range c.members {
 		master := c.byID[r.self().MasterID]
-		if master == nil || r.Terminating || !r.self().Replica || !c.emptied(master, r) {
+		if master == nil || !r.self().Replica {
 			continue
 		}
-		step := c.force(r, "FORCE", 2*c.nodeTimeout(), fmt.Sprintf("%s restarted without its data and kept slots %s: make %s the master, which has %d keys",
-			master.Pod, brief(c.owned[master.ID]), r.Pod, r.Keys))
-		step.Target, step.Proof.Run = master.place(), master.RunID
+		text := fmt.Sprintf("%s restarted without its data and kept slots %s: make %s the master, which has %d keys",
+			master.Pod, brief(c.owned[master.ID]), r.Pod, r.Keys)
+		given := c.isFresh(master.ID) && c.ofDoubt(r) != nil && c.mayReplace(master, r)
+		if given {
+			text = fmt.Sprintf("make %s the master of slots %s with the %d keys that it has: what %s has was given up", r.Pod, brief(c.owned[master.ID]), r.Keys, master.Pod)
+		} else if !c.emptied(master, r) {
+			continue
+		}
+		step := c.force(r, "FORCE", 2*c.nodeTimeout(), text)
+		step.Target, step.Proof.Run, step.Proof.Consented = master.place(), master.RunID, given
 		return []Step{step}
 	}
 	return nil

@@ -16,6 +16,8 @@ import (
 //     owner is never touched. While one of the wanted revision is not up either, that may be no better:
 //     the old one may just be starting again.
 //   - A replica that refuses the password starts with the right one in a new pod.
+//
+// A replica that starts copies from its master. So the last two wait where that one may have lost what the replica has.
 func (c *cluster) unblock() []Step {
 	for _, n := range c.nodes {
 		switch {
@@ -23,8 +25,14 @@ func (c *cluster) unblock() []Step {
 		case n.LostData:
 			return []Step{c.deletePod(n, "its data is gone, and its replicas would copy an empty node at its address")}
 		case n.Locked && c.record.Formed && c.record.Nodes[n.Pod] != "" && !c.indispensable(n):
+			if c.isHeldBack(c.shards[n.Shard].master, n) {
+				continue
+			}
 			return []Step{c.deletePod(n, "it started with another password than the Secret has now")}
 		case n.Outdated && !n.Loading && !c.mayCome(n):
+			if c.record.Nodes[n.Pod] != "" && c.isHeldBack(c.shards[n.Shard].master, n) {
+				continue
+			}
 			return []Step{c.deletePod(n, "it does not come up ("+n.trouble()+"), and another revision is wanted")}
 		}
 	}
@@ -37,7 +45,9 @@ func (c *cluster) unblock() []Step {
 func (c *cluster) neverUp() []Step {
 	for _, n := range c.nodes {
 		if n.Outdated && n.NeverUp && !n.Reached && !n.Loading && !n.Terminating {
-			return []Step{c.deletePod(n, "it never served in this pod ("+n.trouble()+"), and another revision is wanted")}
+			step := c.deletePod(n, "it never served in this pod ("+n.trouble()+"), and another revision is wanted")
+			step.Proof.NeverUp = true
+			return []Step{step}
 		}
 	}
 	return nil
@@ -45,7 +55,7 @@ func (c *cluster) neverUp() []Step {
 
 // outOfStep replaces replicas of an old revision that are no valid copy of their master, while that one is reached:
 // the new revision may be what they need, such as a newer Redis, more memory, or a larger output buffer. A replica stays
-// whose keys may be all that is left of the shard, because its master has restarted without keys. While a pod of the
+// whose keys may be all that is left of the shard, because its master has restarted and has fewer. While a pod of the
 // wanted revision is not up, it may be no better.
 func (c *cluster) outOfStep() []Step {
 	if c.unproven() || slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Terminating }) {
@@ -57,8 +67,10 @@ func (c *cluster) outOfStep() []Step {
 		}
 		for _, n := range s.nodes {
 			if n.Outdated && n != s.master && c.member(n) && !n.Terminating && len(c.owned[n.ID]) == 0 &&
-				n.self().MasterID == s.master.ID && !c.inStep(n) && !c.isDoubtful(s.master, n) {
-				return []Step{c.deletePod(n, "a replica of an old revision that is no copy of its master")}
+				n.self().MasterID == s.master.ID && !c.inStep(n) && !c.isHeldBack(s.master, n) {
+				step := c.deletePod(n, "a replica of an old revision that is no copy of its master")
+				step.Target, step.Proof = s.master.place(), sameStart(s.master)
+				return []Step{step}
 			}
 		}
 	}

@@ -101,6 +101,15 @@ func (s *scene) restart(pod string, keys int64) {
 	}
 }
 
+// doubtful has a-1-0 restart with so many keys, of which no history is recorded, while its replica a-1-1 has 7 and no link.
+func (s *scene) doubtful(keys int64) {
+	s.restart("a-1-0", keys)
+	s.node("a-1-0").Uptime = time.Hour
+	delete(s.record.Histories, 1)
+	replica := s.node("a-1-1")
+	replica.Keys, replica.Replication.LinkUp, replica.Replication.LinkDown = 7, false, time.Hour
+}
+
 // lose has nobody reach a pod for some time.
 func (s *scene) lose(pod string, silence time.Duration) {
 	n := s.node(pod)

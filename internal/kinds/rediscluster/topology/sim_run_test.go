@@ -103,7 +103,7 @@ func (r *run) check(nodes []Node, d Decision) {
 		r.t.Fatalf("step %s says nothing", s.Action)
 	}
 	bad := []Verdict{Unknown, SlotsLost, Inconsistent, MajorityLost, DisconnectedIntact}
-	takes := []Action{ActionFlush, ActionReset, ActionMoveSlots, ActionForget, ActionAddSlots, ActionAssignSlot, ActionDeleteClaim}
+	takes := []Action{ActionFlush, ActionReset, ActionMoveSlots, ActionForget, ActionAddSlots, ActionAssignSlot}
 	if slices.Contains(bad, d.Model.Verdict) && slices.Contains(takes, s.Action) && r.record.Formed && len(r.wanted.Consent) == 0 {
 		r.t.Fatalf("%s on %s: %s", s.Action, d.Model.Verdict, s.Message)
 	}

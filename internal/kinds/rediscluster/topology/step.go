@@ -14,25 +14,24 @@ type Action string
 
 // The actions of steps. Each has one effect; what it did is seen in the next observation.
 const (
-	ActionWait        Action = "Wait"        // for the running system; Message says for what
-	ActionRecord      Action = "Record"      // write Record into the object that keeps it
-	ActionSetEpoch    Action = "SetEpoch"    // CLUSTER SET-CONFIG-EPOCH Epoch on Node
-	ActionBumpEpoch   Action = "BumpEpoch"   // CLUSTER BUMPEPOCH on Node, so that lagging views believe what it owns
-	ActionMeet        Action = "Meet"        // CLUSTER MEET on Node with the address of Target
-	ActionAddSlots    Action = "AddSlots"    // CLUSTER ADDSLOTSRANGE Slots on Node
-	ActionReplicate   Action = "Replicate"   // CLUSTER REPLICATE on Node of Target
-	ActionForget      Action = "Forget"      // CLUSTER FORGET of ID, which owns nothing, on every node of On, in one pass
-	ActionReset       Action = "Reset"       // CLUSTER RESET HARD on Node, which owns nothing; with keys only while those of On own all slots
-	ActionFailover    Action = "Failover"    // CLUSTER FAILOVER on Node, a replica; Mode is "", FORCE or TAKEOVER
-	ActionMoveSlots   Action = "MoveSlots"   // Slots from Node to Target, for as long as a pass may take; On are the other masters, told last
-	ActionMarkSlot    Action = "MarkSlot"    // CLUSTER SETSLOT on Node: Mode is IMPORTING, MIGRATING or STABLE, ID the other node
-	ActionAssignSlot  Action = "AssignSlot"  // CLUSTER SETSLOT NODE ID on the nodes of On, in that order
-	ActionDropSlots   Action = "DropSlots"   // CLUSTER DELSLOTS Slots on Node, which was given up and is back: the members On own them
-	ActionFlush       Action = "Flush"       // FLUSHALL on Node, a stale copy: it owns nothing, and those of On own all slots
-	ActionFunctions   Action = "Functions"   // FUNCTION DUMP of Node restored on Target
-	ActionConfigure   Action = "Configure"   // CONFIG SET Settings on Node
-	ActionDeletePod   Action = "DeletePod"   // so that its StatefulSet makes it anew
-	ActionDeleteClaim Action = "DeleteClaim" // of a pod that is gone for good; only where the resource asks for it
+	ActionWait       Action = "Wait"       // for the running system; Message says for what
+	ActionRecord     Action = "Record"     // write Record into the object that keeps it
+	ActionSetEpoch   Action = "SetEpoch"   // CLUSTER SET-CONFIG-EPOCH Epoch on Node
+	ActionBumpEpoch  Action = "BumpEpoch"  // CLUSTER BUMPEPOCH on Node, so that lagging views believe what it owns
+	ActionMeet       Action = "Meet"       // CLUSTER MEET on Node with the address of Target
+	ActionAddSlots   Action = "AddSlots"   // CLUSTER ADDSLOTSRANGE Slots on Node
+	ActionReplicate  Action = "Replicate"  // CLUSTER REPLICATE on Node of Target
+	ActionForget     Action = "Forget"     // CLUSTER FORGET of ID, which owns nothing, on every node of On, in one pass
+	ActionReset      Action = "Reset"      // CLUSTER RESET HARD on Node, which owns nothing; with keys only while those of On own all slots
+	ActionFailover   Action = "Failover"   // CLUSTER FAILOVER on Node, a replica; Mode is "", FORCE or TAKEOVER
+	ActionMoveSlots  Action = "MoveSlots"  // Slots from Node to Target, for as long as a pass may take; On are the other masters, told last
+	ActionMarkSlot   Action = "MarkSlot"   // CLUSTER SETSLOT on Node: Mode is IMPORTING, MIGRATING or STABLE, ID the other node
+	ActionAssignSlot Action = "AssignSlot" // CLUSTER SETSLOT NODE ID on the nodes of On, in that order
+	ActionDropSlots  Action = "DropSlots"  // CLUSTER DELSLOTS Slots on Node, which was given up and is back: the members On own them
+	ActionFlush      Action = "Flush"      // FLUSHALL on Node, a stale copy: it owns nothing, and those of On own all slots
+	ActionFunctions  Action = "Functions"  // FUNCTION DUMP of Node restored on Target
+	ActionConfigure  Action = "Configure"  // CONFIG SET Settings on Node
+	ActionDeletePod  Action = "DeletePod"  // so that its StatefulSet makes it again
 )
 
 // ModeConsent is the Mode of a Flush or Reset of a node whose data a person gave up by its id: it may own
@@ -72,7 +71,8 @@ type Step struct {
 	Epoch        uint64
 	Mode         string
 	Settings     map[string]string
-	// Proof is what a Failover without the master's agreement proves of the replica, right before its command.
+	// Proof is what a Failover without the master's agreement proves of the replica, right before its command. Of other actions it
+	// is the start of the Target since which the data of the Node is known to be of no use.
 	Proof  Proof
 	Record *Record
 
@@ -95,9 +95,16 @@ type Proof struct {
 	Offset int64
 	// Run is the run id of the Target, a master that has restarted without its data. Empty: the master is lost.
 	Run string
+	// Consented reports whether a person gave up the data of the Target, which may have keys.
+	Consented bool
+	// NeverUp reports whether a pod is deleted because its Redis has served nothing in it.
+	NeverUp bool
 	// Within are the slots that the replica's keys have to be of, where no record says whose its history is.
 	Within SlotSet
 }
+
+// sameStart returns a proof that a master has not restarted since it was observed.
+func sameStart(master *Node) Proof { return Proof{Run: master.RunID} }
 
 // Subject returns what tells a step from others of its action on a node: its target, the node that it names, or the settings.
 func (s Step) Subject() string {
