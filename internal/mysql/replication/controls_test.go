@@ -1,0 +1,103 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replication
+
+import "testing"
+
+// What the design forbids loses a transaction in the model, so the model would see it.
+func TestControls(t *testing.T) {
+	t.Parallel()
+	edit := func(change func(*Observation)) Decider {
+		return func(want Want, o Observation) Decision {
+			change(&o)
+			return Decide(want, o)
+		}
+	}
+	one := func(want Want, o Observation) Decision {
+		want.MaxVoters = 1
+		return Decide(want, o)
+	}
+	crash := budget{crashes: 2, writes: 2}
+	for name, c := range map[string]struct {
+		left   budget
+		decide Decider
+		broken rules
+		voters int
+		begin  func(*world)
+	}{
+		"one promise of two": {budget{cuts: 2, crashes: 1, writes: 1}, func(want Want, o Observation) Decision {
+			d := Decide(want, o)
+			if d.Model.State != StateSwitching && d.Model.State != StateQuorumLost || d.Step != nil && d.Step.Action == ActionRecord {
+				return d
+			}
+			for _, m := range o.Members {
+				if o.Record.IsVoter(m.Identity) && m.Promised > o.Record.Epoch && m.drained() {
+					c := &cluster{want: want, record: o.Record, members: o.Members}
+					return *c.promote([]Member{m}, m.Promised)
+				}
+			}
+			return d
+		}, rules{}, 2, nil},
+		"candidates by what they applied": {crash, edit(func(o *Observation) {
+			for i := range o.Members {
+				o.Members[i].Received = o.Members[i].Executed
+			}
+		}), rules{}, 2, nil},
+		"a timeout of semi-sync": {crash, Decide, rules{timeout: true}, 2, nil},
+		"semi-sync off at a demotion": {budget{writes: 1}, Decide, rules{gracefulDemotion: true}, 2, func(w *world) {
+			w.unseen, w.links = 1, link(0, 1)|link(0, 2)
+		}},
+		"a learner that acknowledges": {budget{crashes: 1, cuts: 1, writes: 1}, one, rules{learnerAcknowledges: true}, 1, func(w *world) {
+			w.members[2].acknowledges = true
+		}},
+		"a promise that a restart forgets": {budget{crashes: 1, cuts: 1, stale: 1, writes: 1}, Decide, rules{noPromiseOnDisk: true}, 2, func(w *world) {
+			w.restart(1)
+			w.links = link(0, 2)
+		}},
+		"orders of any revision": {budget{crashes: 1, stale: 1, writes: 1}, Decide, rules{anyRevision: true}, 0, func(w *world) {
+			w.record.revision++
+		}},
+		"a voter that is removed without a cut": {budget{crashes: 2, cuts: 1, writes: 2}, edit(func(o *Observation) { withoutCuts(o) }), rules{}, 2, nil},
+		"voters of an epoch that have not caught up": {budget{crashes: 2, cuts: 1, losses: 1, writes: 2}, func(want Want, o Observation) Decision {
+			d := Decide(want, o)
+			if s := d.Step; s != nil && s.Action == ActionRecord && s.Record.Primary != o.Record.Primary {
+				for _, p := range s.Proof {
+					if p.Fact == FactPromised && p.Member.Identity != s.Record.Primary && !s.Record.IsVoter(p.Member.Identity) {
+						s.Record.Voters = append(s.Record.Voters, p.Member.Identity)
+					}
+				}
+			}
+			return d
+		}, rules{}, 2, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := formed(t, c.voters, c.left)
+			if c.begin != nil {
+				c.begin(&w)
+			}
+			e := explore(w, 400_000, 1<<30, c.decide, c.broken)
+			if e.harm == nil {
+				t.Errorf("nothing is lost in %d states", len(e.how))
+			}
+			t.Logf("%d states; %d steps", len(e.how), len(e.harm))
+		})
+	}
+}
+
+// withoutCuts shows all voters of a primary that serves as cut off, and all that was written as received.
+func withoutCuts(o *Observation) {
+	for i := range o.Members {
+		m := &o.Members[i]
+		if m.Role != RolePrimary {
+			m.ReadTo = Position{"b", 99}
+			continue
+		}
+		for _, v := range o.Record.Voters {
+			if o.Members[v.Ordinal].Bad {
+				m.Cut = append(m.Cut, v.Ordinal)
+			}
+		}
+	}
+}
