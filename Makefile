@@ -310,8 +310,9 @@ bundle: manifests $(KUSTOMIZE) $(OPERATOR_SDK) ## Generate and validate the bund
 		USE_IMAGE_DIGESTS='$(filter-out false,$(USE_IMAGE_DIGESTS))' hack/bundle.sh
 
 .PHONY: bundle-validate
-bundle-validate: $(OPERATOR_SDK) catalog-validate ## Validate bundle, releases and catalog as catalogs do; a warning fails (MULTIARCH_TOOL=docker|podman asks registries).
+bundle-validate: $(OPERATOR_SDK) catalog-validate ## Validate bundle, releases and catalog as catalogs do, and `operator-sdk create api`; a warning fails (MULTIARCH_TOOL=docker|podman asks registries).
 	@OPERATOR_SDK='$(OPERATOR_SDK)' hack/bundle-validate.sh
+	@OPERATOR_SDK='$(OPERATOR_SDK)' hack/create-api-verify.sh
 
 .PHONY: crd-safety
 crd-safety: $(CRDIFY) ## Fail when the CRD could break resources of the latest release.
