@@ -28,6 +28,7 @@ import (
 	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/fleet"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
@@ -165,7 +166,7 @@ func (r *Reconciler[T, W]) failed(ctx context.Context, resource T, seen kinds.Se
 	if failed.transient && !r.failures.lasts(key) {
 		return ctrl.Result{}, err // retried with back-off
 	}
-	seen.Failure = &kinds.Failure{Reason: failed.reason, Message: failed.Error(), Stalled: failed.stalled}
+	seen.Failure = &kinds.Failure{Reason: failed.reason, Message: health.Refusal(failed.Error()), Stalled: failed.stalled}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportAfter)
 	defer cancel()
 	_, _, reportErr := r.reporter.report(ctx, resource, seen)

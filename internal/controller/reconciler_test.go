@@ -131,7 +131,7 @@ func TestAFailingStepReportsProgress(t *testing.T) {
 	assert.Equal(t, status().Message, "one")
 	progress, broken = "two", errors.New("no route")
 	assert.ErrorIs(t, pass(t.Context()), broken)
-	assert.Equal(t, string(status().Phase), "StepFailed: step Act (): no route")
+	assert.Equal(t, string(status().Phase), "StepFailed: no route (step Act)")
 	assert.Equal(t, status().Message, "two")
 }
 

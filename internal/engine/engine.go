@@ -211,7 +211,7 @@ func (p *pass) dryRun(ctx context.Context) error {
 				continue
 			}
 			if err := p.applier.Check(ctx, planned); err != nil {
-				return &RefusedError{Err: fmt.Errorf("%s: %s: %w", part.Path, about, err)}
+				return &RefusedError{Err: fmt.Errorf("%s: %w (%s)", part.Path, err, about)}
 			}
 		}
 	}

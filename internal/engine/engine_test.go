@@ -231,8 +231,8 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "It"}, "a", field.ErrorList{field.Required(field.NewPath("spec"), "")})
 	for planned, want := range map[string]string{
-		"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: ns}}":                          "spec.a: its podTemplate or another field of its pods is refused: ",
-		"{apiVersion: redis.middleware.hc.cn/v1alpha1, kind: RedisCluster, metadata: {name: a, namespace: ns}}": "spec.a: it is refused as the spec of a RedisCluster: ",
+		"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: ns}}":                          "spec: Required value (its podTemplate or another field of its pods is refused)",
+		"{apiVersion: redis.middleware.hc.cn/v1alpha1, kind: RedisCluster, metadata: {name: a, namespace: ns}}": "spec: Required value (it is refused as the spec of a RedisCluster)",
 	} {
 		part := Part{Name: "a", Path: "spec.a", NeedsDryRun: true, Objects: []*unstructured.Unstructured{parse(t, planned)}}
 		err := carry(t, book, &Plan{Parts: []Part{part}}, answering(refused))

@@ -70,13 +70,21 @@ func Essence(message string) string {
 	return message
 }
 
-// request matches what the operator tried, at the start of its errors.
-var request = regexp.MustCompile(`^(?:create|update|replace|delete|read) ([A-Z]\w+) (?:[a-z0-9.-]+/)?([a-z0-9.-]+): `)
+// request matches what the operator tried, at the start of its errors, after the component or the field that it is about.
+var request = regexp.MustCompile(`^((?:[a-z][\w.\[\]-]*: )?)(?:apply|check|create|update|replace|delete|read|write) ` +
+	`([A-Z]\w+|pod|claim) (?:[a-z0-9.-]+/)?([a-z0-9.-]+)(?: without server-side apply)?: `)
 
-// Refusal returns an error about a request of the operator as the object and the essence of what was answered.
+// step matches a step of the operator that failed.
+var step = regexp.MustCompile(`^step (\w+) \((.*?)\): `)
+
+// Refusal returns an error about a request of the operator as the object and the essence of what was answered. The step that sent the
+// request follows.
 func Refusal(message string) string {
+	if found := step.FindStringSubmatch(message); found != nil {
+		return Refusal(strings.TrimPrefix(message, found[0])) + " (" + strings.TrimSuffix("step "+found[1]+": "+found[2], ": ") + ")"
+	}
 	if found := request.FindStringSubmatch(message); found != nil {
-		return found[1] + " " + found[2] + ": " + Essence(strings.TrimPrefix(message, found[0]))
+		return found[1] + found[2] + " " + found[3] + ": " + Essence(strings.TrimPrefix(message, found[0]))
 	}
 	return Essence(message)
 }

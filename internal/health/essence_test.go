@@ -49,9 +49,14 @@ func TestEssenceBeginsWithTheCause(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
-		`update Service data-prod/web: Service "web" is invalid: spec.ports[0].nodePort: Invalid value: 30180: provided port is already allocated`: "Service web: spec.ports[0].nodePort: Invalid value: 30180: provided port is already allocated",
-		`create Deployment auth: admission webhook "p" denied the request: no`:                                                                     `Deployment auth: admission webhook "p" denied the request: no`,
-		"Service web exists and belongs to another owner":                                                                                          "Service web exists and belongs to another owner",
+		`update Service data-prod/web: Service "web" is invalid: spec.ports[0].nodePort: Invalid value: 30180: provided port is already allocated`:                                                            "Service web: spec.ports[0].nodePort: Invalid value: 30180: provided port is already allocated",
+		`create Deployment auth: admission webhook "p" denied the request: no`:                                                                                                                                `Deployment auth: admission webhook "p" denied the request: no`,
+		`web: create Service data-prod/web: services "web" is forbidden: exceeded quota: q`:                                                                                                                   "web: Service web: exceeded quota: q",
+		`create StatefulSet data-prod/cache-0 without server-side apply: statefulsets.apps "cache-0" is forbidden: exceeded quota: q`:                                                                         "StatefulSet cache-0: exceeded quota: q",
+		`spec.auth: check Deployment data-prod/auth: Deployment.apps "auth" is invalid: spec.template.spec.dnsPolicy: Unsupported value: "a" (its podTemplate or another field of its pods is refused)`:       `spec.auth: Deployment auth: spec.template.spec.dnsPolicy: Unsupported value: "a" (its podTemplate or another field of its pods is refused)`,
+		`step ReplacePod (pod cache-0-1 (a replica) has an older template): delete pod cache-0-1: pods "cache-0-1" is forbidden: User "u" cannot delete resource "pods" in API group "" in the namespace "n"`: `pod cache-0-1: User "u" cannot delete resource "pods" in API group "" in the namespace "n" (step ReplacePod: pod cache-0-1 (a replica) has an older template)`,
+		"step Act (): no route":                           "no route (step Act)",
+		"Service web exists and belongs to another owner": "Service web exists and belongs to another owner",
 	} {
 		assert.Equal(t, Refusal(message), want)
 	}

@@ -177,6 +177,11 @@ func (s *State) blame(pods []*corev1.Pod) {
 		}
 	}
 	for _, pod := range pods {
+		if claim := unboundClaim(pod); claim != "" {
+			culprit := Culprit{"PersistentVolumeClaim", claim, ReasonNotBound, fmt.Sprintf("it is not bound: `kubectl describe pvc %s` has the reason", claim)}
+			s.hint(culprit, fmt.Sprintf("PersistentVolumeClaim %s: %s", claim, culprit.Message))
+			return
+		}
 		if reason, text := podHint(pod); text != "" {
 			_, message, _ := strings.Cut(text, ": ")
 			s.hint(Culprit{"Pod", pod.Name, reason, message}, fmt.Sprintf("pod %s: %s", pod.Name, text))

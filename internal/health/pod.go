@@ -73,6 +73,17 @@ func claimOf(pod *corev1.Pod) string {
 	return ""
 }
 
+// ReasonNotBound is the reason of a claim that a pod waits for.
+const ReasonNotBound = "NotBound"
+
+// unboundClaim returns the first claim of a pod that cannot be scheduled because a claim is not bound, or "".
+func unboundClaim(pod *corev1.Pod) string {
+	if c := condition(pod, corev1.PodScheduled); gone(pod) || c == nil || c.Status != corev1.ConditionFalse || !volumesPending(c.Message) {
+		return ""
+	}
+	return claimOf(pod)
+}
+
 // readinessGates is why a pod with all containers ready is not ready while its node is well.
 const readinessGates = "ReadinessGatesNotReady"
 
@@ -82,11 +93,7 @@ func podHint(pod *corev1.Pod) (reason, text string) {
 		return "", ""
 	}
 	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
-		message := Essence(c.Message)
-		if claim := claimOf(pod); claim != "" && volumesPending(c.Message) {
-			message = fmt.Sprintf("PersistentVolumeClaim %s is not bound: `kubectl describe pvc %s` has the reason", claim, claim)
-		}
-		return c.Reason, fmt.Sprintf("%s: %s", c.Reason, message)
+		return c.Reason, fmt.Sprintf("%s: %s", c.Reason, Essence(c.Message))
 	}
 	if c := condition(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionFalse {
 		return cmp.Or(c.Reason, "NotReady"), "not ready: " + cmp.Or(c.Message, c.Reason)

@@ -183,6 +183,8 @@ func TestAnUnboundClaimIsNamed(t *testing.T) {
 	t.Parallel()
 	pod := podOf(t, unbound)
 	pod.Spec.Volumes = []corev1.Volume{{}, {VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-0"}}}}
-	_, hint := podHint(pod)
-	assert.Equal(t, hint, "Unschedulable: PersistentVolumeClaim data-0 is not bound: `kubectl describe pvc data-0` has the reason")
+	state := State{}
+	state.blame([]*corev1.Pod{pod})
+	assert.Equal(t, state.Hint, "PersistentVolumeClaim data-0: it is not bound: `kubectl describe pvc data-0` has the reason")
+	assert.Equal(t, state.HintCulprit.Kind+" "+state.HintCulprit.Reason, "PersistentVolumeClaim "+ReasonNotBound)
 }

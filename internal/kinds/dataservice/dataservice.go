@@ -23,6 +23,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/day2"
 	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/agentjob"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/backups"
@@ -205,17 +206,24 @@ func (k *Kind) Decide(ds *dsv1.DataService, seen engine.Seen, w World) kinds.Dec
 	if b := w.Backups.Declared; b != nil {
 		return kinds.Decision{LookAgain: backupsDue}
 	}
-	if slices.ContainsFunc(seen.Parts, isStarting) {
-		return kinds.Decision{LookAgain: startsSeen}
-	}
-	return kinds.Decision{}
+	return kinds.Decision{LookAgain: startsSeen(ds, seen.Parts)}
 }
 
-// startsSeen is how soon the operator looks again while a StatefulSet starts, to see that it misses status.StartDeadline.
-const startsSeen = time.Minute
-
-func isStarting(part engine.PartSeen) bool {
-	return part.Kind == "StatefulSet" && part.Exists && !part.Health.Settled && part.Health.Problem == ""
+// startsSeen returns how soon the operator looks again while a StatefulSet starts, to see that it misses status.StartDeadline, or that its
+// claim misses status.BindDeadline, which the status does not have yet. It returns 0 when none starts.
+func startsSeen(ds *dsv1.DataService, parts []engine.PartSeen) (after time.Duration) {
+	for _, part := range parts {
+		if part.Kind != "StatefulSet" || !part.Exists || part.Health.Settled || part.Health.Problem != "" {
+			continue
+		}
+		if part.Health.HintCulprit.Reason == health.ReasonNotBound && !slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool {
+			return c.Name == part.Name && c.Message == part.Health.Hint
+		}) {
+			return status.BindDeadline
+		}
+		after = time.Minute
+	}
+	return after
 }
 
 // Status writes what was seen into the status of a DataService.

@@ -126,6 +126,17 @@ func waiting(c Component, before []dsv1.ComponentStatus) string {
 // default of a Deployment's progressDeadlineSeconds; a StatefulSet has no such field.
 const StartDeadline = 10 * time.Minute
 
+// BindDeadline is how long a claim may take to be bound before the message of its component has it.
+const BindDeadline = 5 * time.Second
+
+// unbound makes a claim that is still not bound the message of a component.
+func unbound(next, prev *dsv1.ComponentStatus, c Component, now metav1.Time) {
+	if next.Message == "" && inWork(next.Phase) && inWork(prev.Phase) && prev.LastTransitionTime != nil && c.Health.Problem == "" &&
+		c.Health.HintCulprit.Reason == health.ReasonNotBound && now.Sub(prev.LastTransitionTime.Time) >= BindDeadline {
+		next.Message = c.Health.Hint
+	}
+}
+
 // late makes the status of a StatefulSet Degraded that has been in work for longer than StartDeadline: its claim is not bound, its
 // pods are refused, or they do not become ready.
 func late(next, prev *dsv1.ComponentStatus, c Component, now metav1.Time) {

@@ -234,3 +234,23 @@ func TestAStatefulSetThatDoesNotStartIsDegraded(t *testing.T) {
 		})
 	}
 }
+
+// A claim that is not bound for some seconds, and pods that are refused, precede the order of components in MESSAGE.
+func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
+	t.Parallel()
+	unbound := health.State{Desired: 1, Hint: "PersistentVolumeClaim data: it is not bound", HintCulprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "data", Reason: health.ReasonNotBound}}
+	refused := health.State{Desired: 1, Hint: "StatefulSet mysql: 0 of 1 pods exist", HintCulprit: health.Culprit{Kind: "StatefulSet", Name: "mysql", Reason: health.ReasonPodsMissing}}
+	for name, test := range map[string]struct {
+		seen  health.State
+		after time.Duration
+		want  string
+	}{
+		"it is being bound": {unbound, BindDeadline - time.Second, "[mysql]->auth"},
+		"it is not bound":   {unbound, BindDeadline, "mysql: PersistentVolumeClaim data: it is not bound; [mysql]->auth"},
+		"pods are refused":  {refused, 0, "mysql: StatefulSet mysql: 0 of 1 pods exist; [mysql]->auth"},
+	} {
+		seen := Observation{Generation: 1, Components: []Component{seenOf("mysql", test.seen), held("auth", "mysql")}}
+		first := Compute(dsv1.DataServiceStatus{}, seen, noon)
+		assert.Equal(t, Compute(first, seen, metav1.NewTime(noon.Add(test.after))).Message, test.want, name)
+	}
+}

@@ -106,6 +106,7 @@ func components(prev []dsv1.ComponentStatus, seen []Component, now metav1.Time) 
 			before = &prev[i]
 		}
 		after := component(c, before)
+		unbound(&after, before, c, now)
 		late(&after, before, c, now)
 		if len(after.WaitsFor) > 0 {
 			after.Message = waiting(c, next)
@@ -163,6 +164,11 @@ func message(seen Observation, next dsv1.DataServiceStatus) string {
 	}
 	if problem := problems(next.Components); problem != "" {
 		return problem
+	}
+	for _, c := range next.Components {
+		if inWork(c.Phase) && c.Message != "" { // what others may wait for comes before the order
+			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
+		}
 	}
 	return Arrows(next.Components)
 }
