@@ -5,6 +5,8 @@ package test
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,15 +16,35 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// A check that fails for another reason than the backup's own objects convicts nothing, and prune then removes no good backup.
+// breaker is a way to break a check of the newest of three backups.
+type breaker struct {
+	name       string
+	harm, heal func()
+	during     func(*testing.T, *exec.Cmd)
+	// limit is a command of bash before the agent. tools is the flavour of the image; "" for that of the backup. store are the flags of
+	// another store.
+	limit, tools, key string
+	store             []string
+	// hides has lists lack an object while prune is at work, by a clock that is off by a time.
+	hides func(name string) bool
+	clock time.Duration
+
+	reason  contract.Reason // "*" for any that convicts nothing
+	verdict string          // "", good or damaged
+}
+
+// A check that fails for another reason than the backup's own objects convicts nothing, and ten runs of prune then remove no good backup.
 func TestChecksThatFail(t *testing.T) {
 	for _, flavour := range flavours() {
 		t.Run(flavour, func(t *testing.T) { checksThatFail(t, flavour) })
@@ -53,47 +75,32 @@ func checksThatFail(t *testing.T, flavour string) {
 			last = name
 		}
 	}
-	none, scratch := func() {}, t.TempDir()
-	for _, c := range []struct {
-		name, limit string
-		harm, heal  func()
-		during      func(*testing.T, *exec.Cmd)
-		key         string
-		reason      contract.Reason
-		verdict     string // "", good or damaged
-	}{
-		{"nothing is wrong", "", none, none, nil, identity.String(), "", "good"},
-		{"the scratch volume is full", "ulimit -f 4000;", none, none, nil, identity.String(), "*", ""},
-		{"the server is killed", "", none, none, func(t *testing.T, cmd *exec.Cmd) { untilItServes(t, cmd); killDump(cmd.Process.Pid) }, identity.String(), "*", ""},
-		{"the agent is killed", "", none, none, func(t *testing.T, cmd *exec.Cmd) { untilItServes(t, cmd); _ = cmd.Process.Kill() }, identity.String(), "*", ""},
-		{"a segment is missing", "", func() { write(t, to, "kept", read(t, to, last)); remove(t, to, last) }, func() { write(t, to, last, read(t, to, "kept")) }, nil, identity.String(), contract.ReasonDamaged, "good"},
-		{"a segment is damaged", "", func() { write(t, to, last, flip(read(t, to, last))) }, func() { write(t, to, last, flip(read(t, to, last))) }, nil, identity.String(), contract.ReasonDamaged, "good"},
-		{"the key is another one", "", none, none, nil, key(t).String(), contract.ReasonWrongKey, ""},
-		{"an object of the backup is damaged", "", func() { write(t, to, object, flip(read(t, to, object))) }, func() { write(t, to, object, flip(read(t, to, object))) }, nil, identity.String(), contract.ReasonDamaged, "damaged"},
+	scratch := t.TempDir()
+	other := map[string]string{server.MariaDB: server.MySQL, server.MySQL: server.MariaDB}[flavour]
+	flipped := func(name string) func() { return func() { write(t, to, name, flip(read(t, to, name))) } }
+	for _, c := range []breaker{
+		{name: "nothing is wrong", verdict: "good"},
+		{name: "the scratch volume is full", limit: "ulimit -f 4000;", reason: "*"},
+		{name: "the server is killed", during: func(t *testing.T, cmd *exec.Cmd) { untilItServes(t, cmd); killDump(cmd.Process.Pid) }, reason: "*"},
+		{name: "the server has no memory left", during: func(t *testing.T, cmd *exec.Cmd) { starve(t, untilItServes(t, cmd)) }, reason: "*"},
+		{name: "the agent is killed", during: func(t *testing.T, cmd *exec.Cmd) { untilItServes(t, cmd); _ = cmd.Process.Kill() }, reason: "*"},
+		{name: "a segment is missing", harm: func() { write(t, to, "kept", read(t, to, last)); remove(t, to, last) }, heal: func() { write(t, to, last, read(t, to, "kept")) }, reason: contract.ReasonDamaged, verdict: "good"},
+		{name: "a segment is damaged", harm: flipped(last), heal: flipped(last), reason: contract.ReasonDamaged, verdict: "good"},
+		{name: "the key is another one", key: key(t).String(), reason: contract.ReasonWrongKey},
+		{name: "the image is of another kind", tools: other, reason: contract.ReasonRefused},
+		{name: "the store does not answer", store: []string{"--s3-endpoint=http://127.0.0.1:1", "--s3-bucket=b"}, reason: contract.ReasonStoreUnreachable},
+		{name: "lists lack the newest backup", hides: func(name string) bool { return strings.HasPrefix(name, newest) }, verdict: "good"},
+		{name: "the clock was set back", clock: -365 * 24 * time.Hour, verdict: "good"},
+		{name: "the clock was set ahead", clock: 365 * 24 * time.Hour, verdict: "good"},
+		{name: "an object of the backup is damaged", harm: flipped(object), heal: flipped(object), reason: contract.ReasonDamaged, verdict: "damaged"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			remove(t, to, newest+manifest.Verified)
-			c.harm()
-			defer c.heal()
-			cmd, out := agent(t, flavour, []string{"AGENT_IDENTITIES=" + c.key}, "verify", "--scratch="+scratch, "--to-time=latest", "--report=", strings.Replace(to.String(), "folder ", "--folder=", 1))
-			if c.limit != "" {
-				cmd.Args = []string{"bash", "-c", c.limit + ` exec "$@"`, "bash", cmd.Path, "verify"}
-				cmd.Args = append(cmd.Args, "--scratch="+scratch, "--to-time=latest", "--report=", strings.Replace(to.String(), "folder ", "--folder=", 1))
-				cmd.Path = "/bin/bash"
+			if c.harm != nil {
+				c.harm()
+				defer c.heal()
 			}
-			assert.NilError(t, cmd.Start())
-			if c.during != nil {
-				c.during(t, cmd)
-			}
-			_ = cmd.Wait() // its result is looked at
-			if strings.Contains(out.String(), "4111-1111") || strings.Contains(out.String(), c.key) {
-				t.Errorf("the output has a row or a key: %s", out)
-			}
-			if cmd.ProcessState.ExitCode() >= 0 {
-				if r := result(t, out); c.reason != "*" && r.Reason != c.reason || c.reason == "*" && (r.OK || r.Reason == contract.ReasonDamaged || r.Reason == contract.ReasonMismatch) || r.Verified != (c.verdict == "good") {
-					t.Errorf("%+v", r)
-				}
-			}
+			c.check(t, cmp.Or(c.tools, flavour), cmp.Or(c.key, identity.String()), scratch, to)
 			entry, err := catalogue.Find(t.Context(), to, ids[2])
 			assert.NilError(t, err)
 			got := ""
@@ -106,7 +113,7 @@ func checksThatFail(t *testing.T, flavour string) {
 			}
 			assert.Equal(t, got, c.verdict)
 			for range 10 {
-				_, err := catalogue.Prune(t.Context(), to, catalogue.Rule{Keep: 2, AtLeast: 1}, time.Now())
+				_, err := catalogue.Prune(t.Context(), late{to, c.hides}, catalogue.Rule{Keep: 2, KeepFor: time.Hour, AtLeast: 1}, time.Now().Add(c.clock))
 				assert.NilError(t, err)
 			}
 			entries, err := catalogue.Backups(t.Context(), to)
@@ -118,15 +125,63 @@ func checksThatFail(t *testing.T, flavour string) {
 	}
 }
 
+// check runs a check of the newest backup, which is broken in this way, and judges what it says.
+func (c *breaker) check(t *testing.T, flavour, key, scratch string, to *store.Folder) {
+	t.Helper()
+	place := c.store
+	if place == nil {
+		place = []string{strings.Replace(to.String(), "folder ", "--folder=", 1)}
+	}
+	cmd, out := agent(t, flavour, []string{"AGENT_IDENTITIES=" + key}, append([]string{"verify", "--scratch=" + scratch, "--to-time=latest", "--report="}, place...)...)
+	if c.limit != "" {
+		cmd.Args = append([]string{"bash", "-c", c.limit + ` exec "$@"`, "bash"}, cmd.Args...)
+		cmd.Path = "/bin/bash"
+	}
+	assert.NilError(t, cmd.Start())
+	if c.during != nil {
+		c.during(t, cmd)
+	}
+	_ = cmd.Wait() // its result is looked at
+	if strings.Contains(out.String(), "4111-1111") || strings.Contains(out.String(), key) {
+		t.Errorf("the output has a row or a key: %s", out)
+	}
+	if cmd.ProcessState.ExitCode() < 0 {
+		return
+	}
+	r := result(t, out)
+	if c.reason != "*" && r.Reason != c.reason || c.reason == "*" && (r.OK || r.Reason == contract.ReasonDamaged || r.Reason == contract.ReasonMismatch) || r.Verified != (c.verdict == "good") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// late is a store whose lists lack objects.
+type late struct {
+	store.Store
+	hides func(name string) bool
+}
+
+func (l late) List(ctx context.Context, prefix string) ([]store.Info, error) {
+	infos, err := l.Store.List(ctx, prefix)
+	return slices.DeleteFunc(infos, func(i store.Info) bool { return l.hides != nil && l.hides(i.Name) }), err
+}
+
+// starve has a process get no more memory than it has.
+func starve(t *testing.T, pid int) {
+	t.Helper()
+	assert.NilError(t, unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}, nil))
+}
+
 // untilItServes waits until an agent has started the server that it restores to. The one that makes the first files has no socket.
-func untilItServes(t *testing.T, cmd *exec.Cmd) {
+func untilItServes(t *testing.T, cmd *exec.Cmd) (server int) {
 	t.Helper()
 	until(t, "the server of the check", time.Minute, func() bool {
 		return slices.ContainsFunc(children(cmd.Process.Pid), func(pid int) bool {
 			command, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+			server = pid
 			return err == nil && bytes.Contains(command, []byte("--socket="))
 		})
 	})
+	return server
 }
 
 // What a replay fails with is named, and neither the statement's password nor a row of the event.

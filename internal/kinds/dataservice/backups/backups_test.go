@@ -118,6 +118,43 @@ func TestArchiveThatCannotBeReplayed(t *testing.T) {
 }
 
 // What the archive's pod shows becomes a condition with the reason that the agent gave at its end, while that is the cause.
+// What a check fails with is said where it belongs: of the archive in Recoverable, of all else in BackupHealthy. The reports are those that
+// the agent's TestChecksThatFail gets for each way to break a check.
+func TestBrokenChecks(t *testing.T) {
+	t.Parallel()
+	declared := &dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}, PointInTime: &dsv1.PointInTime{}}
+	ready := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+	failed := func(reason string, verified bool) string {
+		return fmt.Sprintf(`{"ok":false,"reason":%q,"message":"m","id":"a","verified":%t}`, reason, verified)
+	}
+	for name, c := range map[string]struct {
+		code                 int32
+		report               string
+		healthy, recoverable string
+	}{
+		"nothing is wrong":                   {0, good("a"), dsv1.ReasonVerified, dsv1.ReasonArchived},
+		"the scratch volume is full":         {1, failed("LoadFailed", false), "LoadFailed", dsv1.ReasonArchived},
+		"the server is killed":               {1, failed("Failed", false), "Failed", dsv1.ReasonArchived},
+		"the agent is killed, or its memory": {137, "", dsv1.ReasonVerificationFailed, dsv1.ReasonArchived},
+		"a segment is missing or damaged":    {33, failed("Damaged", true), dsv1.ReasonVerified, "Damaged"},
+		"the replay fails":                   {35, failed("LoadFailed", true), dsv1.ReasonVerified, "LoadFailed"},
+		"the key is another one":             {31, failed("WrongKey", false), "WrongKey", dsv1.ReasonArchived},
+		"the image is of another kind":       {3, failed("Refused", false), "Refused", dsv1.ReasonArchived},
+		"the store does not answer":          {20, failed("StoreUnreachable", false), "StoreUnreachable", dsv1.ReasonArchived},
+		"an object of the backup is damaged": {33, failed("Damaged", false), "Damaged", dsv1.ReasonArchived},
+	} {
+		for _, before := range []*corev1.Pod{job("mysql-verify", 2, 0, good("z")), job("mysql", 1, 0, good("z"))} {
+			pods := []*corev1.Pod{before, job("mysql", 3, 0, good("a")), job("mysql-verify", 4, c.code, c.report)}
+			next, healthy, recoverable := Judge(nil, Observed{Declared: declared, Component: "mysql", Jobs: pods, Archive: []*corev1.Pod{ready}}, at(5).Time)
+			assert.Equal(t, healthy.Reason, c.healthy, name)
+			assert.Equal(t, healthy.Good, c.healthy == dsv1.ReasonVerified, name)
+			assert.Equal(t, recoverable.Reason, c.recoverable, name)
+			assert.Equal(t, recoverable.Good, c.recoverable == dsv1.ReasonArchived, name)
+			assert.Equal(t, next.LastID, "a", name)
+		}
+	}
+}
+
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	running := func(since int) corev1.ContainerState {
