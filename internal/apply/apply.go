@@ -147,7 +147,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	if live.GetDeletionTimestamp() != nil {
 		return Result{Object: live, Action: Waiting}, nil
 	}
-	planned = keepGrown(planned, live)
+	planned = keepTemplates(keepGrown(planned, live), live)
 	same, err := a.compare.same(planned, live)
 	if err != nil {
 		return Result{}, err
@@ -195,7 +195,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
 	obj.SetUID(live.GetUID()) // never re-create, never touch a namesake
-	err := a.apply(ctx, obj)
+	err := a.apply(ctx, obj, live)
 	inTheWay := apierrors.IsInvalid(err) && mayRestore(planned.GetKind()) || hasUnplanned(planned, live)
 	if err == nil || immutable(err) || !inTheWay {
 		return obj, err
@@ -207,8 +207,8 @@ func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Uns
 	return obj, restoreErr
 }
 
-func (a *Applier) apply(ctx context.Context, obj *unstructured.Unstructured) error {
-	a.stampVersion(obj)
+func (a *Applier) apply(ctx context.Context, obj, live *unstructured.Unstructured) error {
+	a.stamp(obj, live)
 	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj),
 		client.FieldOwner(FieldManager), client.ForceOwnership)
 }

@@ -34,7 +34,8 @@ func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstr
 	for range 2 { // the first one may have met an object that went
 		obj := planned.DeepCopy()
 		obj.SetResourceVersion(never)
-		err := a.apply(ctx, obj)
+		stampTemplates(obj)
+		err := a.apply(ctx, obj, nil)
 		if err == nil {
 			return a.created(planned, obj), nil
 		}
@@ -91,7 +92,8 @@ func otherValues(planned, live *unstructured.Unstructured) bool {
 // An annotation marks the object in between: if the operator dies there, the next one sees the annotation and does the second step.
 func (a *Applier) post(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
-	a.stampVersion(obj)
+	a.stamp(obj, nil)
+	stampTemplates(obj)
 	markRestoring(obj)
 	if err := a.client.Create(ctx, obj, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("create %s without server-side apply: %w", describe(planned), err)

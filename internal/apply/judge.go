@@ -58,7 +58,7 @@ func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructur
 	if live.GetDeletionTimestamp() != nil {
 		return Verdict{Action: Waiting, Result: live}, nil
 	}
-	planned = keepGrown(planned, live)
+	planned = keepTemplates(keepGrown(planned, live), live)
 	same, err := j.applier.compare.same(planned, live)
 	if err != nil {
 		return Verdict{}, err
@@ -137,9 +137,8 @@ func (c *comparer) outcome(planned, live *unstructured.Unstructured, unplanned b
 
 // bookkeeping reports whether a field is the operator's note about an object, and not the object.
 func bookkeeping(path string) bool {
-	return slices.ContainsFunc([]string{object.AnnotationDigest, object.AnnotationWriter, annotationRestoring}, func(name string) bool {
-		return strings.HasPrefix(path, "metadata.annotations."+name)
-	})
+	name, isAnnotation := strings.CutPrefix(path, "metadata.annotations.")
+	return isAnnotation && (object.IsNoPrune(name) || slices.Contains([]string{object.AnnotationDigest, object.AnnotationWriter, annotationRestoring}, name))
 }
 
 // givenUp are the fields that an earlier apply set, that the plan has no longer, and that nobody else

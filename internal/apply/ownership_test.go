@@ -90,7 +90,7 @@ func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 			// The request that creates changes nothing by itself: that is the API server's doing.
 			obj := planned.DeepCopy()
 			obj.SetResourceVersion("1")
-			err := p.Applier.apply(t.Context(), obj)
+			err := p.Applier.apply(t.Context(), obj, nil)
 			assert.Assert(t, apierrors.IsConflict(err), "%v", err)
 			assert.DeepEqual(t, fetch(t, planned), hidden)
 

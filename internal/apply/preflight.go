@@ -44,6 +44,9 @@ func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured)
 		return nil
 	}
 	trial := planned.DeepCopy()
+	if live != nil {
+		trial = keepTemplates(trial, live)
+	}
 	if live != nil && defaultInTheWay(planned, live) {
 		unstructured.RemoveNestedField(trial.Object, "spec", "updateStrategy") // Apply sees to that
 	}

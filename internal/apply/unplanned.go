@@ -94,7 +94,7 @@ func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstr
 		return nil, err
 	}
 	object.SetResourceVersion(live.GetResourceVersion())
-	a.stampVersion(object)
+	a.stamp(object, live)
 	if !kept {
 		markRestoring(object)
 	}

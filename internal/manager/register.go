@@ -27,6 +27,7 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
 	"d3os.com/d3os-operator/internal/kube"
 	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/retained"
 	"d3os.com/d3os-operator/internal/upgradeable"
 )
 
@@ -62,6 +63,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 		return nil, err
 	}
 	if err := upgradeable.SetupWithManager(op, o.SkipNameValidation); err != nil {
+		return nil, err
+	}
+	if err := retained.SetupWithManager(op, op.Parts.Client, o.Version, o.SkipNameValidation); err != nil {
 		return nil, err
 	}
 	return op, nil

@@ -41,8 +41,12 @@ func look(t *testing.T) (s snapshot.State) {
 }
 
 // brought is what this version brings to a platform of the last release: the guard of the database's data, which the next pod of
-// the database has, what is recorded of the data, and the protocol of the database's port. No pod restarts for it.
-var brought = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data", "Service/mysql-dataservice"}
+// the database has, what is recorded of the data, the protocol of the database's port, and annotations on what outlives the
+// platform. No pod restarts for it.
+var brought = []string{
+	"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data", "Service/mysql-dataservice",
+	"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0",
+}
 
 // unchanged waits until all is well and holds it against the state before: no pod was restarted or
 // replaced and nothing was written but the objects that are named.

@@ -108,6 +108,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 				return err
 			}
 		}
+		stamp(applied, objects[id])
 		body, err := render.YAML(applied) // the client's own form lacks the characters that YAML has in escaped form only
 		if err != nil {
 			return err
@@ -130,6 +131,25 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 		}
 	}
 	return nil
+}
+
+// stamp copies the annotations against GitOps tools, which are no part of a plan, from a live object and its templates of claims.
+func stamp(planned, live *unstructured.Unstructured) {
+	copied := planned.GetAnnotations()
+	for key, value := range live.GetAnnotations() {
+		if object.IsNoPrune(key) && len(planned.GetOwnerReferences()) == 0 {
+			copied[key] = value
+		}
+	}
+	planned.SetAnnotations(copied)
+	want, _, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "volumeClaimTemplates")
+	has, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
+	templates, _ := want.([]any)
+	for i := range min(len(templates), len(has)) {
+		if annotations, ok, _ := unstructured.NestedMap(has[i].(map[string]any), "metadata", "annotations"); ok {
+			templates[i].(map[string]any)["metadata"].(map[string]any)["annotations"] = annotations
+		}
+	}
 }
 
 // Stays reports whether an object outlives its plan: data, and what opens it.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/snapshot"
@@ -48,6 +50,9 @@ type stage struct {
 // of the database has, and what is recorded of the data.
 var brings = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data"}
 
+// retained outlive the DataService: each gets the annotations against GitOps tools, in one write.
+var retained = []string{"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0"}
+
 // The operator that was released brings a platform up, this one takes over: no pod restarts, and nothing is written but what
 // it brings. Then it rolls a change out, and writes what has changed only.
 func TestUpgradeFromTheReleasedOperator(t *testing.T) {
@@ -68,20 +73,24 @@ func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 	s.apply("config/crd/bases/d3os-product.com.d3os_dataservices.yaml")
 	stop = s.start(filepath.Join(cluster.Root(), "bin", "manager"), "this")
 	defer stop()
+	s.until("what is retained is annotated", s.annotated)
+	once := s.look()
 	s.patch(`{"spec": {"web": {"env": {"ROLLED_OUT": "again"}}}}`)
 	s.ready()
 	is := s.look()
-	for object, version := range was.Objects {
-		changed := is.Objects[object] != version
-		switch object {
+	for id, version := range was.Objects {
+		changed := is.Objects[id] != version
+		switch id {
 		case "Deployment/web", "DataService/" + platform, brings[0], "Service/mysql-dataservice":
-			assert.Assert(t, changed, "%s has not changed: this operator has not rolled the change out", object)
+			assert.Assert(t, changed, "%s has not changed: this operator has not rolled the change out", id)
+		case retained[0], retained[1]:
+			assert.Assert(t, changed && is.Objects[id] == once.Objects[id], "%s was not written once", id)
 		default:
-			assert.Assert(t, !changed, "%s: was %s, is %s", object, version, is.Objects[object])
+			assert.Assert(t, !changed, "%s: was %s, is %s", id, version, is.Objects[id])
 		}
 	}
-	for object := range is.Objects {
-		assert.Assert(t, was.Objects[object] != "" || slices.Contains(brings, object), "%s is new", object)
+	for id := range is.Objects {
+		assert.Assert(t, was.Objects[id] != "" || slices.Contains(brings, id), "%s is new", id)
 	}
 	for pod, version := range was.Pods {
 		if !strings.HasPrefix(pod, "web-") {
@@ -136,6 +145,22 @@ func (s *stage) ready() {
 		}
 		return harness.IsReady(ds, ds.Generation)
 	})
+}
+
+// annotated returns which of the retained objects lacks the annotations against GitOps tools, or nil.
+func (s *stage) annotated(ctx context.Context) error {
+	for _, id := range retained {
+		kind, name, _ := strings.Cut(id, "/")
+		o := &metav1.PartialObjectMetadata{}
+		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+		if err := s.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {
+			return err
+		}
+		if object.LacksNoPrune(o) {
+			return fmt.Errorf("%s lacks them", id)
+		}
+	}
+	return nil
 }
 
 func (s *stage) look() snapshot.State {

@@ -192,7 +192,14 @@ func text(o *unstructured.Unstructured) (string, error) {
 	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "ownerReferences"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
 	}
-	for _, annotation := range []string{object.AnnotationDigest, object.AnnotationWriter, "deployment.kubernetes.io/revision"} {
+	for annotation := range o.GetAnnotations() {
+		switch annotation {
+		case object.AnnotationDigest, object.AnnotationWriter, "deployment.kubernetes.io/revision":
+		default:
+			if !object.IsNoPrune(annotation) {
+				continue
+			}
+		}
 		unstructured.RemoveNestedField(o.Object, "metadata", "annotations", annotation)
 	}
 	if annotations := o.GetAnnotations(); len(annotations) == 0 {

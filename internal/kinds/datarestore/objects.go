@@ -76,6 +76,7 @@ func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model, source *
 	if secret := passwords(&source.Template); secret != "" {
 		claim.Annotations[object.AnnotationCredentials] = secret
 	}
+	claim.Annotations = object.WithoutPrune(claim.Annotations, nil)
 	return claim
 }
 

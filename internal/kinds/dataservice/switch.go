@@ -144,7 +144,7 @@ func newRecord(ds *dsv1.DataService, database string) *unstructured.Unstructured
 	labels := plan.OwnerOf(ds).Labels(string(component.MySQL))
 	labels[object.LabelPartOf] = "dataservice"
 	record.SetLabels(labels)
-	record.SetAnnotations(map[string]string{object.AnnotationPolicy: object.PolicyKeep})
+	record.SetAnnotations(object.WithoutPrune(map[string]string{object.AnnotationPolicy: object.PolicyKeep}, nil))
 	return record
 }
 

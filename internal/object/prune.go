@@ -1,0 +1,84 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package object
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Annotations by which GitOps tools leave an object alone. Objects carry LabelInstance, which is Argo CD's tracking label, too:
+// an Application of the resource's name deletes an object that has no owner and is not in Git, unless these annotations are set.
+const (
+	annotationArgoSync    = "argocd.argoproj.io/sync-options"
+	annotationArgoCompare = "argocd.argoproj.io/compare-options"
+	annotationFluxPrune   = "kustomize.toolkit.fluxcd.io/prune"
+
+	argoNoPrune, argoNoDelete = "Prune=false", "Delete=false"
+)
+
+// noPrune holds the value that each annotation gets where it is not set.
+var noPrune = map[string]string{
+	annotationArgoSync:    argoNoPrune + "," + argoNoDelete,
+	annotationArgoCompare: "IgnoreExtraneous",
+	annotationFluxPrune:   "disabled",
+}
+
+// WithoutPrune adds to annotations those by which GitOps tools leave an object alone, and returns them. What a user decided, in
+// the annotations that the live object has, stays. The annotations are no part of a plan and of no digest, like AnnotationWriter.
+func WithoutPrune(annotations, live map[string]string) map[string]string {
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for key, value := range noPrune {
+		switch has := live[key]; {
+		case has == "":
+			annotations[key] = value
+		case key == annotationArgoSync:
+			annotations[key] = withOptions(has)
+		default:
+			annotations[key] = has
+		}
+	}
+	return annotations
+}
+
+// withOptions adds the options of Argo CD that a user's list does not have.
+func withOptions(options string) string {
+	for _, option := range []string{argoNoPrune, argoNoDelete} {
+		name, _, _ := strings.Cut(option, "=")
+		if !slices.ContainsFunc(strings.Split(options, ","), func(has string) bool {
+			return strings.HasPrefix(strings.TrimSpace(has), name+"=")
+		}) {
+			options += "," + option
+		}
+	}
+	return options
+}
+
+// IsNoPrune reports whether an annotation is one of those that WithoutPrune sets.
+func IsNoPrune(annotation string) bool { return noPrune[annotation] != "" }
+
+// LacksNoPrune reports whether WithoutPrune would change the annotations of a live object.
+func LacksNoPrune(o metav1.Object) bool {
+	live := o.GetAnnotations()
+	for key, value := range WithoutPrune(nil, live) {
+		if live[key] != value {
+			return true
+		}
+	}
+	return false
+}
+
+// IsRetained reports whether an object is one of the operator's that outlives its resource, or its resource is gone: it
+// has no owner. A claim that a StatefulSet made of its template has no digest.
+func IsRetained(o metav1.Object, isClaim bool) bool {
+	labels, annotations := o.GetLabels(), o.GetAnnotations()
+	if len(o.GetOwnerReferences()) > 0 || labels[LabelManagedBy] != ManagedBy || labels[LabelInstance] == "" {
+		return false
+	}
+	return isClaim && labels[LabelComponent] != "" || annotations[AnnotationDigest] != "" || annotations[AnnotationPolicy] == PolicyKeep
+}
