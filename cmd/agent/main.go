@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
@@ -42,7 +43,10 @@ const (
 	exitRefused = 3 // a person has to decide
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	limitFiles()
+	os.Exit(run(os.Args[1:]))
+}
 
 func run(args []string) int {
 	if len(args) == 2 && args[0] == "install" {
@@ -69,7 +73,7 @@ func code(err error) int {
 	return 0
 }
 
-// install copies this program. An earlier copy is replaced as a whole: the container may have been killed while it copied.
+// install copies this program, and writes the limits beside it. An earlier copy is replaced as a whole: the container may have been killed while it copied.
 func install(to string) error {
 	from, err := os.Executable()
 	if err != nil {
@@ -79,12 +83,14 @@ func install(to string) error {
 	if err != nil {
 		return fmt.Errorf("read this program: %w", err)
 	}
-	fresh := to + ".new"
-	if err := os.WriteFile(fresh, program, 0o755); err != nil {
-		return fmt.Errorf("install this program: %w", err)
-	}
-	if err := os.Rename(fresh, to); err != nil {
-		return fmt.Errorf("install this program: %w", err)
+	for file, content := range map[string][]byte{to: program, filepath.Join(filepath.Dir(to), limitsFile): []byte(limitsScript)} {
+		fresh := file + ".new"
+		if err := os.WriteFile(fresh, content, 0o755); err != nil {
+			return fmt.Errorf("install %s: %w", file, err)
+		}
+		if err := os.Rename(fresh, file); err != nil {
+			return fmt.Errorf("install %s: %w", file, err)
+		}
 	}
 	return nil
 }
@@ -133,13 +139,20 @@ func judge(q *guard.Question, root, data, record, server string) (*guard.Mark, *
 			return nil, nil, err
 		}
 	}
+	var aside string
+	if q.Volume, aside, err = q.Volume.StartOver(root, data, q.Record); err != nil {
+		return nil, nil, err
+	}
+	if aside != "" {
+		fmt.Fprintf(os.Stderr, "the first start of the server was broken off before a database was made: it starts over; what was there is in %s\n", aside)
+	}
 	if q.Server, err = serverVersion(server); err != nil {
 		fmt.Fprintln(os.Stderr, "the version of the server is not known, and not compared:", err)
 	}
 	if refusal := guard.Judge(*q); refusal != nil {
 		return nil, refusal, nil
 	}
-	mark, err := q.Volume.Remember(root, q.Server)
+	mark, err := q.Volume.Remember(root, q.Server, q.Record)
 	if err != nil {
 		// The server may be able to write where the guard is not; without a mark the volume is known by its claim alone.
 		fmt.Fprintln(os.Stderr, err)

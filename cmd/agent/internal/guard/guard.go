@@ -24,13 +24,16 @@ type Mark struct {
 	Restoring string `json:"restoring,omitempty"`
 	// RestoredFrom names the backup that the data came from; empty for data that began on the volume.
 	RestoredFrom string `json:"restoredFrom,omitempty"`
+	// Initialising reports whether the server was let start on an empty folder, to make a new database, and no guard has run since
+	// while a record said that the database was ready.
+	Initialising bool `json:"initialising,omitempty"`
 }
 
-// markFormat is the newest format of a Mark that this guard knows of volumes in use. A Mark with Restoring has
-// restoringFormat, so that guards that are older than that field refuse it too.
+// markFormat is the newest format of a Mark that this guard knows of volumes in use. A Mark with Restoring or Initialising has
+// unfinishedFormat, so that guards that are older than these fields refuse it too.
 const (
-	markFormat      = 1
-	restoringFormat = 2
+	markFormat       = 1
+	unfinishedFormat = 2
 )
 
 // Volume is what is on a volume.
@@ -38,6 +41,10 @@ type Volume struct {
 	Mark *Mark // nil for none
 	// HasData reports whether a database has been made on the volume.
 	HasData bool
+	// IsEmpty reports whether the data folder holds nothing.
+	IsEmpty bool
+	// HasTables reports whether the data folder may hold a table of a user's.
+	HasTables bool
 	// Data is the server that the data is of, as far as its files tell.
 	Data Evidence
 }
@@ -110,7 +117,7 @@ func restored(q Question) *Refusal {
 }
 
 func readable(q Question) *Refusal {
-	if m := q.Volume.Mark; m != nil && (m.Format > markFormat || m.ID == "") {
+	if m := q.Volume.Mark; m != nil && (m.Format > markFormat && !m.Initialising || m.Format > unfinishedFormat || m.ID == "") {
 		return refuse(ReasonUnreadable, "file %s on the volume of claim %s is not one that this version can read (format %d): run the version of the operator that wrote it, or a newer one",
 			markFile, q.Claim, m.Format)
 	}

@@ -36,6 +36,7 @@ func TestJudge(t *testing.T) {
 		"new, as declared":               {Volume{}, Record{}, "5.7.44", "5.7", "", nil},
 		"new, of another series":         {Volume{}, Record{}, "8.0.36", "5.7", ReasonServerVersion, []string{"MySQL 8.0.36", "spec.mysql.serverVersion", `"5.7"`}},
 		"new, first start was broken":    {Volume{Mark: marked("a", "5.7.44")}, Record{}, "5.7.44", "", "", nil},
+		"new, first start may be broken": {Volume{Mark: &Mark{Format: 2, ID: "a", Initialising: true}, HasData: true, HasTables: true}, Record{}, "5.7.44", "", "", nil},
 		"taken over":                     {Volume{HasData: true, Data: Evidence{Old: true}}, Record{Exists: true}, "5.7.44", "", "", nil},
 		"taken over, not recorded yet":   {Volume{HasData: true}, Record{}, "5.7.44", "", "", nil},
 		"as recorded":                    {Volume{Mark: marked("a", "5.7.44"), HasData: true}, Record{Exists: true, ID: "a"}, "5.7.40", "", "", nil},
@@ -167,7 +168,7 @@ func TestAVolumeKeepsItsID(t *testing.T) {
 		if server != "" {
 			v = version(t, server)
 		}
-		mark, err := volume.Remember(root, v)
+		mark, err := volume.Remember(root, v, Record{Exists: true})
 		assert.NilError(t, err)
 		if i > 0 && mark.ID != id || mark.ID == "" {
 			t.Errorf("start %d: the ID is %q, was %q", i, mark.ID, id)
@@ -178,7 +179,7 @@ func TestAVolumeKeepsItsID(t *testing.T) {
 	if want := (Mark{Format: 1, ID: id, Server: "8.0.36"}); *volume.Mark != want {
 		t.Errorf("%+v, want %+v", *volume.Mark, want)
 	}
-	if other, err := (Volume{}).Remember(lay(t, nil), nil); err != nil || other.ID == id {
+	if other, err := (Volume{}).Remember(lay(t, nil), nil, Record{}); err != nil || other.ID == id {
 		t.Errorf("two volumes have the ID %q (%v)", id, err)
 	}
 	if entries, _ := os.ReadDir(root); len(entries) != 1 {
@@ -189,7 +190,7 @@ func TestAVolumeKeepsItsID(t *testing.T) {
 // A volume that cannot be written to is not marked, and the server starts all the same.
 func TestAVolumeThatCannotBeMarked(t *testing.T) {
 	t.Parallel()
-	mark, err := (Volume{HasData: true}).Remember(filepath.Join(t.TempDir(), "gone"), nil)
+	mark, err := (Volume{HasData: true}).Remember(filepath.Join(t.TempDir(), "gone"), nil, Record{})
 	if err == nil || mark != nil {
 		t.Errorf("%v, %v", mark, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -40,18 +41,21 @@ func ReadVolume(root, data string) (Volume, error) {
 		// Every server of the family keeps its accounts in a folder of this name, made in the first seconds of its life.
 		volume.HasData = volume.HasData || entry.IsDir() && entry.Name() == "mysql"
 	}
+	volume.IsEmpty, volume.HasTables = len(entries) == 0, slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return mayBeTable(data, e) })
 	volume.Data = evidence(data)
 	return volume, nil
 }
 
 // Remember writes on the volume that a server may start on it, and returns the mark that is there then: nil where the
 // volume could not be marked, which stops nobody. A mark is whole or not there, whenever the process or the node ends.
-func (v Volume) Remember(root string, server *Version) (*Mark, error) {
-	mark := Mark{Format: markFormat}
+func (v Volume) Remember(root string, server *Version, record Record) (*Mark, error) {
+	mark := Mark{ID: newID()}
 	if v.Mark != nil {
 		mark = *v.Mark
-	} else {
-		mark.ID = newID()
+	}
+	mark.Format, mark.Initialising = markFormat, !record.Exists && (mark.Initialising || v.IsEmpty)
+	if mark.Initialising {
+		mark.Format = unfinishedFormat
 	}
 	if server != nil {
 		mark.Server = server.Text
@@ -70,7 +74,7 @@ func (v Volume) Restoring() bool { return v.Mark != nil && v.Mark.Restoring != "
 
 // BeginRestore writes on the volume that a backup is being restored to it, before any data is there.
 func (v Volume) BeginRestore(root, backup string) (Volume, error) {
-	mark := Mark{Format: restoringFormat, ID: newID(), Restoring: backup}
+	mark := Mark{Format: unfinishedFormat, ID: newID(), Restoring: backup}
 	v.Mark = &mark
 	return v, write(root, mark)
 }

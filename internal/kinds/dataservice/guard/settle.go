@@ -22,6 +22,8 @@ const (
 	prefixRestore = "d3os-restore"
 	volumeAgent   = "d3os-agent"
 	volumeRecord  = "d3os-record"
+	// variableLimits names the file of the agent that bounds the open files of the server.
+	variableLimits = "BASH_ENV"
 )
 
 // annotationPods holds, on a workload with the guard, the digest of its pods without the guard, and of the guard without
@@ -167,7 +169,33 @@ func without(o *unstructured.Unstructured) *unstructured.Unstructured {
 		}
 		_ = unstructured.SetNestedSlice(bare.Object, items, path...) // maps all the way
 	}
+	withoutLimits(bare)
 	return bare
+}
+
+// withoutLimits takes what bounds the open files of the server out of a workload.
+func withoutLimits(bare *unstructured.Unstructured) {
+	path := []string{"spec", "template", "spec", "containers"}
+	containers, isThere, _ := unstructured.NestedSlice(bare.Object, path...)
+	isGuards := func(item any) bool {
+		entry, _ := item.(map[string]any)
+		file, _ := entry["value"].(string)
+		return entry["name"] == volumeAgent || entry["name"] == variableLimits && strings.HasPrefix(file, "/"+volumeAgent+"/")
+	}
+	for _, c := range containers {
+		container, _ := c.(map[string]any)
+		for _, list := range []string{"volumeMounts", "env"} {
+			items, _ := container[list].([]any)
+			if rest := slices.DeleteFunc(slices.Clone(items), isGuards); len(rest) > 0 {
+				container[list] = rest
+			} else {
+				delete(container, list)
+			}
+		}
+	}
+	if isThere {
+		_ = unstructured.SetNestedSlice(bare.Object, containers, path...) // maps all the way
+	}
 }
 
 // digests returns that of a workload's pods without the guard, and that of the guard without the agent's image.
@@ -179,7 +207,8 @@ func digests(planned, bare *unstructured.Unstructured) (pods, guard string, err 
 	}
 	whole := planned.DeepCopy()
 	setAgentImage(whole, "-")
-	own, err := json.Marshal(initContainers(whole))
+	withGuard, _, _ := unstructured.NestedMap(whole.Object, "spec", "template")
+	own, err := json.Marshal(withGuard)
 	if err != nil {
 		return "", "", fmt.Errorf("compute the digest of the guard of %s: %w", planned.GetName(), err)
 	}

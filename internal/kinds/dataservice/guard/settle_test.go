@@ -21,14 +21,15 @@ var owner = object.Owner{GroupVersionKind: schema.GroupVersionKind{Group: "d3os-
 // objects are those of a database as an operator plans them; agent is empty for one without the guard.
 func objects(t *testing.T, kind, image, agent, command string) []*unstructured.Unstructured {
 	t.Helper()
-	init, volumes := "initContainers: [{name: mine, image: i}],", ""
+	init, volumes, limits := "initContainers: [{name: mine, image: i}],", "", ""
 	if agent != "" {
 		init = fmt.Sprintf("initContainers: [{name: d3os-agent, image: %q}, {name: d3os-guard, image: %q, command: [%q]}, {name: mine, image: i}],", agent, image, command)
+		limits = ", env: [{name: BASH_ENV, value: /d3os-agent/limits.sh}], volumeMounts: [{name: d3os-agent, mountPath: /d3os-agent}]"
 		volumes = ", {name: d3os-agent, emptyDir: {}}, {name: d3os-record, configMap: {name: db-data}}"
 	}
 	text := fmt.Sprintf(`[{apiVersion: v1, kind: Service, metadata: {name: db, namespace: a}},
-{apiVersion: apps/v1, kind: %s, metadata: {name: db, namespace: a}, spec: {replicas: 1, template: {spec: {%s containers: [{name: db, image: %q}], volumes: [{name: d3os-mine, emptyDir: {}}%s]}}}}]`,
-		kind, init, image, volumes)
+{apiVersion: apps/v1, kind: %s, metadata: {name: db, namespace: a}, spec: {replicas: 1, template: {spec: {%s containers: [{name: db, image: %q%s}], volumes: [{name: d3os-mine, emptyDir: {}}%s]}}}}]`,
+		kind, init, image, limits, volumes)
 	var items []map[string]any
 	assert.NilError(t, yaml.Unmarshal([]byte(text), &items))
 	var found []*unstructured.Unstructured

@@ -1,0 +1,83 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// asideSuffix is the end of the name of a folder that StartOver has set aside, before its number.
+const asideSuffix = "-unfinished-"
+
+// neverServed reports whether the first start of a server was broken off, so that no database was made: the server was let start on an
+// empty folder, the operator has never recorded that the database was ready, and no file can be a table of a user's.
+func (v Volume) neverServed(record Record) bool {
+	m := v.Mark
+	return m != nil && m.Initialising && m.Format == unfinishedFormat && m.Restoring == "" && m.ReplacedBy == "" && m.RestoredFrom == "" &&
+		!record.Exists && record.ReplacedBy == "" && !v.IsEmpty && !v.HasTables
+}
+
+// StartOver sets the folder of a database aside whose first start was broken off, and makes an empty one. A server that finds a part of a
+// database never starts, or starts without the accounts. StartOver removes nothing, and leaves the folder alone while a server uses it.
+// It returns the volume, and the name of what was set aside; "" for nothing.
+func (v Volume) StartOver(root, data string, record Record) (Volume, string, error) {
+	folder := filepath.Join(root, data)
+	if !v.neverServed(record) || isLocked(folder) {
+		return v, "", nil
+	}
+	info, err := os.Stat(folder)
+	if err != nil {
+		return v, "", fmt.Errorf("start over with folder %s, whose first start was broken off: %w", folder, err)
+	}
+	for n := 1; ; n++ {
+		aside := fmt.Sprintf("%s%s%d", folder, asideSuffix, n)
+		if _, err := os.Lstat(aside); err == nil {
+			continue
+		}
+		if err := os.Rename(folder, aside); err != nil {
+			return v, "", fmt.Errorf("start over with folder %s, whose first start was broken off: %w", folder, err)
+		}
+		if err := os.Mkdir(folder, info.Mode().Perm()); err != nil {
+			return v, "", fmt.Errorf("make folder %s again, whose first start was broken off: %w", folder, err)
+		}
+		return Volume{Mark: v.Mark, IsEmpty: true}, aside, os.Chmod(folder, info.Mode())
+	}
+}
+
+// systemFolders are those that a server makes for itself.
+var systemFolders = []string{"mysql", "performance_schema", "sys", "lost+found"}
+
+// mayBeTable reports whether an entry of a data folder may be, or hold, a table of a user's.
+func mayBeTable(data string, entry fs.DirEntry) bool {
+	name := entry.Name()
+	switch {
+	case strings.HasPrefix(name, "#"), slices.Contains(systemFolders, name) && entry.IsDir():
+		return false
+	case entry.Type().IsRegular():
+		return strings.HasSuffix(name, ".ibd") && name != "mysql.ibd" // a tablespace of several tables
+	case !entry.IsDir():
+		return true // a link
+	}
+	files, err := os.ReadDir(filepath.Join(data, name))
+	return err != nil || slices.ContainsFunc(files, func(f fs.DirEntry) bool { return f.Name() != "db.opt" })
+}
+
+// isLocked reports whether a server holds the lock of its system tablespace.
+func isLocked(folder string) bool {
+	file, err := os.Open(filepath.Join(folder, "ibdata1"))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer file.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	return unix.FcntlFlock(file.Fd(), unix.F_GETLK, &lock) != nil || lock.Type != unix.F_UNLCK
+}

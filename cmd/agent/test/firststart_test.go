@@ -1,0 +1,140 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/guard"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// steps of a first start, after each of which the pod is killed. The first ones are files and folders that appear.
+var steps = []string{"ibdata1", "mysql", "sys", "mysql/general_log.CSV", "files", "CREATE DATABASE", "CREATE USER", "GRANT"}
+
+// A pod ends at any step of the first start of a server. The next pod's guard has it start over: the server serves then, with the account
+// and the schema that the first start makes.
+func TestFirstStartBrokenOff(t *testing.T) {
+	for _, flavour := range both {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			programs := rig.Programs(t, flavour)
+			for i, step := range steps {
+				if !rig.Full() && i != 1 && (i != 5 || flavour == server.MySQL) { // each takes MySQL half a minute
+					continue
+				}
+				t.Run(strings.ReplaceAll(step, "/", "-"), func(t *testing.T) {
+					volume := t.TempDir()
+					if err := firstPod(t, programs, volume, step); err == nil {
+						t.Fatal("the server was not killed")
+					}
+					assert.NilError(t, firstPod(t, programs, volume, ""))
+					aside, err := filepath.Glob(filepath.Join(volume, "mysql-unfinished-*"))
+					assert.NilError(t, err)
+					assert.Equal(t, len(aside), 1)
+				})
+			}
+		})
+	}
+}
+
+// firstPod does what a pod does whose database is new: guard, the steps of the image's entry point, and serving. It is killed after a
+// step; "" for none. It fails where the server does not serve with the account.
+func firstPod(t *testing.T, p restore.Programs, volume, step string) error {
+	t.Helper()
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	found, err := guard.ReadVolume(volume, "mysql")
+	assert.NilError(t, err)
+	found, _, err = found.StartOver(volume, "mysql", guard.Record{})
+	assert.NilError(t, err)
+	_, err = found.Remember(volume, nil, guard.Record{})
+	assert.NilError(t, err)
+	data := filepath.Join(volume, "mysql")
+	assert.NilError(t, os.MkdirAll(data, 0o755)) // the kubelet makes the folder of a subPath
+	go func() {
+		for ; step != "" && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			if made, _ := filepath.Glob(filepath.Join(data, step)); len(made) > 0 {
+				kill()
+			}
+		}
+	}()
+	i := &restore.Instance{Programs: p, Data: data}
+	defer i.Kill()
+	if _, err := os.Stat(filepath.Join(data, "mysql")); err != nil { // docker-entrypoint.sh: DATABASE_ALREADY_EXISTS
+		if err := firstFiles(ctx, p, data); err != nil || step == "files" {
+			return cmp.Or(err, errKilled)
+		}
+		if err := i.Start(ctx); err != nil {
+			return err
+		}
+		conn, err := i.Connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		for _, statement := range []string{"CREATE DATABASE platform", "CREATE USER services@'%' IDENTIFIED BY 'x'", "GRANT ALL ON platform.* TO services@'%'"} {
+			if err := conn.Do(statement); err != nil {
+				return err
+			}
+			if step != "" && strings.HasPrefix(statement, step) {
+				return errKilled
+			}
+		}
+		if err := i.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	if err := i.Start(ctx); err != nil {
+		return err
+	}
+	conn, err := server.Connect(ctx, server.Options{Address: i.Options().Address, User: "services", Password: "x"})
+	if err != nil {
+		return err
+	}
+	conn.Close()
+	return i.Stop(ctx)
+}
+
+var errKilled = errors.New("killed")
+
+// firstFiles makes the first files as the image's entry point does, which refuses a folder with anything in it. The whole process group
+// ends with ctx.
+func firstFiles(ctx context.Context, p restore.Programs, data string) error {
+	args := []string{"--no-defaults", "--datadir=" + data, "--user=root", "--innodb-buffer-pool-size=64M"}
+	program := p.Server
+	if p.Version.Flavour == server.MariaDB {
+		program = p.Install
+		args = append(args, "--skip-test-db", "--auth-root-authentication-method=normal")
+	} else {
+		args = append(args, "--initialize-insecure")
+	}
+	words := &strings.Builder{}
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = words, words
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	defer stop()
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("make the first files: %w: %s", err, words)
+	}
+	return nil
+}
