@@ -51,6 +51,9 @@ const (
 	// AnnotationCredentials on a claim names the Secret whose passwords open the database on it, where that is not the one that
 	// its name implies.
 	AnnotationCredentials = "d3os-product.com.d3os/credentials" //nolint:gosec // a name
+	// AnnotationStarted on a DataBackup or a DataRestore is its UID, written before it makes anything. A copy of it, such as the
+	// one that a restore of the cluster's objects creates without a status, has another UID.
+	AnnotationStarted = "d3os-product.com.d3os/started"
 	// AnnotationPolicy is Helm's: an object with the value keep outlives its release.
 	AnnotationPolicy = "helm.sh/resource-policy"
 	// PolicyKeep is the value of AnnotationPolicy that keeps.

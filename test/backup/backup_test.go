@@ -151,6 +151,14 @@ func TestABackupOnDemand(t *testing.T) {
 	if runs := s.runs(); len(runs) != 1 {
 		t.Errorf("runs %v", runs)
 	}
+	// A tool that restores objects of a cluster creates it without its status.
+	b.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Annotations: b.Annotations}
+	b.Status = backupv1.DataBackupStatus{}
+	s.Must(suite.API.Create(s.Ctx, b))
+	s.has(name, backupv1.PhaseFailed, backupv1.ReasonCopied)
+	if job := harness.Lookup[*batchv1.Job](s.Journal, name); job != nil || len(s.runs()) != 1 {
+		t.Errorf("the copy made Job %+v; runs %v", job, s.runs())
+	}
 }
 
 // What the agent says of a failure is in the status, after one try where a second does not help. It stays there when the

@@ -140,6 +140,8 @@ const (
 	ReasonJobConflict = "JobConflict"
 	// ReasonJobDeleted: somebody deleted the Job before it was done.
 	ReasonJobDeleted = "JobDeleted"
+	// ReasonCopied: it is a copy of a resource that was started before, such as one that a restore of the cluster's objects creates.
+	ReasonCopied = "Copied"
 	// ReasonJobFailed: the Job failed, and its pod did not say why.
 	ReasonJobFailed = "JobFailed"
 	// ReasonResultLost: the Job succeeded, and its pod was deleted before it was read.

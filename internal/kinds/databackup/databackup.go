@@ -29,7 +29,7 @@ import (
 )
 
 // The operator makes Jobs and reads them. It deletes none: they go with their DataBackup, by their owner reference.
-// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=databackups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=databackups,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=databackups/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=databackups/finalizers,verbs=update
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
@@ -128,8 +128,11 @@ func (k *Kind) Decide(b *backupv1.DataBackup, _ engine.Seen, w World) kinds.Deci
 	}}}
 }
 
-// createJob makes the Job of a backup. One that is there already is the next pass's to judge.
+// createJob records the start of a backup and creates its Job. The next pass judges a Job that exists already.
 func (k *Kind) createJob(ctx context.Context, b *backupv1.DataBackup, source *agentjob.Source) error {
+	if err := agentjob.RecordStart(ctx, k.client, b); err != nil {
+		return err
+	}
 	err := k.client.Create(ctx, jobOf(b, kinds.OwnerOf(k, b), source), client.FieldOwner(apply.FieldManager))
 	switch {
 	case apierrors.IsAlreadyExists(err):

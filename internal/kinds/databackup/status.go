@@ -25,6 +25,8 @@ type verdict struct {
 // judge says where a backup stands that has not ended as far as its status knows.
 func judge(b *backupv1.DataBackup, w World) verdict {
 	switch {
+	case w.Job == nil && agentjob.IsCopy(b):
+		return verdict{backupv1.PhaseFailed, backupv1.ReasonCopied, agentjob.CopyText(backupv1.KindDataBackup, b) + ". The store lists what it holds"}
 	case w.Conflict != "":
 		return verdict{backupv1.PhasePending, backupv1.ReasonJobConflict, fmt.Sprintf(
 			"Job %s is there and belongs to %s: delete it, or create a DataBackup of another name", b.Name, w.Conflict)}

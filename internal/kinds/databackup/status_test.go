@@ -18,6 +18,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/kinds/agentjob"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // What follows from what is seen: where the backup stands, and whether the Job is made.
@@ -26,6 +27,7 @@ func TestVerdicts(t *testing.T) {
 	good, bad := &agentjob.Result{OK: true, ID: "id"}, &agentjob.Result{Reason: "StoreFull", Message: "the store is full"}
 	for name, c := range map[string]struct {
 		known  string // the Job in the status
+		began  string // the UID that the annotation names
 		world  World
 		phase  backupv1.Phase
 		reason string
@@ -33,6 +35,9 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"no source":                        {world: World{Problem: "none"}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
 		"a source":                         {world: World{Source: &agentjob.Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"begun":                            {began: "own", world: World{Source: &agentjob.Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"a copy without a status":          {began: "other", world: World{Source: &agentjob.Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
+		"a copy beside the Job":            {began: "other", world: World{Conflict: "DataBackup backup"}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
 		"another's Job":                    {world: World{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
 		"at work":                          {world: World{Job: &agentjob.Job{UID: "1"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
 		"does not start":                   {world: World{Job: &agentjob.Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
@@ -55,7 +60,10 @@ func TestVerdicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, k := &backupv1.DataBackup{}, &Kind{}
-			b.Name, b.Status.Job = "backup", c.known
+			b.Name, b.UID, b.Status.Job = "backup", "own", c.known
+			if c.began != "" {
+				b.Annotations = map[string]string{object.AnnotationStarted: c.began}
+			}
 			decided := k.Decide(b, kinds.Seen[World]{}.Seen, c.world)
 			assert.Equal(t, len(decided.Steps) > 0, c.makes)
 			k.Status(b, kinds.Seen[World]{Generation: 1, Observed: &c.world}, metav1.Now())

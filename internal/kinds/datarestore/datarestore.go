@@ -30,7 +30,7 @@ import (
 
 // The operator makes Jobs and claims and reads them. It deletes neither: the Job goes with its DataRestore by its owner reference,
 // and so does the claim of a rehearsal. Every other claim is a person's to delete.
-// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=datarestores,verbs=get;list;watch
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=datarestores,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=datarestores/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=datarestores/finalizers,verbs=update
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
@@ -117,7 +117,7 @@ func (k *Kind) Decide(r *backupv1.DataRestore, _ engine.Seen, w World) kinds.Dec
 	job := day2.Step{
 		Name: StepCreateJob, Message: fmt.Sprintf("make Job %s from CronJob %s", jobName(r), w.Source.Name),
 		Do: func(ctx context.Context) error {
-			return k.create(ctx, jobOf(r, kinds.OwnerOf(k, r), w.Source))
+			return k.create(ctx, r, jobOf(r, kinds.OwnerOf(k, r), w.Source))
 		},
 	}
 	if w.Claim != nil {
@@ -126,13 +126,16 @@ func (k *Kind) Decide(r *backupv1.DataRestore, _ engine.Seen, w World) kinds.Dec
 	return kinds.Decision{LookAgain: whileRunning, Steps: []day2.Step{{
 		Name: StepCreateClaim, Message: "make claim " + claimName(r),
 		Do: func(ctx context.Context) error {
-			return k.create(ctx, claimOf(r, kinds.OwnerOf(k, r), w.Model, w.Source))
+			return k.create(ctx, r, claimOf(r, kinds.OwnerOf(k, r), w.Model, w.Source))
 		},
 	}, job}}
 }
 
-// create makes an object. One that is there already is the next pass's to judge.
-func (k *Kind) create(ctx context.Context, o client.Object) error {
+// create records the start of a restore and creates an object. The next pass judges an object that exists already.
+func (k *Kind) create(ctx context.Context, r *backupv1.DataRestore, o client.Object) error {
+	if err := agentjob.RecordStart(ctx, k.client, r); err != nil {
+		return err
+	}
 	what := fmt.Sprintf("%s %s", o.GetObjectKind().GroupVersionKind().Kind, o.GetName())
 	err := k.client.Create(ctx, o, client.FieldOwner(apply.FieldManager))
 	switch {

@@ -60,6 +60,7 @@ func TestVerdicts(t *testing.T) {
 	own := claimWith("r")
 	for name, c := range map[string]struct {
 		job, claim string // those in the status
+		began      string // the UID that the annotation names
 		world      World
 		phase      backupv1.Phase
 		reason     string
@@ -67,6 +68,9 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"no source":             {world: World{}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
 		"the name is taken":     {world: World{Source: template(), Model: model, Taken: "StatefulSet x"}, phase: backupv1.PhasePending, reason: backupv1.ReasonNameInUse},
+		"a copy, no status":     {began: "other", world: World{Source: template(), Model: model}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
+		"a copy, and its claim": {began: "other", world: World{Source: template(), Model: model, Claim: claimWith("other")}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
+		"begun":                 {began: "r", world: World{Source: template(), Model: model}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: []string{StepCreateClaim, StepCreateJob}},
 		"no size":               {world: World{Source: template()}, phase: backupv1.PhasePending, reason: backupv1.ReasonSizeUnknown},
 		"another's claim":       {world: World{Source: template(), Model: model, Claim: claimWith("other")}, phase: backupv1.PhasePending, reason: backupv1.ReasonVolumeConflict},
 		"another's Job":         {world: World{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
@@ -95,6 +99,9 @@ func TestVerdicts(t *testing.T) {
 			t.Parallel()
 			k := &Kind{}
 			r := restoreOf(func(r *backupv1.DataRestore) { r.Status.Job, r.Status.ClaimUID = c.job, c.claim })
+			if c.began != "" {
+				r.Annotations = map[string]string{object.AnnotationStarted: c.began}
+			}
 			decided := k.Decide(r, kinds.Seen[World]{}.Seen, c.world)
 			var makes []string
 			for _, step := range decided.Steps {

@@ -33,12 +33,13 @@ func judge(r *backupv1.DataRestore, w World) verdict {
 		return verdict{backupv1.PhaseFailed, reason, fmt.Sprintf(format, args...)}
 	}
 	claim := claimName(r)
+	if w.Job == nil && !w.Owned && agentjob.IsCopy(r) {
+		return failed(backupv1.ReasonCopied, "%s", agentjob.CopyText(backupv1.KindDataRestore, r)+". The running database is not touched")
+	}
 	switch {
 	case w.Conflict != "":
 		return pending(backupv1.ReasonJobConflict, "Job %s is there and belongs to %s: delete it, or create a DataRestore of another name", jobName(r), w.Conflict)
-	case r.Status.ClaimUID != "" && (!w.Owned || string(w.Claim.UID) != r.Status.ClaimUID || w.Claim.DeletionTimestamp != nil):
-		return failed(backupv1.ReasonVolumeDeleted, "claim %s was deleted before the restore was seen to end: create another DataRestore", claim)
-	case w.Job != nil && hasSucceeded(w.Job) && r.Spec.DatabaseName != "" && !w.Owned:
+	case hasLostClaim(r, w):
 		return failed(backupv1.ReasonVolumeDeleted, "claim %s was deleted before the restore was seen to end: create another DataRestore", claim)
 	case isMarkDue(r, w):
 		return verdict{backupv1.PhaseChecking, backupv1.ReasonRunning, "the database is whole; claim " + claim + " is marked. The running database is not touched"}
@@ -57,6 +58,14 @@ func judge(r *backupv1.DataRestore, w World) verdict {
 		return pending(backupv1.ReasonSizeUnknown, "claim %s of the database is not there, so its size is not known: create a DataRestore with spec.storage.size", databaseClaim(&w.Source.Template))
 	}
 	return verdict{Phase: backupv1.PhasePending}
+}
+
+// hasLostClaim reports whether the claim that the restore made, or the one that its database is on, is no longer there.
+func hasLostClaim(r *backupv1.DataRestore, w World) bool {
+	if r.Status.ClaimUID != "" && (!w.Owned || string(w.Claim.UID) != r.Status.ClaimUID || w.Claim.DeletionTimestamp != nil) {
+		return true
+	}
+	return w.Job != nil && hasSucceeded(w.Job) && r.Spec.DatabaseName != "" && !w.Owned
 }
 
 // hasSucceeded reports whether the Job has restored the database, and its pod said so.
