@@ -150,6 +150,18 @@ type EtcdTLS struct {
 	// +kubebuilder:example=`Secrets`
 	Mode string `json:"mode"`
 
+	// additionalNames are names and addresses, besides those of the Services and pods, in the certificate that
+	// clients see with mode Auto: those of a load balancer, or a wildcard such as *.etcd.example.com. A change is
+	// served without a restart.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`
+	// +kubebuilder:example=`[etcd.example.com, 192.0.2.10]`
+	// +listType=set
+	// +optional
+	// +nullable
+	AdditionalNames []string `json:"additionalNames,omitempty"`
+
 	// serverSecret names the Secret with the certificate that clients see, and the authority of theirs.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
