@@ -43,7 +43,7 @@ type fault struct {
 // Each fault of the matrix ends in the state that is promised for it.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	for _, f := range slices.Concat(faults, claims, histories, files) {
+	for _, f := range slices.Concat(faults, claims, histories, files, pasts) {
 		if f.full && !full {
 			continue
 		}

@@ -51,6 +51,9 @@ redis() {
 	ask "$before" "$@"
 }
 
+# in_use: notes on the volume that its server is there now.
+in_use() { date +%s >"$data/alive" || :; }
+
 # own COMMAND...: asks the server of this pod, and sets $answer.
 own() { redis "$POD_IP" 6379 "$@"; }
 

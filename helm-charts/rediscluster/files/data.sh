@@ -83,15 +83,67 @@ If none does: restore the volume; or cut the file off with redis-check-aof --fix
 	aside appendonly.aof damaged
 }
 
+# of_the_past: reports whether other nodes have heard of this master more than two minutes after its volume was last in use. Then
+# storage has put the volume back to an earlier state, and its replicas have what was written since. Where the times agree,
+# and where nothing is known, no node is asked.
+of_the_past() {
+	used=
+	[ ! -s "$data/alive" ] || IFS= read -r used <"$data/alive" || :
+	case $used in '' | *[!0-9]*) return 1 ;; esac
+	[ $(($(date +%s) - used)) -gt 120 ] || return 1
+	id=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself,master.* connected [0-9].*/\1/p' "$data/nodes.conf" 2>/dev/null)
+	[ -n "$id" ] || return 1
+	asked=0
+	for peer in $(peers "[^ ]*slave[^ ]* $id") $(peers "[^ ]*master[^ ]* -"); do
+		# A server that does not answer takes five seconds.
+		asked=$((asked + 1))
+		[ "$asked" -le 6 ] || return 1
+		is_member "$peer" || continue
+		redis "$peer" 6379 INFO server
+		field uptime_in_seconds "$answer"
+		case $value in '' | *[!0-9]*) continue ;; esac
+		began=$(($(date +%s) - value))
+		redis "$peer" 6379 CLUSTER NODES
+		heard=$(printf '%s\n' "$answer" | sed -n "s/^$id \([^ ]* \)\{4\}\([0-9]*\)[0-9]\{3\} .*/\2/p")
+		# A server that starts takes its start for the time when it heard of each other.
+		[ -z "$heard" ] || [ $((heard - used)) -le 120 ] || [ $((heard - began)) -le 3 ] || return 0
+	done
+	return 1
+}
+
+# outdated: a server with a volume of the past starts as a new node where another one owns the slots by now, as one with a damaged file.
+outdated() {
+	replaced || refuse 67 "DataOutdated: this volume was last in use at $(at "$used"), and other nodes heard of this server until $(at "$heard"): storage has put it back \
+to an earlier state. This server waits for a replica to take over. If none does: restore the newer volume; or remove the file alive from this one to go on with \
+what it has; or annotate accept-data-loss with its node id ${id:-}"
+	echo "this volume is one of the past, and other nodes serve all slots: this server starts as a new node" >&2
+	aside nodes.conf of-the-past
+	aside appendonlydir of-the-past
+	aside appendonly.aof of-the-past
+}
+
+# at SECONDS: prints a time.
+at() { date -u -d "@$1" '+%Y-%m-%d %H:%M:%S' 2>/dev/null || echo "$1"; }
+
+# peers FLAGS: prints the addresses and the names of the other nodes whose flags and master match an expression.
+peers() {
+	grep "^[0-9a-f]* [^ ]* $1 " "$data/nodes.conf" | sed -n '/myself/d; s/^[0-9a-f]* \([^ ]*\):[0-9]*@[0-9]*,*\([^ ,]*\).*/\1 \2/p'
+}
+
+# is_member HOST: reports whether another node of the cluster answers there.
+is_member() {
+	redis "$1" 6379 CLUSTER MYID
+	case $answer in "" | "$id" | *[!0-9a-f]*) return 1 ;; esac
+	grep -q "^$answer " "$data/nodes.conf"
+}
+
 # replaced: reports whether a node of the cluster says that all slots are served, and none by this one.
 replaced() {
 	id=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself.*/\1/p' "$data/nodes.conf" 2>/dev/null)
 	[ -n "$id" ] || return 1
 	# A node is asked at the address that it had, by its name, and by that of the Service; who answers has to be of the cluster.
-	for peer in $(sed -n '/myself\|^vars/d; s/^[0-9a-f]* \([^ ]*\):[0-9]*@[0-9]*,*\([^ ,]*\).*/\1 \2/p' "$data/nodes.conf") "$SERVICE.$POD_NAMESPACE.svc"; do
-		redis "$peer" 6379 CLUSTER MYID
-		case $answer in "" | "$id" | *[!0-9a-f]*) continue ;; esac
-		grep -q "^$answer " "$data/nodes.conf" || continue
+	for peer in $(peers '[^ ]* [^ ]*') "$SERVICE.$POD_NAMESPACE.svc"; do
+		is_member "$peer" || continue
 		redis "$peer" 6379 CLUSTER INFO
 		field cluster_state "$answer"
 		[ "$value" = ok ] || continue

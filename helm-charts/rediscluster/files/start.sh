@@ -24,6 +24,9 @@ for base in "$data"/appendonlydir/*.base.rdb; do
 	[ ! -e "$base" ] || [ -s "$base" ] || damaged "$(basename "$base")"
 done
 
+# The volume of a master was put back to an earlier state while its server did not run.
+if has_data && of_the_past; then outdated; fi
+
 # The data is gone while the pod stayed. Replicas look for their master by its address, and would throw their
 # data away to be like the empty server that they find there. So nothing starts at this address any more: the
 # operator replaces the pod (it knows this exit code), and the new one has another address.
@@ -97,4 +100,5 @@ quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 	printf 'user %s %s resetkeys resetchannels -@all +psync +sync +replconf +ping ">%s"\n' "$shard" "$(admits)" "$quoted"
 } >"$run/redis.conf"
 printf '%s' "$password" >"$run/password"
+true >"$data/alive" || :
 exec redis-server "$run/redis.conf"

@@ -41,6 +41,8 @@ best() {
 	done | sort -n | tail -n 1
 }
 
+# Probes have ended, and others hear of this server for a while yet.
+trap in_use EXIT
 role
 # A client that leaves makes room.
 for _ in 1 2 3 4 5 6 7 8 9 10; do

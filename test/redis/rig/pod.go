@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -155,6 +156,17 @@ func (p *Pod) answers() {
 		return p.Client().Ping(p.fleet.t.Context()).Err()
 	})
 	p.started()
+}
+
+// Probe runs the liveness probe.
+func (p *Pod) Probe() {
+	p.fleet.t.Helper()
+	p.mu.Lock()
+	probe := exec.Command("/bin/sh", filepath.Join(p.fleet.dir, "pods", p.uid, "scripts/alive.sh"))
+	probe.Env, probe.Dir = p.env, p.dir
+	p.mu.Unlock()
+	said, err := probe.CombinedOutput()
+	assert.NilError(p.fleet.t, err, string(said))
 }
 
 // Begin is Start without waiting: the server may not come up.
