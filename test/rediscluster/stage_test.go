@@ -56,8 +56,9 @@ func newScene(t *testing.T) *scene {
 	s.Emulator, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{
 		Namespace: s.Namespace, Nodes: 4,
 		Images: map[string]emulator.Image{
-			"redis":         {Executables: map[string]string{"redis-server": server, "redis-cli": cli, "redis-check-aof": check}, Rewrite: s.resolve},
-			"example/agent": {Executables: map[string]string{"/agent": agent}},
+			"redis":                        {Executables: map[string]string{"redis-server": server, "redis-cli": cli, "redis-check-aof": check}, Rewrite: s.resolve},
+			"example/agent":                {Executables: map[string]string{"/agent": agent}},
+			"registry.example.com/no/such": {Missing: true},
 			// A service of the user's own, and the probe of what runs elsewhere.
 			"work": {}, "docker.io/curlimages/curl": {},
 			"init": {}, "exporter": {Entrypoint: []string{"/bin/sleep", "infinity"}},

@@ -16,6 +16,8 @@ import (
 
 // Image is a program that stands in for a container image.
 type Image struct {
+	// Missing reports whether no registry has the image.
+	Missing bool
 	// Entrypoint and Cmd run where a container has no command and no args, as in a Dockerfile.
 	Entrypoint, Cmd []string
 	// Env has the variables that the image sets, as ENV does in a Dockerfile. A process inherits no variable of the test.
@@ -58,7 +60,9 @@ func (e *Emulator) image(c *corev1.Container) (Image, error) {
 		untagged = untagged[:colon]
 	}
 	for _, key := range []string{c.Image, untagged, c.Name} {
-		if image, ok := e.options.Images[key]; ok {
+		if image, ok := e.options.Images[key]; ok && image.Missing {
+			break
+		} else if ok {
 			return image, nil
 		}
 	}
