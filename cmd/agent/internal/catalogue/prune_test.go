@@ -182,6 +182,14 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 				return nil
 			}
 		}, []int{0, 2, 3, 4}},
+		"an old one is verified, of which none was": {func(t *testing.T, v scene) {
+			v.f.fails = func(did, name string) error {
+				if did == "delete" && name == manifest.Folder(v.ids[1])+manifest.Name {
+					verdict(t, v.s, v.ids[4], `{"format":1,"ok":true}`)
+				}
+				return nil
+			}
+		}, []int{0, 2, 3, 4}},
 		"a restore announces itself": {func(t *testing.T, v scene) {
 			v.f.fails = func(did, name string) error {
 				if did == "delete" && name == manifest.Folder(v.ids[2])+manifest.Name {

@@ -94,7 +94,7 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	var names []string
 	gone := map[string]bool{}
 	for _, e := range rule.Remove(entries, clock.now) {
-		if err := stillVerified(ctx, s, entries); err != nil {
+		if err := stillVerified(ctx, s, entries, gone); err != nil {
 			return names, fmt.Errorf("remove backup %s: %w", e.ID, err)
 		}
 		read, err := dropBackup(ctx, s, e.ID, clock)
@@ -115,11 +115,12 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	return append(names, segments...), err
 }
 
-// stillVerified fails unless the newest verified backup, which lets Prune remove older ones, is verified and whole now.
-func stillVerified(ctx context.Context, s store.Store, entries []Entry) error {
+// stillVerified fails unless what lets Prune remove backups is so now: the newest verified backup, if there was one, is verified and whole.
+// Where none was, none of those that are left has been verified since.
+func stillVerified(ctx context.Context, s store.Store, entries []Entry, gone map[string]bool) error {
 	i := newestVerified(entries)
 	if i < 0 || !entries[i].isVerified() {
-		return nil
+		return noneVerified(ctx, s, entries, gone)
 	}
 	now := Entry{ID: entries[i].ID}
 	now.read(ctx, s, nil)
@@ -130,6 +131,20 @@ func stillVerified(ctx context.Context, s store.Store, entries []Entry) error {
 		return fmt.Errorf("backup %s was the newest verified one and is not verified any more: nothing older is removed in this run", now.ID)
 	}
 	return nil
+}
+
+// noneVerified fails where a backup has a verdict now that it had not when the catalogue was read.
+func noneVerified(ctx context.Context, s store.Store, entries []Entry, gone map[string]bool) error {
+	return each(len(entries), func(i int) error {
+		now := Entry{ID: entries[i].ID}
+		if gone[now.ID] {
+			return nil
+		}
+		if now.readVerdict(ctx, s); now.mayBeVerified() && !entries[i].mayBeVerified() {
+			return fmt.Errorf("backup %s was verified after the catalogue was read: nothing is removed in this run", now.ID)
+		}
+		return nil
+	})
 }
 
 // dropBackup removes a backup that no restore reads, and reports whether one reads it. It deletes the manifest first, and looks for

@@ -60,7 +60,7 @@ var systemFolders = []string{"mysql", "performance_schema", "sys", "lost+found"}
 func mayBeTable(data string, entry fs.DirEntry) bool {
 	name := entry.Name()
 	switch {
-	case strings.HasPrefix(name, "#"), slices.Contains(systemFolders, name) && entry.IsDir():
+	case strings.HasPrefix(name, "#innodb_"), slices.Contains(systemFolders, name) && entry.IsDir():
 		return false
 	case entry.Type().IsRegular():
 		return strings.HasSuffix(name, ".ibd") && name != "mysql.ibd" // a tablespace of several tables

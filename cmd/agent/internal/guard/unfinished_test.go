@@ -33,6 +33,7 @@ func TestStartOver(t *testing.T) {
 		"the database was replaced":         {begun, partial, Record{ReplacedBy: "other"}, false, false},
 		"a table":                           {begun, map[string]string{"mysql/mysql/user.frm": "x", "mysql/platform/t.ibd": "x"}, Record{}, false, false},
 		"a table in a link":                 {begun, map[string]string{"mysql/mysql/user.frm": "x", "mysql/link": "->"}, Record{}, false, false},
+		"tables of another engine":          {begun, map[string]string{"mysql/mysql/user.frm": "x", "mysql/#rocksdb/1.sst": "x"}, Record{}, false, false},
 		"a tablespace of several tables":    {begun, map[string]string{"mysql/mysql/user.frm": "x", "mysql/many.ibd": "x"}, Record{}, false, false},
 		"a file that is called as a schema": {begun, map[string]string{"mysql/sys": "x"}, Record{}, false, true},
 		"a server is at work":               {begun, partial, Record{}, true, false},
