@@ -63,7 +63,7 @@ func (o *original) build(end *restore.Until, config ...string) (string, restore.
 	programs.Config = append(config, o.Config())[0]
 	volume := o.T.TempDir()
 	out, err := restore.Restore(o.T.Context(), restore.Source{Store: o.to, Backup: entry.Manifest, Identities: []age.Identity{o.identity}}, programs,
-		restore.Target{Volume: volume, Data: "mysql", Until: end})
+		restore.Target{Volume: volume, Data: "mysql", Until: end, Batch: 1}) // each file of the log is a batch of its own
 	return filepath.Join(volume, "mysql"), out, err
 }
 

@@ -5,7 +5,10 @@ package test
 
 import (
 	"context"
+	"fmt"
 	"math/rand"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -172,4 +175,61 @@ func lostOf(got rig.Rows, acks []rig.Ack, moment time.Time) int {
 		}
 	}
 	return lost
+}
+
+// A replay writes the archive in batches: it never has much more on the volume than one file of the binary log, and comes to the same rows.
+func TestReplayInBoundedSpace(t *testing.T) {
+	for _, flavour := range flavours() {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			const files, size = 6, 4 << 20
+			o := observed(t, rig.Start(t, flavour))
+			o.Exec("CREATE DATABASE shop", "CREATE TABLE shop.rows (id INT PRIMARY KEY AUTO_INCREMENT, body LONGBLOB)", "CREATE TABLE shop.mem (id INT PRIMARY KEY, n INT) ENGINE=MEMORY")
+			o.backup()
+			for i := range files {
+				o.Exec(fmt.Sprintf("INSERT INTO shop.rows (body) VALUES (REPEAT('x', %d))", size), fmt.Sprintf("INSERT INTO shop.mem VALUES (%d, 0)", i), "UPDATE shop.mem SET n = n + 1", // each row has to be there
+					fmt.Sprintf("CREATE EVENT shop.e%d ON SCHEDULE EVERY 1 DAY STARTS '2037-01-01' DO SELECT 1", i),
+					fmt.Sprintf("XA START 'x%d'", i), fmt.Sprintf("INSERT INTO shop.rows (id) VALUES (%d)", -1-i), fmt.Sprintf("XA END 'x%d'", i), fmt.Sprintf("XA PREPARE 'x%d'", i))
+				o.Exec("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+				o.Exec(fmt.Sprintf("XA COMMIT 'x%d'", i))
+			}
+			o.settled()
+			most, watched := relays(o.T)
+			r, out := o.restored(&restore.Until{})
+			close(watched)
+			if n := <-most; n < size || n > 2*size {
+				t.Errorf("%d bytes of relay logs were there at once, of %d transactions in files of %d", n, out.Transactions, size)
+			}
+			for _, q := range []string{"SELECT id, LENGTH(body) FROM shop.rows", "SELECT EVENT_NAME, STATUS FROM information_schema.EVENTS ORDER BY 1"} {
+				assert.Equal(t, r.Ask(q), o.Ask(q), q)
+			}
+			assert.Assert(t, out.Transactions >= 5*files, "%d", out.Transactions)
+		})
+	}
+}
+
+// relays watches the relay logs of restores of this process until watched is closed, and returns the most bytes that there were.
+func relays(t testing.TB) (most chan int64, watched chan struct{}) {
+	most, watched = make(chan int64, 1), make(chan struct{})
+	pattern := filepath.Join(filepath.Dir(t.TempDir()), "*", "mysql", "d3os-relay.0*")
+	go func() {
+		seen := int64(0)
+		for {
+			sum := int64(0)
+			found, _ := filepath.Glob(pattern) // the pattern is good
+			for _, file := range found {
+				if info, err := os.Stat(file); err == nil {
+					sum += info.Size()
+				}
+			}
+			seen = max(seen, sum)
+			select {
+			case <-watched:
+				most <- seen
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return most, watched
 }

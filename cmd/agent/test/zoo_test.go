@@ -36,7 +36,7 @@ func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 			s := rig.Start(t, flavour, more...)
 			o := observed(t, s)
 			o.Exec(zone...)
-			o.Exec(zoo(flavour)...)
+			o.Exec(zoo(flavour, strings.Fields(o.Ask("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")))...)
 			for _, name := range []string{"kept", "dropped"} { // in flight while the backup is made
 				o.Exec("XA START '"+name+"'", "INSERT INTO zoo.flight VALUES ('"+name+"')", "XA END '"+name+"'", "XA PREPARE '"+name+"'")
 			}
@@ -73,6 +73,7 @@ func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 				for range 8 + random.Intn(12) {
 					change()
 				}
+				o.Exec("FLUSH BINARY LOGS")
 				at := o.LogEnd()
 				moments = append(moments, moment{restore.Until{Position: &at}, readZoo(t, o.Server)})
 			}
@@ -196,13 +197,14 @@ func changeZoo(step int, random *rand.Rand) []string {
 	return append(rows, changes[step%len(changes)]...)
 }
 
-// zoo returns the statements that make the fixture.
-func zoo(flavour string) []string {
-	var wide, charsets []string
-	for i := range 1000 {
+// zoo returns the statements that make the fixture, with a table in each character set. InnoDB has 1,017 columns at most.
+func zoo(flavour string, sets []string) []string {
+	var wide, wider, charsets []string
+	for i := range 1200 {
 		wide = append(wide, fmt.Sprintf("customer_column_number_%04d INT DEFAULT %d", i, i))
+		wider = append(wider, fmt.Sprintf("c%04d TINYINT DEFAULT %d", i, i%100))
 	}
-	for _, c := range []string{"latin1", "utf8mb4", "ucs2", "utf16", "utf32", "cp1251", "sjis", "gbk", "big5", "koi8r", "binary", "ascii", "euckr", "cp932"} {
+	for _, c := range sets {
 		charsets = append(charsets, fmt.Sprintf("CREATE TABLE zoo.cs_%s (id INT PRIMARY KEY, a VARCHAR(50), b TEXT, c CHAR(3), e ENUM('a','b'), s SET('x','y'), KEY (a)) DEFAULT CHARSET=%s", c, c),
 			fmt.Sprintf("INSERT INTO zoo.cs_%s VALUES (1, 'plain', 'it''s \\\\ \"text\"', 'a', 'b', 'x,y'), (2, '', NULL, '  ', 'a', '')", c))
 	}
@@ -216,7 +218,7 @@ func zoo(flavour string) []string {
 			`'{"a": [1, "ü\\n", null]}', 1, '', 'äöü', ST_GeomFromText('LINESTRING(0 0,1 1)'), ST_GeomFromText('POINT(1 2)'), ST_GeomFromText('POLYGON((0 0,1 0,1 1,0 0))'))`,
 		"INSERT INTO zoo.types (id, i, j, l, f) VALUES (2, '2000-00-00', '9999-12-31 23:59:59.999999', '00:00:00.000001', 4.9e-324), (0, '0001-01-01', '0000-00-00', NULL, -0.0)",
 		"CREATE TABLE zoo.nokey (a INT, b VARCHAR(20), d DOUBLE)", "INSERT INTO zoo.nokey VALUES (1, 'x', 0.1), (1, 'x', 0.1), (NULL, NULL, NULL)",
-		"CREATE TABLE zoo.wide (id INT PRIMARY KEY, hidden INT INVISIBLE DEFAULT 4711, sum INT AS (id + 1) STORED, " + strings.Join(wide, ", ") + ")", "INSERT INTO zoo.wide (id) VALUES (1), (2)",
+		"CREATE TABLE zoo.wide (id INT PRIMARY KEY, hidden INT INVISIBLE DEFAULT 4711, sum INT AS (id + 1) STORED, " + strings.Join(wide[:1000], ", ") + ")", "INSERT INTO zoo.wide (id) VALUES (1), (2)",
 		"CREATE TABLE zoo.ft (id INT PRIMARY KEY, b TEXT, FULLTEXT KEY words (b)) ENGINE=InnoDB", "INSERT INTO zoo.ft VALUES (1, 'full text search')",
 		"CREATE TABLE zoo.geo (id INT PRIMARY KEY, g GEOMETRY NOT NULL, SPATIAL KEY (g))", "INSERT INTO zoo.geo VALUES (1, ST_GeomFromText('POINT(1 1)'))",
 		"CREATE TABLE zoo.part (id INT, at DATE, PRIMARY KEY (id, at)) PARTITION BY RANGE (YEAR(at)) SUBPARTITION BY HASH (id) SUBPARTITIONS 2 (PARTITION old VALUES LESS THAN (2000), PARTITION new VALUES LESS THAN MAXVALUE)",
@@ -242,7 +244,11 @@ func zoo(flavour string) []string {
 		"CREATE USER zoo_plain@'%' IDENTIFIED BY 'x'", "GRANT SELECT (a), UPDATE (b) ON zoo.nokey TO zoo_plain@'%'", "GRANT EXECUTE ON FUNCTION zoo.plus TO zoo_plain@'%'", "GRANT ALL ON `zo\\_o%`.* TO zoo_plain@'%' WITH GRANT OPTION",
 		"CREATE TABLE zoo.gone (id INT)", "CREATE VIEW zoo.a_first AS SELECT * FROM zoo.gone", "GRANT SELECT ON zoo.gone TO zoo_plain@'%'", "DROP TABLE zoo.gone",
 	}
-	all = append(all, charsets...)
+	all = append(append(all, charsets...), "CREATE TABLE zoo.wider (id INT PRIMARY KEY, hidden INT INVISIBLE DEFAULT 7, "+strings.Join(wider, ", ")+") ENGINE=MyISAM", "INSERT INTO zoo.wider (id) VALUES (1), (2)")
+	if rig.Full() { // a row of 66 MiB, whose columns the reader shows in hexadecimal
+		all = append(all, "CREATE TABLE zoo.long_ (id INT PRIMARY KEY, a LONGBLOB, b LONGTEXT, c LONGBLOB)",
+			"INSERT INTO zoo.long_ VALUES (1, REPEAT('\\0\\'\\n\\\\', 5767168), REPEAT('ab', 11534336), REPEAT(X'ff00', 11534336))")
+	}
 	if flavour == server.MariaDB {
 		return append(all, "ALTER TABLE zoo.versioned ADD SYSTEM VERSIONING", "UPDATE zoo.versioned SET a = 2", "UPDATE zoo.versioned SET a = 3", "INSERT INTO zoo.versioned VALUES (2, 2)", "DELETE FROM zoo.versioned WHERE id = 2",
 			"CREATE SEQUENCE zoo.seq START 100 INCREMENT 5 CACHE 10 CYCLE MAXVALUE 100000", "SELECT NEXTVAL(zoo.seq)", "CREATE TABLE zoo.by_seq (id INT PRIMARY KEY DEFAULT NEXTVAL(zoo.seq), a INT)", "INSERT INTO zoo.by_seq (a) VALUES (1), (2)",
@@ -251,7 +257,7 @@ func zoo(flavour string) []string {
 			"CREATE ROLE zoo_role", "GRANT SELECT ON zoo.* TO zoo_role", "CREATE ROLE zoo_lonely", "GRANT zoo_role TO zoo_plain@'%'", "SET DEFAULT ROLE zoo_role FOR zoo_plain@'%'",
 			"CREATE TABLE zoo.aria (a INT) ENGINE=Aria", "INSERT INTO zoo.aria VALUES (1)", "CREATE TABLE zoo.period (a INT, s DATE, e DATE, PERIOD FOR p (s, e), UNIQUE (a, p WITHOUT OVERLAPS))")
 	}
-	return append(all, "CREATE TABLESPACE zoo_space ADD DATAFILE 'zoo_space.ibd' ENGINE=InnoDB", "CREATE TABLE zoo.spaced (id INT PRIMARY KEY) TABLESPACE zoo_space", "INSERT INTO zoo.spaced VALUES (1)",
+	return append(all, "CREATE TABLE zoo.squeezed (id INT PRIMARY KEY, b TEXT) COMPRESSION='zlib'", "INSERT INTO zoo.squeezed VALUES (1, REPEAT('z', 9000))", "CREATE TABLESPACE zoo_space ADD DATAFILE 'zoo_space.ibd' ENGINE=InnoDB", "CREATE TABLE zoo.spaced (id INT PRIMARY KEY) TABLESPACE zoo_space", "INSERT INTO zoo.spaced VALUES (1)",
 		"CREATE TABLE zoo.func (id INT PRIMARY KEY, j JSON, a VARCHAR(20) DEFAULT (UUID()), KEY ((CAST(j->'$.x' AS UNSIGNED ARRAY))), KEY f ((id + 1)), KEY inv (a) INVISIBLE, CHECK (id > 0) NOT ENFORCED)",
 		"INSERT INTO zoo.func (id, j, a) VALUES (1, '{\"x\": [1, 2]}', 'a'), (-1, NULL, 'b')", "CREATE TABLE zoo.vec (id INT PRIMARY KEY, v VECTOR(3))", "INSERT INTO zoo.vec VALUES (1, STRING_TO_VECTOR('[1.5,2,3]'))",
 		"CREATE TABLE zoo.located (id INT PRIMARY KEY, p POINT SRID 4326 NOT NULL, SPATIAL KEY (p))", "INSERT INTO zoo.located VALUES (1, ST_SRID(POINT(1, 2), 4326))",

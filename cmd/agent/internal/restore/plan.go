@@ -102,7 +102,7 @@ func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
 		return nil, err
 	}
 	s := &spool{plan: p, dry: true, stop: *source.Backup.Position}
-	if err := s.write(ctx); err != nil {
+	if _, err := s.batch(ctx); err != nil {
 		return nil, err
 	}
 	return &s.later, nil

@@ -4,7 +4,9 @@
 package restore
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,28 +15,55 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// Replay applies the archive to a stopped instance, which runs afterwards.
-func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome) error {
-	s := &spool{plan: p, folder: i.Data, stop: *p.source.Backup.Position}
+// Replay applies the archive to a stopped instance, which runs afterwards. What it writes at once is bounded: the server is started again
+// for each batch of relay logs. The bound is in bytes; 0: defaultBound.
+func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint64) error {
+	s := &spool{plan: p, folder: i.Data, stop: *p.source.Backup.Position, bound: cmp.Or(bound, defaultBound)}
 	defer s.remove()
-	if err := s.write(ctx); err != nil {
-		return err
+	for {
+		applies, err := s.batch(ctx)
+		switch {
+		case err != nil:
+		case applies:
+			err = s.apply(ctx, i)
+		default:
+			if err = i.Start(ctx); err == nil {
+				err = i.fillMemory(ctx)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if s.isRead() {
+			break
+		}
+		if err := errors.Join(i.keepMemory(ctx), i.Stop(ctx)); err != nil {
+			return err
+		}
+		s.remove()
 	}
 	out.Transactions, out.Later = s.count, &s.later
 	if s.count == 0 {
-		if err := i.Start(ctx); err != nil {
-			return err
-		}
-		return i.fillMemory(ctx)
+		return nil
 	}
 	out.RestoredTo, out.Position = s.last, &s.stop
-	if err := s.apply(ctx, i); err != nil {
-		return err
-	}
-	return nil
+	return s.settle(ctx, i)
 }
 
-// apply has the server apply the relay logs, and gives events the status that they have on the source.
+// settle gives events the status that they have on the source.
+func (s *spool) settle(ctx context.Context, i *Instance) error {
+	conn, err := i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for _, statement := range s.events {
+		s.statuses.apply(statement)
+	}
+	return s.statuses.settle(conn)
+}
+
+// apply has the server apply the relay logs.
 func (s *spool) apply(ctx context.Context, i *Instance) error {
 	args := []string{"--server-id=4294967295", "--relay-log=" + relay, "--relay-log-index=" + relay + ".index", "--relay-log-purge=0", "--relay-log-recovery=0"}
 	if i.Version.AtLeast(8, 0, 26) {
@@ -58,17 +87,12 @@ func (s *spool) apply(ctx context.Context, i *Instance) error {
 	if err := inZone(conn, s.plan.source.Backup); err != nil {
 		return err
 	}
-	events, err := readStatuses(conn)
-	if err != nil {
-		return err
+	if s.statuses == nil {
+		if s.statuses, err = readStatuses(conn); err != nil {
+			return err
+		}
 	}
-	if err := s.applied(ctx, conn); err != nil {
-		return err
-	}
-	for _, statement := range s.events {
-		events.apply(statement)
-	}
-	return events.settle(conn)
+	return s.applied(ctx, conn)
 }
 
 // applied waits until the server has applied the relay logs, and looks that it has applied all and no more.

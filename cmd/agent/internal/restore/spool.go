@@ -49,33 +49,58 @@ type spool struct {
 	events []eventStatement
 	// dry: nothing is written; what lies behind is counted.
 	dry bool
+	// bound is the size from which on a batch ends with its file, bytes that of the batch, read the number of segments that were read.
+	bound, bytes uint64
+	read         int
+	// statuses are those of the events before the replay.
+	statuses statuses
 }
 
-func (s *spool) write(ctx context.Context) error {
+// defaultBound is the size from which on relay logs are applied, and removed, before the next ones are written.
+const defaultBound = 512 << 20
+
+// batch writes the next relay logs, for whole files of the binary log, and reports whether they have a transaction: it goes on until they have
+// one and the bound is reached, or until nothing is left. The first batch has the transactions that are prepared before the replay.
+func (s *spool) batch(ctx context.Context) (applies bool, err error) {
 	s.later.Reached = s.plan.timeline.Describe().Reached
-	for _, segment := range s.plan.timeline.Segments {
+	before := s.count
+	s.files, s.bytes = nil, 0
+	if s.read > 0 {
+		s.from, s.shift = binlog.FirstOffset, 0
+	}
+	for ; !s.isRead(); s.read++ {
+		segment := s.plan.timeline.Segments[s.read]
 		if s.done {
 			s.later.Transactions += segment.Transactions
 			continue
 		}
+		if !s.dry && segment.File != s.binary && s.bytes >= s.bound && s.count > before {
+			break
+		}
 		if err := s.segment(ctx, segment); err != nil {
-			return errors.Join(err, s.close())
+			return false, errors.Join(err, s.close())
 		}
+		s.bytes += segment.To - segment.From
 	}
-	if err := s.close(); err != nil || s.dry {
-		return err
+	if err := s.close(); err != nil || s.dry || s.count == before {
+		return false, err
 	}
-	if s.count > 0 {
-		// Behind the last transaction nothing may be left: what is not there is not applied.
-		for _, name := range s.files[s.at+1:] {
-			if err := os.Remove(filepath.Join(s.folder, name)); err != nil {
-				return err
-			}
-		}
-		s.files = s.files[:s.at+1]
-		if err := os.Truncate(filepath.Join(s.folder, s.files[s.at]), int64(s.end())); err != nil { //nolint:gosec // the size of a file
+	return true, s.cut()
+}
+
+// isRead reports whether all segments were read.
+func (s *spool) isRead() bool { return s.read == len(s.plan.timeline.Segments) }
+
+// cut removes what lies behind the last transaction of a batch, so that it is not applied, and writes the index.
+func (s *spool) cut() error {
+	for _, name := range s.files[s.at+1:] {
+		if err := os.Remove(filepath.Join(s.folder, name)); err != nil {
 			return err
 		}
+	}
+	s.files = s.files[:s.at+1]
+	if err := os.Truncate(filepath.Join(s.folder, s.files[s.at]), int64(s.end())); err != nil { //nolint:gosec // the size of a file
+		return err
 	}
 	index := ""
 	for _, name := range s.files {

@@ -33,6 +33,8 @@ type Target struct {
 	Account, AccountPassword string
 	// Until is where the replay of the archive ends; nil for no replay.
 	Until *Until
+	// Batch is how many bytes of the archive are written at once for the replay; 0: 512 MiB. The size of a file of the binary log comes to it.
+	Batch uint64
 	// Reached is told of each stage that the restore comes to (contract.StageReplay ...); nil for nobody.
 	Reached func(stage string)
 }
@@ -233,7 +235,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 			return out, err
 		}
 		t.reached(contract.StageReplay)
-		if err := plan.Replay(ctx, i, &out); err != nil {
+		if err := plan.Replay(ctx, i, &out, t.Batch); err != nil {
 			return out, ofArchive{err}
 		}
 	}
