@@ -109,6 +109,9 @@ func pruneStore(arguments []string) int {
 		if rule.Keep == 0 && rule.KeepFor == 0 {
 			return contract.Errorf(contract.ReasonUsage, "give --keep or --keep-for")
 		}
+		if min(rule.Keep, rule.AtLeast) < 0 || min(rule.KeepFor, *pitr) < 0 {
+			return contract.Errorf(contract.ReasonUsage, "--keep, --keep-for, --at-least and --point-in-time must not be negative")
+		}
 		from, err := c.open(ctx)
 		if err != nil {
 			return err

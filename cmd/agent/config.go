@@ -204,20 +204,34 @@ func (c *config) command(arguments []string, do func(ctx context.Context, result
 	return contract.Exits[result.Reason] // 0 for no reason
 }
 
-// tell writes the termination message, of which Kubernetes keeps 4096 bytes: lists are left out, long texts cut.
+// mostTold is the size of a termination message that Kubernetes keeps whole.
+const mostTold = 4096
+
+// tell writes the termination message. Lists are left out, and long texts are cut until it is whole.
 func (c *config) tell(result *contract.Result) {
-	short := *result
-	short.Backups, short.Timelines, short.Removed, short.Warnings = nil, nil, nil, nil
-	short.Message = cut(short.Message, 700)
-	for _, warning := range result.Warnings[:min(len(result.Warnings), 5)] {
-		short.Warnings = append(short.Warnings, cut(warning, 200))
-	}
 	// Outside of a container there is no such file, and the last line is all there is.
-	if _, err := os.Stat(c.termination); err == nil || c.termination != "/dev/termination-log" {
-		if err := tell(c.termination, short); err != nil {
-			fmt.Fprintln(os.Stderr, "error:", err)
+	if _, err := os.Stat(c.termination); err != nil && c.termination == "/dev/termination-log" {
+		return
+	}
+	if err := tell(c.termination, shorten(result)); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+	}
+}
+
+// shorten returns a result that a termination message has room for. A character of a name may take six bytes there.
+func shorten(result *contract.Result) contract.Result {
+	short := *result
+	short.Backups, short.Timelines, short.Removed = nil, nil, nil
+	for limit := 700; limit > 10; limit /= 2 {
+		short.Message, short.Warnings = cut(result.Message, limit), nil
+		for _, warning := range result.Warnings[:min(len(result.Warnings), 5)] {
+			short.Warnings = append(short.Warnings, cut(warning, limit*2/7))
+		}
+		if text, err := json.Marshal(short); err != nil || len(text) <= mostTold {
+			break
 		}
 	}
+	return short
 }
 
 // cut takes the middle out of a long text: what was tried comes first, and the cause last.

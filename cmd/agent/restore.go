@@ -111,6 +111,9 @@ func restoreVolume(arguments []string) int {
 		if target.Volume == "" {
 			return contract.Errorf(contract.ReasonUsage, "--volume is required")
 		}
+		if target.Data != filepath.Base(target.Data) || strings.HasPrefix(target.Data, ".") || target.Data == "/" {
+			return contract.Errorf(contract.ReasonUsage, "--data must be the name of a folder in the volume, not %q: a restore empties it", target.Data)
+		}
 		if target.Volume, err = filepath.Abs(target.Volume); err != nil { // servers change their folder
 			return contract.Errorf(contract.ReasonUsage, "--volume: %w", err)
 		}

@@ -1,0 +1,54 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// Flags that would have a command remove more, or elsewhere, than what it says are refused before anything is read.
+func TestOddFlagsAreRefused(t *testing.T) {
+	volume := t.TempDir()
+	for _, arguments := range []string{
+		"prune --keep=-1", "prune --keep=1 --at-least=-1", "prune --keep-for=-1h", "prune --keep=1 --point-in-time=-1s", "prune --keep=", "prune --keep=9999999999999999999", "prune", "prune --keep=0",
+		"restore --volume=V --data=", "restore --volume=V --data=.", "restore --volume=V --data=..", "restore --volume=V --data=../other", "restore --volume=V --data=/", "restore --volume=V --data=a/b", "restore --volume=V --data=.hidden",
+		"restore --volume=", "restore --volume=V --to-position=binlog.000001", "restore --volume=V --to-position=x:-1", "restore --volume=V --to-time=yesterday", "restore --volume=V --to-time=latest --to-position=a:4",
+		"verify", "verify --scratch=", "archive --interval=0s --folder=V", "list --s3-bucket=b --s3-part-mib=-1", "list --s3-bucket=b --s3-endpoint=example.com", "list --folder=V --s3-bucket=b", "list more",
+	} {
+		words := strings.Fields(strings.ReplaceAll(arguments, "=V", "="+volume))
+		if words[0] == "prune" || words[0] == "restore" || words[0] == "verify" {
+			words = append(words, "--folder="+volume)
+		}
+		if code := run(append(words, "--report="+filepath.Join(t.TempDir(), "report"))); code != contract.Exits[contract.ReasonUsage] {
+			t.Errorf("%s: exit code %d", arguments, code)
+		}
+	}
+	left, err := os.ReadDir(volume)
+	assert.NilError(t, err)
+	assert.Equal(t, len(left), 0)
+}
+
+// Kubernetes cuts a termination message at 4096 bytes, and a message that was cut says nothing. Names may be of any characters.
+func TestTerminationMessagesAreWhole(t *testing.T) {
+	for _, character := range []string{"a", "ü", "☃", "😀", "<", "\x01", "\"", "\n", "\xff"} {
+		long := strings.Repeat(character, 5000)
+		file := filepath.Join(t.TempDir(), "report")
+		c := &config{termination: file}
+		c.tell(&contract.Result{Command: "backup", Reason: contract.ReasonDamaged, Message: long, Warnings: []string{long, long, long, long, long, long}, Removed: []string{long}})
+		text, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		var r contract.Result
+		if err := json.Unmarshal(text, &r); err != nil || len(text) > 4096 || r.Reason != contract.ReasonDamaged || len(r.Message) < 40 || len(r.Warnings) != 5 {
+			t.Errorf("%q: %d bytes, %v: %.200s", character, len(text), err, text)
+		}
+	}
+}
