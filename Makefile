@@ -229,9 +229,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s).
 
 MODEL_RUNS ?= 300
 .PHONY: model
-model: $(ETCDS) ## Decide for simulated clusters: Redis under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one), etcd under all; and hold etcd's model against etcd.
+model: $(ETCDS) ## Decide for simulated clusters: Redis under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one), etcd and MySQL under all; and hold etcd's model against etcd.
 	REDIS_MODEL_RUNS=$(MODEL_RUNS) go test -count 1 -timeout 2h -run TestModel $(ARGS) ./internal/kinds/rediscluster/topology
 	ETCD='$(ETCD)' ETCD_MODEL=full go test -count 1 -timeout 2h -v -run 'TestExplore|TestTheModelIsAsEtcd' $(ARGS) ./internal/kinds/etcdcluster/membership
+	MYSQL_MODEL=full go test -count 1 -timeout 2h -v -run 'TestExplore|TestControls' $(ARGS) ./internal/mysql/replication
 
 ##@ Build
 

@@ -55,6 +55,10 @@ func TestControls(t *testing.T) {
 			w.restart(1)
 			w.links = link(0, 2)
 		}},
+		"a demotion that does not wait": {budget{writes: 1}, Decide, rules{hastyDemotion: true}, 2, func(w *world) {
+			w.to, w.links = 3, link(0, 1)
+			w.left.stale, w.left.cuts, w.left.crashes = 1, 2, 0
+		}},
 		"orders of any revision": {budget{crashes: 1, stale: 1, writes: 1}, Decide, rules{anyRevision: true}, 0, func(w *world) {
 			w.record.revision++
 		}},

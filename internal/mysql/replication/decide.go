@@ -28,7 +28,7 @@ func Decide(want Want, o Observation) Decision {
 	if !c.record.Formed {
 		return c.finish(c.form())
 	}
-	for _, rule := range []func() *Decision{c.switching, c.primaryLost, c.serve, c.split, c.voters, c.voterBad, c.errant, c.join, c.grow, c.blocked} {
+	for _, rule := range []func() *Decision{c.switching, c.primaryLost, c.serve, c.split, c.voters, c.voterBad, c.errant, c.join, c.grow, c.blocked, c.switchover} {
 		if d := rule(); d != nil {
 			return c.finish(d)
 		}

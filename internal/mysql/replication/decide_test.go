@@ -64,6 +64,10 @@ func TestDecide(t *testing.T) {
 			promised(o)
 			o.Members[2].Promised = 4
 		}, StateSwitching, "Promise of 2 in 5"},
+		"one voter promised, and its receiver runs": {func(o *Observation, _ *Want) {
+			promised(o)
+			o.Members[2].Role = RoleReplica
+		}, StateSwitching, "Promise of 2 in 5"},
 		"one voter promised, the other is gone": {func(o *Observation, _ *Want) {
 			promised(o)
 			silent(&o.Members[2])
@@ -142,6 +146,25 @@ func TestDecide(t *testing.T) {
 		"a commit waits though a voter is connected": {func(o *Observation, _ *Want) {
 			o.Members[0].Waiting, o.Members[0].Blocked = 1, true
 		}, StateBlocked, "Heartbeat of 0 in 4"},
+		"another primary is asked for": {func(_ *Observation, w *Want) { w.Switch, w.To = true, 2 }, StateSwitchWanted, "Demote of 0 in 5"},
+		"another primary is asked for, and lags": {func(o *Observation, w *Want) {
+			w.Switch, w.To, o.Members[2].CaughtUp = true, 2, false
+		}, StateSwitchWanted, ""},
+		"another primary is asked for, and commits wait": {func(o *Observation, w *Want) {
+			w.Switch, w.To, o.Members[0].Waiting = true, 2, 1
+		}, StateSwitchWanted, ""},
+		"the primary gave its epoch up": {func(o *Observation, w *Want) {
+			w.Switch, w.To, o.Members[0].Promised, o.Members[0].Role = true, 2, 5, RoleNone
+		}, StateSwitching, "Promise of 1 in 5"},
+		"the primary gave its epoch up, and all promised": {func(o *Observation, w *Want) {
+			promised(o)
+			w.Switch, w.To = true, 2
+			o.Members[0] = healthy().Members[0]
+			o.Members[0].Promised, o.Members[0].Role = 5, RoleNone
+		}, StateSwitching, "Record 5: 2 with [1]/1"},
+		"the primary gave its epoch up, and has more": {func(o *Observation, w *Want) {
+			w.Switch, w.To, o.Members[0].Promised, o.Members[0].Role, o.Members[0].Received = true, 2, 5, RoleNone, sets[3]
+		}, StateSwitching, "Record 5: 0 with [1 2]/1"},
 		"nothing was formed": {func(o *Observation, _ *Want) {
 			o.Record = Record{}
 			for i := range o.Members {

@@ -85,6 +85,15 @@ func (w *world) lost() string {
 	return ""
 }
 
+// want is what the resource asks for.
+func (w *world) want() Want {
+	want := wanted
+	if w.to > 0 {
+		want.Switch, want.To = true, int(w.to-1)
+	}
+	return want
+}
+
 // stuck says why a world without faults does not come to rest with all members well, though it could. The last thing that
 // was known may be that data is gone.
 func (w world) stuck() string {
@@ -92,10 +101,11 @@ func (w world) stuck() string {
 	for i := range w.members {
 		w.members[i].up = true
 	}
-	d := settle(&w, wanted)
+	want := w.want()
+	d := settle(&w, want)
 	p := w.record.primary
 	switch {
-	case d.Model.State == StateHealthy && len(w.record.real().Voters) == 2:
+	case d.Model.State == StateHealthy && len(w.record.real().Voters) == 2 && (w.to == 0 || w.record.primary.ordinal == w.to-1):
 		return ""
 	case w.record.formed && w.members[p.ordinal].server != p.server && (d.Model.State == StateLost || d.Model.State == StateQuorumLost):
 		return "" // a person must act
@@ -108,7 +118,7 @@ func (w world) stuck() string {
 // operator takes the step of a pass at once, or holds it back and takes it later, without a proof.
 func (e *exploration) operator(w world, number int32) {
 	if w.record.epoch < 7 && w.record.revision < 60 {
-		if d := e.decide(wanted, w.view()); d.Step != nil {
+		if d := e.decide(w.want(), w.view()); d.Step != nil {
 			step := pack(d.Step)
 			next := w
 			if err := next.take(step, e.broken); err == nil && next != w {
@@ -134,7 +144,7 @@ func (e *exploration) operator(w world, number int32) {
 }
 
 // settle lets a world without faults come to rest, and returns what the operator says then.
-func settle(w *world, wanted Want) Decision {
+func settle(w *world, want Want) Decision {
 	w.links, w.unseen = 0, 0
 	var d Decision
 	for range 400 {
@@ -150,7 +160,7 @@ func settle(w *world, wanted Want) Decision {
 				break
 			}
 		}
-		if d = Decide(wanted, w.view()); d.Step != nil {
+		if d = Decide(want, w.view()); d.Step != nil {
 			_ = w.take(pack(d.Step), rules{})
 		}
 		if *w == before {
@@ -179,7 +189,7 @@ func formed(t *testing.T, voters int, left budget) world {
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	fresh := world{left: budget{crashes: 1, stale: 1, losses: 1, writes: 1}}
-	most := 60_000
+	most := 40_000
 	begins := map[string]world{
 		"birth":                    fresh,
 		"crashes":                  formed(t, 2, budget{crashes: 2, writes: 2}),
@@ -188,9 +198,18 @@ func TestExplore(t *testing.T) {
 		"a lost volume":            formed(t, 2, budget{losses: 1, crashes: 1, writes: 2}),
 		"a lost volume, cut links": formed(t, 2, budget{losses: 1, cuts: 1, writes: 2}),
 	}
+	for _, name := range []string{"a switchover, crashes", "a switchover, partitions", "a switchover, a late step"} {
+		left := map[string]budget{"a switchover, crashes": {crashes: 2, writes: 2}, "a switchover, partitions": {cuts: 2, writes: 2}, "a switchover, a late step": {crashes: 1, stale: 1, writes: 2}}[name]
+		w := formed(t, 2, left)
+		w.to = 3
+		begins[name] = w
+	}
 	if os.Getenv("MYSQL_MODEL") == "full" {
 		most = 2_000_000
 		begins["all of it"] = formed(t, 2, budget{crashes: 2, cuts: 2, losses: 1, stale: 1, writes: 3})
+		w := begins["all of it"]
+		w.to = 2
+		begins["a switchover, all of it"] = w
 	}
 	for name, w := range begins {
 		t.Run(name, func(t *testing.T) {

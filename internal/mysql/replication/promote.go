@@ -19,7 +19,7 @@ func (c *cluster) switching() *Decision {
 	if epoch == c.record.Epoch {
 		return nil
 	}
-	if p, answers := c.primary(); answers {
+	if p, answers := c.primary(); answers && !c.handsOver(p, epoch) {
 		return c.keep(p, epoch)
 	}
 	needed := c.record.Promises()
@@ -30,7 +30,7 @@ func (c *cluster) switching() *Decision {
 	var next *Member
 	for _, m := range c.voterMembers() {
 		switch {
-		case m.Promised == epoch:
+		case m.Promised == epoch && m.Role == RoleNone: // its receiver has ended
 			promised = append(promised, m)
 		case next == nil:
 			next = &m
@@ -59,11 +59,38 @@ func (c *cluster) promise(m Member, epoch int64) *Decision {
 	return c.do(StateSwitching, step, "member %d promises epoch %d", m.Ordinal, epoch)
 }
 
+// handsOver reports whether the primary gave its epoch up for a member that is asked for, which has all that it has.
+func (c *cluster) handsOver(p Member, epoch int64) bool {
+	to := c.at(c.want.To)
+	return c.want.Switch && p.Promised == epoch && p.Role == RoleNone && c.record.Promises() > 0 && len(c.voterMembers()) == len(c.record.Voters) &&
+		to.usable() && c.record.IsVoter(to.Identity) && to.Received.Contains(p.Received)
+}
+
+// switchover has the primary give its epoch up for the member that is asked for, when all are well.
+func (c *cluster) switchover() *Decision {
+	p, answers := c.primary()
+	if !answers || !c.want.Switch || c.want.To == p.Ordinal {
+		return nil
+	}
+	to := c.at(c.want.To)
+	switch {
+	case !to.usable() || !c.record.IsVoter(to.Identity) || to.Bad || !c.follows(to) || !to.CaughtUp:
+		return c.say(StateSwitchWanted, "member %d is asked for as the primary: waiting until it is a voter that has caught up", c.want.To)
+	case len(c.voterMembers()) < len(c.record.Voters) || p.Waiting > 0:
+		return c.say(StateSwitchWanted, "member %d is asked for as the primary: waiting until all voters are well and no commit waits", to.Ordinal)
+	}
+	step := c.order(ActionDemote, p)
+	step.Epoch++
+	step.Proof = []Proof{{Member: to, Fact: FactHasLog, Position: p.End}}
+	return c.do(StateSwitchWanted, step, "member %d gives its epoch up for member %d", p.Ordinal, to.Ordinal)
+}
+
 // promote makes a voter the primary that received all that any promiser received.
 func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	best := promised[0]
 	for _, m := range promised[1:] {
-		if !best.Received.Contains(m.Received) || m.Executed.Contains(best.Received) && !best.drained() {
+		isAsked := c.want.Switch && m.Ordinal == c.want.To
+		if !best.Received.Contains(m.Received) || m.Executed.Contains(best.Received) && (isAsked || !best.drained()) {
 			best = m
 		}
 	}
@@ -82,7 +109,15 @@ func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	if !best.drained() {
 		return c.say(StateSwitching, "member %d applies its relay log before it becomes the primary", best.Ordinal)
 	}
-	proof = append(proof, Proof{Member: best, Fact: FactDrained}, Proof{Member: c.at(c.record.Primary.Ordinal), Fact: FactSilent})
+	proof = append(proof, Proof{Member: best, Fact: FactDrained})
+	if p, answers := c.primary(); answers {
+		if !best.Received.Contains(p.Received) {
+			return c.keep(p, epoch)
+		}
+		proof = append(proof, Proof{Member: p, Fact: FactPromised})
+	} else {
+		proof = append(proof, Proof{Member: p, Fact: FactSilent})
+	}
 	return c.write(StateSwitching, next, proof, "member %d becomes the primary of epoch %d: it has all that %d voters received", best.Ordinal, epoch, len(promised))
 }
 

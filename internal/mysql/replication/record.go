@@ -66,7 +66,7 @@ type Role string
 // The roles.
 const (
 	RoleNone    Role = ""        // the server does not run, or only reads
-	RoleReplica Role = "Replica" // it was ordered to follow a primary
+	RoleReplica Role = "Replica" // its receiver runs, connected or not
 	RolePrimary Role = "Primary" // it is writable, or on the way there
 )
 
@@ -158,6 +158,9 @@ type Want struct {
 	Manual bool
 	// MaxVoters bounds the voters: 2 of three members.
 	MaxVoters int
+	// Switch asks for the member To as the primary.
+	Switch bool
+	To     int
 }
 
 // Observation is what a decision depends on. Members are by ordinal, one for each wanted pod or one that exists. The record's

@@ -15,6 +15,7 @@ const (
 	ActionRecord    Action = "Record"    // write Record in place of Was
 	ActionFollow    Action = "Follow"    // have Member follow Source, and acknowledge or not
 	ActionServe     Action = "Serve"     // have the primary demand acknowledgements and refuse the connections of CutVoters and CutOthers
+	ActionDemote    Action = "Demote"    // have the primary become read-only, promise Epoch and start again; it goes on as it was if a commit still waits after two seconds
 	ActionHeartbeat Action = "Heartbeat" // have the primary write a row, which wakes a receiver that lost an event
 	ActionRoute     Action = "Route"     // have the Service lead to Member
 )
@@ -86,6 +87,7 @@ const (
 	StateJoining       State = "Joining"       // a member gets the data, or follows
 	StateGrowing       State = "Growing"       // a member becomes a voter
 	StateBlocked       State = "Blocked"       // commits wait
+	StateSwitchWanted  State = "SwitchWanted"  // another primary is asked for
 	StateHealthy       State = "Healthy"
 )
 

@@ -77,7 +77,7 @@ type mStep struct {
 type budget struct{ crashes, cuts, losses, stale, writes uint8 }
 
 // rules are what a negative control breaks.
-type rules struct{ gracefulDemotion, learnerAcknowledges, anyRevision, timeout, noPromiseOnDisk, clearsCut bool }
+type rules struct{ gracefulDemotion, learnerAcknowledges, anyRevision, timeout, noPromiseOnDisk, clearsCut, hastyDemotion bool }
 
 type world struct {
 	members [size]mMember
@@ -89,6 +89,7 @@ type world struct {
 	next    uint8 // number of the next transaction
 	acker   [8]uint8
 	held    mStep
+	to      uint8  // the primary that is asked for is to-1; 0: none
 	late    string // what is wrong with an acknowledgement that a step led to
 	left    budget
 }
@@ -286,6 +287,15 @@ func (w *world) take(s mStep, broken rules) error {
 			return errRefused
 		}
 		m.promised, m.revision, m.role, m.source, m.acknowledges = s.epoch, s.revision, RoleReplica, s.source, s.acknowledge || broken.learnerAcknowledges
+	case ActionDemote:
+		if m.role != RolePrimary || m.written != m.done && !broken.hastyDemotion {
+			return errRefused
+		}
+		if m.written != m.done {
+			w.late = w.acknowledge(int(s.member), m.written)
+		}
+		m.promised = s.epoch
+		w.restart(int(s.member))
 	case ActionHeartbeat:
 		w.heartbeat(int(s.member))
 	case ActionServe:
