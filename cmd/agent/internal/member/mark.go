@@ -66,7 +66,7 @@ func (m Mark) Write(volume string) error {
 	m.Format = markFormat
 	text, err := json.Marshal(m)
 	if err == nil {
-		err = writeDurably(filepath.Join(volume, MarkFile), text)
+		err = WriteDurably(filepath.Join(volume, MarkFile), text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the mark of the volume: %w", err)
@@ -74,8 +74,8 @@ func (m Mark) Write(volume string) error {
 	return nil
 }
 
-// writeDurably replaces a file as a whole, on the disk when it returns.
-func writeDurably(file string, text []byte) error {
+// WriteDurably replaces a file as a whole, on the disk when it returns. After a crash the file is the old one or the new one.
+func WriteDurably(file string, text []byte) error {
 	fresh := file + ".new"
 	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

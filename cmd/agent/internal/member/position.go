@@ -106,7 +106,7 @@ func (n *noter) note(folder string, of Identity) error {
 		return nil
 	}
 	text := fmt.Sprintf("%s %s %d %d\n", of.Cluster, of.Member, next.Term, next.Index)
-	if err := writeDurably(filepath.Join(folder, positionNote), []byte(text)); err != nil {
+	if err := WriteDurably(filepath.Join(folder, positionNote), []byte(text)); err != nil {
 		return fmt.Errorf("note how far the data goes: %w", err)
 	}
 	n.last = next

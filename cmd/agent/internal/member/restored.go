@@ -33,7 +33,7 @@ func IsFree(volume, pod string, data Data) (bool, error) {
 
 // NoteRestored notes that the first member of the cluster must take the data of a backup: it must not begin an empty cluster.
 func NoteRestored(notes string) error {
-	if err := writeDurably(filepath.Join(notes, restoredNote), nil); err != nil {
+	if err := WriteDurably(filepath.Join(notes, restoredNote), nil); err != nil {
 		return fmt.Errorf("note that data was restored: %w", err)
 	}
 	return nil

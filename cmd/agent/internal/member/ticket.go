@@ -70,7 +70,7 @@ func NoteUsed(folder, ticket string) error {
 	if slices.Contains(used, ticket) {
 		return nil
 	}
-	if err := writeDurably(filepath.Join(folder, usedFile), []byte(strings.Join(append(used, ticket), "\n")+"\n")); err != nil {
+	if err := WriteDurably(filepath.Join(folder, usedFile), []byte(strings.Join(append(used, ticket), "\n")+"\n")); err != nil {
 		return fmt.Errorf("note that the ticket %s is used: %w", ticket, err)
 	}
 	return nil

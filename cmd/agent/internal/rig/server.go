@@ -289,6 +289,19 @@ func (s *Server) Exec(statements ...string) {
 	}
 }
 
+// Try runs one statement as root, and returns its rows.
+func (s *Server) Try(statement string) ([][]string, error) {
+	conn, err := server.Connect(context.Background(), s.Root())
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.Rows(statement)
+}
+
+// Signal sends a signal to the server's process.
+func (s *Server) Signal(signal os.Signal) { _ = s.cmd.Process.Signal(signal) }
+
 // Ask returns the rows of a query, as root, one a line.
 func (s *Server) Ask(query string) string {
 	s.T.Helper()

@@ -1,0 +1,128 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+// What the design rests on, of the real server. Where one of these fails with another version, the design is wrong for it.
+
+// F1: without an acknowledgement, a commit waits and others do not see it. F3: KILL gives it no answer OK, and SIGTERM may. F4:
+// super_read_only waits behind it. F5: after a kill, it is committed. The end of the log counts what waits, executed GTIDs do not.
+func TestCommitsWait(t *testing.T) {
+	t.Parallel()
+	p, a, b := cluster(t)
+	ctx := t.Context()
+	assert.NilError(t, a.Promise(ctx, 2))
+	assert.NilError(t, b.Promise(ctx, 2))
+	before := p.state(t)
+	session, result := p.insert(t, 1)
+	p.waits(t, 1)
+	none(t, result)
+	assert.Equal(t, p.rows(), "", "another session sees it")
+	during := p.state(t)
+	assert.Equal(t, during.Executed, before.Executed)
+	if during.End.File != before.End.File || during.End.Offset <= before.End.Offset {
+		t.Errorf("the log ended at %v, and ends at %v while a commit waits", before.End, during.End)
+	}
+
+	p.s.Exec("KILL QUERY " + session)
+	none(t, result)
+	p.s.Exec("KILL CONNECTION " + session)
+	if err := <-result; err == nil {
+		t.Error("KILL CONNECTION gives the answer OK")
+	}
+	assert.Equal(t, p.state(t).Waiting, 1, "KILL CONNECTION ends the wait")
+
+	// A demotion waits for the session, so it needs a deadline.
+	demoted := make(chan error, 1)
+	go func() {
+		_, err := p.s.Try("SET GLOBAL super_read_only = ON")
+		demoted <- err
+	}()
+	select {
+	case err := <-demoted:
+		t.Errorf("super_read_only does not wait: %v", err)
+	case <-time.After(time.Second):
+	}
+
+	_, second := p.insert(t, 2)
+	none(t, second)
+	p.s.Kill()
+	if err := <-second; err == nil {
+		t.Error("a kill gives the answer OK")
+	}
+	p.again()
+	assert.Equal(t, p.rows(), "1", "what waited is committed by a restart; what came after the demotion was not written")
+	if s := p.state(t); s.Writable || s.Role != "" {
+		t.Errorf("it starts as %+v", s)
+	}
+
+	// It has what the others have not, and would follow without an error.
+	assert.NilError(t, a.Promote(ctx, Order{2, 2}, 0))
+	assert.NilError(t, a.Serve(ctx, Order{2, 2}, 0, nil, nil))
+	a.s.Exec("INSERT INTO d.t VALUES (7)")
+	assert.NilError(t, p.Follow(ctx, Order{2, 2}, a.source(), false))
+	until(t, "the old primary applies", func() bool { return p.rows() == "1 7" })
+	if s := p.state(t); !s.Connected || s.Problem != "" {
+		t.Errorf("a surplus is an error by itself: %+v", s)
+	}
+
+	// A graceful stop ends the wait, and the client may have the answer OK. The row is on this server alone.
+	assert.NilError(t, a.Serve(ctx, Order{2, 3}, 1, nil, []int{0, 2}))
+	_, result = a.insert(t, 8)
+	a.waits(t, 1)
+	a.s.Signal(syscall.SIGTERM)
+	t.Logf("the client of a server that is stopped has the answer: %v", <-result)
+	a.s.Kill()
+	a.again()
+	assert.Equal(t, a.rows(), "7 8")
+	assert.Equal(t, p.rows(), "1 7")
+}
+
+// F8: with semi-sync on as a source, a replica's applier waits for acknowledgements of its own. F9: a replica that does not
+// acknowledge may show a row that the primary has not acknowledged. F7: a kill loses nothing of a relay log that is not applied.
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	p, a, b := cluster(t)
+	ctx := t.Context()
+	write := func(id int) {
+		_, result := p.insert(t, id)
+		assert.NilError(t, <-result)
+	}
+	until(t, "all is applied", func() bool { return a.s.Ask("SHOW TABLES IN d") == "t" })
+	a.s.Exec("SET GLOBAL rpl_semi_sync_source_enabled = ON")
+	write(0)
+	time.Sleep(time.Second)
+	assert.Equal(t, a.rows(), "")
+	a.s.Exec("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+	until(t, "the applier goes on", func() bool { return a.rows() == "0" })
+
+	a.s.Exec("STOP REPLICA SQL_THREAD")
+	for id := 1; id < 20; id++ {
+		write(id)
+	}
+	want := p.state(t).Executed
+	until(t, "it is received", func() bool { return a.s.Ask("SELECT GTID_SUBSET('"+want+"', '"+a.state(t).Received+"')") == "1" })
+	a.s.Kill()
+
+	until(t, "it follows", func() bool { return b.Follow(ctx, Order{1, 2}, p.source(), false) == nil })
+	_, result := p.insert(t, 20)
+	all := "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"
+	until(t, "the learner shows it", func() bool { return b.rows() == all+" 20" })
+	none(t, result)
+	assert.Equal(t, p.rows(), all)
+
+	a.again()
+	s := a.state(t)
+	assert.Equal(t, a.s.Ask("SELECT GTID_SUBSET('"+want+"', '"+s.Received+"')"), "1", "received %s of %s", s.Received, want)
+	assert.Equal(t, a.rows(), "0")
+	until(t, "it is promoted", func() bool { return a.Promote(ctx, Order{2, 2}, 0) == nil }) // not before all is applied
+	assert.Equal(t, a.rows(), all)
+}

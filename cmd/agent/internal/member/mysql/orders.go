@@ -1,0 +1,400 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Order names the state of the record that an order was decided on.
+type Order struct {
+	Epoch    int64 `json:"epoch"`
+	Revision int64 `json:"revision"`
+}
+
+// Member is the server of a member that runs, and what the member promised.
+type Member struct {
+	// Root is how to log in with all rights, through the socket.
+	Root server.Options
+	// Volume is where the notes are.
+	Volume string
+	// Ordinal is this member's number, and Members how many there may be.
+	Ordinal, Members int
+	// Password is that of the accounts for replication, each of which belongs to one member.
+	Password string
+
+	mu     sync.Mutex // one order at a time
+	notes  Notes
+	loaded bool
+	// primary is the epoch that this server was promoted in; 0 for no primary.
+	primary     int64
+	unfinished  bool // a promotion failed half-way
+	stopped     bool
+	demands     int
+	cutVoters   []int
+	cutOthers   []int
+	cutEnd      Position
+	cutRevision int64 // that cutVoters belong to
+	source      Source
+	acks        bool
+}
+
+// Arguments returns the options that the server must start with: after a crash nothing of a former role is left.
+func Arguments(ordinal int) []string {
+	return []string{
+		"--server-id=" + strconv.Itoa(ordinal+1), "--super-read-only=ON", "--skip-replica-start=ON", "--event-scheduler=OFF",
+		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-replica-updates=ON", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1",
+		"--sync-relay-log=1", "--relay-log-recovery=OFF", "--relay-log=relay", "--replica-preserve-commit-order=ON", "--skip-name-resolve=ON",
+		"--plugin-load-add=semisync_source.so", "--plugin-load-add=semisync_replica.so", "--plugin-load-add=mysql_clone.so",
+		"--rpl-semi-sync-source-enabled=OFF", "--rpl-semi-sync-replica-enabled=OFF", "--rpl-semi-sync-source-timeout=4294967295",
+		"--rpl-semi-sync-source-wait-point=AFTER_SYNC", "--rpl-semi-sync-source-wait-no-replica=ON", "--rpl-semi-sync-source-wait-for-replica-count=1",
+	}
+}
+
+// Account returns the name of the account that a member replicates with. To refuse a member's connection is to lock it.
+func Account(ordinal int) string { return "d3os_member_" + strconv.Itoa(ordinal) }
+
+// Source is a member to follow.
+type Source struct {
+	Ordinal int    `json:"ordinal"`
+	Host    string `json:"host"`
+	Port    int    `json:"port"`
+}
+
+// CreateAccounts creates the accounts for replication. It is for data that was just made: copies have them.
+func (m *Member) CreateAccounts(ctx context.Context) error {
+	return m.session(ctx, func(c *server.Conn) error {
+		for i := range m.Members {
+			if err := run(c, "SET SESSION sql_log_bin = 0", "CREATE USER IF NOT EXISTS "+Account(i)+" IDENTIFIED BY "+server.Literal(m.Password)+" ACCOUNT LOCK",
+				"GRANT REPLICATION SLAVE, BACKUP_ADMIN ON *.* TO "+Account(i)); err != nil {
+				return fmt.Errorf("create the account of member %d: %w", i, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Promise stops the receiver for good, and stores that orders of older epochs are refused. The revision stays what it was.
+func (m *Member) Promise(ctx context.Context, epoch int64) error {
+	return m.order(ctx, func(n Notes) Order { return Order{Epoch: epoch, Revision: max(n.Revision, 1)} }, func(c *server.Conn) error {
+		if m.primary != 0 {
+			return contract.Errorf(contract.ReasonRefused, "this member is the primary of epoch %d: only a start without a ticket ends that", m.primary)
+		}
+		m.source, m.acks = Source{}, false
+		return wrap(run(c, "STOP REPLICA IO_THREAD", "SET GLOBAL rpl_semi_sync_replica_enabled = OFF"), "stop the receiver")
+	})
+}
+
+// Follow has the server receive from a source, and acknowledge or not. A relay log that is not applied is never dropped.
+func (m *Member) Follow(ctx context.Context, o Order, from Source, acknowledge bool) error {
+	return m.order(ctx, always(o), func(c *server.Conn) error {
+		if m.primary != 0 {
+			return contract.Errorf(contract.ReasonRefused, "this member is the primary of epoch %d: it does not follow member %d", m.primary, from.Ordinal)
+		}
+		row, err := c.Named("SHOW REPLICA STATUS")
+		if err != nil {
+			return fmt.Errorf("ask for the replication: %w", err)
+		}
+		if m.source == from && m.acks == acknowledge && receives(row) {
+			return nil
+		}
+		if err := run(c, "STOP REPLICA IO_THREAD"); err != nil {
+			return fmt.Errorf("stop the receiver: %w", err)
+		}
+		m.source, m.acks = Source{}, false
+		if err := drained(c); err != nil {
+			return err
+		}
+		enabled := "OFF"
+		if acknowledge {
+			enabled = "ON"
+		}
+		err = run(c, "STOP REPLICA", "SET GLOBAL rpl_semi_sync_replica_enabled = "+enabled, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = %s, SOURCE_PORT = %d, SOURCE_USER = %s, SOURCE_PASSWORD = %s, "+
+			"SOURCE_AUTO_POSITION = 1, SOURCE_SSL = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 4294967295, SOURCE_HEARTBEAT_PERIOD = 1, GET_SOURCE_PUBLIC_KEY = 1",
+			server.Literal(from.Host), from.Port, server.Literal(Account(m.Ordinal)), server.Literal(m.Password)), "START REPLICA")
+		if err != nil {
+			return fmt.Errorf("follow member %d: %w", from.Ordinal, err)
+		}
+		m.source, m.acks = from, acknowledge
+		return nil
+	})
+}
+
+// Promote makes the server the primary of an epoch. It refuses all connections of members until Serve lets them in, and is
+// writable at last.
+func (m *Member) Promote(ctx context.Context, o Order, demands int) error {
+	return m.order(ctx, always(o), func(c *server.Conn) error {
+		if m.primary != 0 || m.unfinished {
+			return contract.Errorf(contract.ReasonRefused, "this server was promoted before: each start is promoted once")
+		}
+		if err := wrap(run(c, "STOP REPLICA IO_THREAD"), "stop the receiver"); err != nil {
+			return err
+		}
+		m.source, m.acks = Source{}, false
+		if err := drained(c); err != nil {
+			return err
+		}
+		if err := wrap(run(c, "STOP REPLICA", "RESET REPLICA ALL", "SET GLOBAL rpl_semi_sync_replica_enabled = OFF"), "end the replication"); err != nil {
+			return err
+		}
+		return m.becomePrimary(c, o.Epoch, demands)
+	})
+}
+
+// becomePrimary makes a server writable that does not replicate. Accounts cannot be locked while super_read_only is on. Until
+// they are, offline mode keeps members and clients out. A server on which this fails half-way must be killed: see Unprotected.
+func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
+	var all []int
+	for i := range m.Members {
+		if i != m.Ordinal {
+			all = append(all, i)
+		}
+	}
+	m.unfinished = true
+	m.cutVoters, m.cutOthers = nil, all
+	if err := m.demand(c, demands); err != nil {
+		return err
+	}
+	if err := wrap(run(c, "SET GLOBAL offline_mode = ON", "SET GLOBAL super_read_only = OFF"), "prepare the primary"); err != nil {
+		return err
+	}
+	m.primary = epoch // from here on only an end of the process makes it a follower
+	if err := m.cut(c, all); err != nil {
+		return err
+	}
+	if err := run(c, "SET GLOBAL read_only = OFF", "SET GLOBAL event_scheduler = ON", "SET GLOBAL offline_mode = OFF"); err != nil {
+		return fmt.Errorf("let the primary be written: %w", err)
+	}
+	m.unfinished = false
+	return nil
+}
+
+// Serve has the primary demand acknowledgements and refuse connections. Within one revision, voters that it refuses stay
+// refused: a delayed order does not let them in.
+func (m *Member) Serve(ctx context.Context, o Order, demands int, cutVoters, cutOthers []int) error {
+	return m.order(ctx, always(o), func(c *server.Conn) error {
+		if m.primary == 0 {
+			return contract.Errorf(contract.ReasonRefused, "this member is no primary: it needs a ticket")
+		}
+		sticky := cutVoters
+		if o.Revision == m.cutRevision {
+			sticky = append(slices.Clone(cutVoters), m.cutVoters...)
+		}
+		if demands > 0 { // more is demanded before anybody is let in
+			if err := m.demand(c, demands); err != nil {
+				return err
+			}
+		}
+		if err := m.cut(c, append(slices.Clone(sticky), cutOthers...)); err != nil {
+			return err
+		}
+		m.cutRevision, m.cutVoters, m.cutOthers, m.primary = o.Revision, unique(sticky), unique(cutOthers), o.Epoch
+		if demands == 0 {
+			return m.demand(c, 0)
+		}
+		return nil
+	})
+}
+
+func unique(all []int) []int {
+	all = slices.Clone(all)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// demand sets how many acknowledgements a commit needs. Semi-sync is on before it returns, unless none is needed.
+func (m *Member) demand(c *server.Conn, demands int) error {
+	if demands == 0 {
+		m.demands = 0
+		return wrap(run(c, "SET GLOBAL rpl_semi_sync_source_enabled = OFF"), "end semi-sync")
+	}
+	err := run(c, fmt.Sprintf("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = %d", demands), "SET GLOBAL rpl_semi_sync_source_enabled = ON")
+	if err != nil {
+		return fmt.Errorf("demand %d acknowledgements: %w", demands, err)
+	}
+	status, err := status(c, "Rpl_semi_sync_source_status")
+	switch {
+	case err != nil:
+		return fmt.Errorf("demand %d acknowledgements: %w", demands, err)
+	case status != "ON":
+		return contract.Errorf(contract.ReasonFailed, "demand %d acknowledgements: semi-sync is %q after it was set to ON", demands, status)
+	}
+	m.demands = demands
+	return nil
+}
+
+// cut locks the accounts of members, unlocks the others, and ends connections of those that are locked. What is written to the
+// log up to cutEnd may have been sent to them.
+func (m *Member) cut(c *server.Conn, cut []int) error {
+	if err := run(c, "SET SESSION sql_log_bin = 0"); err != nil {
+		return err
+	}
+	var users []string
+	for _, i := range cut {
+		users = append(users, Account(i))
+		if err := run(c, "ALTER USER "+Account(i)+" ACCOUNT LOCK"); err != nil {
+			return fmt.Errorf("refuse the connection of member %d: %w", i, err)
+		}
+	}
+	if err := disconnect(c, users); err != nil {
+		return err
+	}
+	end, err := c.Position()
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask for the end of the binary log: %w", err)
+	case end == nil:
+		return contract.Errorf(contract.ReasonNoBinaryLog, "the server keeps no binary log")
+	}
+	m.cutEnd = Position{File: end.File, Offset: end.Offset}
+	for i := range m.Members {
+		if i != m.Ordinal && !slices.Contains(cut, i) {
+			if err := run(c, "ALTER USER "+Account(i)+" ACCOUNT UNLOCK"); err != nil {
+				return fmt.Errorf("let member %d connect: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// disconnect ends the connections of accounts that are locked. One that is being made may have passed the lock before: it has
+// an id up to the highest of now, and ends too.
+func disconnect(c *server.Conn, users []string) error {
+	if len(users) == 0 {
+		return nil
+	}
+	last, err := c.Value("SELECT MAX(PROCESSLIST_ID) FROM performance_schema.threads")
+	if err != nil {
+		return fmt.Errorf("list connections: %w", err)
+	}
+	names := "'" + strings.Join(users, "', '") + "'"
+	for range 200 {
+		rows, err := c.Rows("SELECT PROCESSLIST_ID, PROCESSLIST_USER FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL AND (PROCESSLIST_USER IN (" + names + ") " +
+			"OR PROCESSLIST_USER = 'unauthenticated user' AND PROCESSLIST_ID <= " + last + ")")
+		if err != nil {
+			return fmt.Errorf("list connections: %w", err)
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		for _, row := range rows {
+			_ = c.Do("KILL CONNECTION " + row[0]) // it may have ended
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return contract.Errorf(contract.ReasonBusy, "end the connections of %s: they are still there", strings.Join(users, ", "))
+}
+
+// Heartbeat writes a row. It does not wait long for its acknowledgement, which may come later.
+func (m *Member) Heartbeat(ctx context.Context, o Order) error {
+	return m.order(ctx, always(o), func(c *server.Conn) error {
+		if m.primary == 0 {
+			return contract.Errorf(contract.ReasonRefused, "this member is no primary: it writes nothing")
+		}
+		if err := c.Limit(time.Now().Add(time.Second)); err != nil {
+			return err
+		}
+		return wrap(run(c, "CREATE DATABASE IF NOT EXISTS d3os_member", "CREATE TABLE IF NOT EXISTS d3os_member.heartbeat (id INT PRIMARY KEY, epoch BIGINT, written TIMESTAMP(6))",
+			fmt.Sprintf("REPLACE INTO d3os_member.heartbeat VALUES (1, %d, NOW(6))", o.Epoch)), "write a heartbeat")
+	})
+}
+
+func always(o Order) func(Notes) Order { return func(Notes) Order { return o } }
+
+// order takes an order: it is noted, and then has its effect.
+func (m *Member) order(ctx context.Context, of func(Notes) Order, effect func(*server.Conn) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped {
+		return contract.Errorf(contract.ReasonRefused, "the server is being stopped: it takes no order")
+	}
+	if err := m.load(); err != nil {
+		return err
+	}
+	if err := m.notes.take(m.Volume, of(m.notes)); err != nil {
+		return err
+	}
+	return m.session(ctx, effect)
+}
+
+func (m *Member) load() error {
+	if m.loaded {
+		return nil
+	}
+	notes, err := ReadNotes(m.Volume)
+	if err != nil {
+		return err
+	}
+	m.notes, m.loaded = notes, true
+	return nil
+}
+
+// session runs statements, with a deadline: a server that hangs must not hang the agent.
+func (m *Member) session(ctx context.Context, do func(*server.Conn) error) error {
+	c, err := server.Connect(ctx, m.Root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.Limit(time.Now().Add(10 * time.Second)); err != nil {
+		return err
+	}
+	return do(c)
+}
+
+// run runs statements until one fails.
+func run(c *server.Conn, statements ...string) error {
+	for _, statement := range statements {
+		if err := c.Do(statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receives reports whether the receiver runs, connected or not. It ends by itself on some errors.
+func receives(status map[string]string) bool {
+	return status != nil && status["Replica_IO_Running"] != "No"
+}
+
+// drained refuses when the relay log has transactions that are not applied.
+func drained(c *server.Conn) error {
+	row, err := c.Named("SHOW REPLICA STATUS")
+	if err != nil || row == nil {
+		return err
+	}
+	applied, err := c.Value("SELECT GTID_SUBSET(" + server.Literal(row["Retrieved_Gtid_Set"]) + ", @@GLOBAL.gtid_executed)")
+	if err != nil || applied == "1" {
+		return err
+	}
+	if err := run(c, "START REPLICA SQL_THREAD"); err != nil {
+		return fmt.Errorf("apply the relay log: %w", err)
+	}
+	return contract.Errorf(contract.ReasonBusy, "the relay log has transactions that are not applied: received %s", row["Retrieved_Gtid_Set"])
+}
+
+// wrap says what failed; nil stays nil.
+func wrap(err error, did string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", did, err)
+}
+
+func status(c *server.Conn, name string) (string, error) {
+	rows, err := c.Rows("SHOW GLOBAL STATUS LIKE " + server.Literal(name))
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0][1], nil
+}

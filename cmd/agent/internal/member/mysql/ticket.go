@@ -1,0 +1,70 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Verb is what a ticket allows.
+type Verb string
+
+// The verbs. A ticket is an annotation on one pod, and is good for one start of its server.
+const (
+	Primary Verb = "primary" // primary:EPOCH:REVISION:ACKNOWLEDGEMENTS: become the primary
+	Seed    Verb = "seed"    // seed: make the first data, on an empty volume
+	Join    Verb = "join"    // join:REVISION:ORDINAL:SERVER: set the data aside, and copy that of a member
+	Fence   Verb = "fence"   // fence: kill the server if it is a primary
+)
+
+// Ticket is the operator's leave for one act.
+type Ticket struct {
+	// Text is the whole ticket; empty for none.
+	Text string
+	Verb Verb
+	// Order and Demands belong to primary, Order.Revision, Source and Server to join.
+	Order   Order
+	Demands int
+	Source  int
+	Server  string
+}
+
+var serverUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// ParseTicket reads a ticket. An empty text and "none" are no ticket, and no error.
+func ParseTicket(text string) (Ticket, error) {
+	text = strings.TrimSpace(text)
+	if text == "" || text == "none" {
+		return Ticket{}, nil
+	}
+	fields := strings.Split(text, ":")
+	t := Ticket{Text: text, Verb: Verb(fields[0])}
+	var valid bool
+	switch {
+	case t.Verb == Primary && len(fields) == 4:
+		t.Order.Epoch, t.Order.Revision, t.Demands = int64(number(fields[1])), int64(number(fields[2])), number(fields[3])
+		valid = t.Order.Epoch > 0 && t.Order.Revision > 0 && t.Demands >= 0
+	case t.Verb == Join && len(fields) == 4:
+		t.Order.Revision, t.Source, t.Server = int64(number(fields[1])), number(fields[2]), fields[3]
+		valid = t.Order.Revision > 0 && t.Source >= 0 && serverUUID.MatchString(t.Server)
+	default:
+		valid = (t.Verb == Seed || t.Verb == Fence) && len(fields) == 1
+	}
+	if !valid {
+		return Ticket{}, fmt.Errorf("read the ticket %.100q: it must be primary:EPOCH:REVISION:ACKNOWLEDGEMENTS, seed, join:REVISION:ORDINAL:SERVER or fence", text)
+	}
+	return t, nil
+}
+
+// number reads a decimal number without a sign; -1 for anything else.
+func number(text string) int {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
