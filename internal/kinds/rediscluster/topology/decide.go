@@ -59,13 +59,13 @@ func (c *cluster) rooms(verdict Verdict) []func() []Step {
 	case DisconnectedIntact:
 		return rooms{c.neverUp, c.epochs, c.addresses, c.links}
 	case MajorityLost:
-		return rooms{c.neverUp, c.addresses, c.links, c.unblock, c.promote, c.histories, c.settings}
+		return rooms{c.neverUp, c.addresses, c.links, c.unblock, c.promote, c.usedConsents, c.histories, c.settings}
 	case SlotsLost:
 		return rooms{c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.histories, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
 	default: // Complete or Healing
 	}
 	mending := rooms{
-		c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote,
+		c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.usedConsents,
 		// Settings and joins come before slots are moved on: one of them may be what a move waits for.
 		c.settings, c.early(c.ghosts), c.early(c.join), c.early(c.replicateEmpty), c.histories, c.openSlots, c.agree,
 		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone, c.outOfStep,

@@ -33,8 +33,12 @@ func (c *cluster) histories() []Step {
 	return []Step{recordStep(record, "record the history of the data of shards %s", strings.Join(shards, ", "))}
 }
 
-// sharesHistory reports whether a replica has what a master has, and none has data that the master may have lost.
+// sharesHistory reports whether a replica has what a master has, and none has data that the master may have lost. After a restart
+// of the master all pods of the shard are asked: a replica that has copied says nothing of what another one has.
 func (c *cluster) sharesHistory(m *Node) bool {
+	if !c.isUnbroken(m) && !c.isAsked(m.Shard) {
+		return false
+	}
 	shared := false
 	for _, r := range c.replicas(m.ID) {
 		if !c.continues(m, r) {

@@ -142,6 +142,18 @@ func TestProofsOfHistory(t *testing.T) {
 			other := s.node("a-1-2")
 			other.Keys, other.Replication.LinkUp, other.Replication.ID, other.Replication.LinkDown = 9, false, "history-a-1-0", time.Hour
 		}},
+		{name: "a third pod is not there to be asked after its master's restart: neither is it", verdict: Complete, action: ActionWait, says: "a-1-2: connection refused", change: func(s *scene) {
+			s.wanted.Shards[1], s.record.Shards[1] = 3, 3
+			s.add(1, 2)
+			s.follow("a-1-2", "a-1-0")
+			s.restart("a-1-0", 1)
+			s.follow("a-1-1", "a-1-0")
+			s.lose("a-1-2", time.Hour)
+		}},
+		{name: "a consent to the loss of a member that has not lost anything is used before anything else goes wrong", verdict: Complete, action: ActionRecord, says: "which consents count no more", change: func(s *scene) {
+			s.wanted.Consent = []string{idOf("a-1-0")}
+			s.lose("a-2-1", time.Hour)
+		}},
 		{name: "a former master keeps its keys while its shard's master has restarted with fewer", verdict: Complete, action: ActionWait, says: "nothing shows", change: func(s *scene) {
 			s.promoted("a-1-1", "a-1-0", true)
 			s.restart("a-1-1", 1)

@@ -73,6 +73,20 @@ func (c *cluster) replaceLost(given []string) []Step {
 		Message: fmt.Sprintf("assign slots %s to %s: their loss was accepted", brief(slots), to.Pod)}}
 }
 
+// usedConsents records consents that name a member of which nothing is in doubt any more, or never was: they cover no later loss.
+func (c *cluster) usedConsents() []Step {
+	record := c.copyRecord()
+	for _, value := range c.wanted.Consent {
+		if c.byID[value] != nil && c.isFresh(value) && !c.isPending(value) {
+			record.accept([]string{value}, nil)
+		}
+	}
+	if len(record.Consents) == len(c.record.Consents) {
+		return nil
+	}
+	return []Step{recordStep(record, "record which consents count no more")}
+}
+
 // mostGivenUp bounds how many nodes that were given up are remembered.
 const mostGivenUp = 64
 

@@ -16,7 +16,10 @@ import (
 type ledger struct {
 	*run
 	past []map[int]int // of each second
-	safe map[int]int
+
+	pastRecord Record // of the fault before
+	kinds      []int  // of faults; default: all
+	safe       map[int]int
 }
 
 // note keeps what was acknowledged up to now, of the last seconds.
@@ -66,7 +69,11 @@ func (l *ledger) fault() {
 	if master == nil || replica == nil {
 		return
 	}
-	switch l.rnd.IntN(7) {
+	kind := l.rnd.IntN(11)
+	if len(l.kinds) > 0 {
+		kind = l.kinds[l.rnd.IntN(len(l.kinds))]
+	}
+	switch kind {
 	case 0:
 		l.logf("EVENT pods come back with each other's addresses")
 		var ips []string
@@ -107,18 +114,85 @@ func (l *ledger) fault() {
 		l.servers = append(l.servers, past)
 		l.work(10 * time.Second)
 		l.safe = l.past[0]
-		l.kill(master, time.Minute)
-		l.volumes[master.name] = past
+		l.kill(master, time.Duration(l.rnd.IntN(2+58*l.rnd.IntN(2)))*time.Second)
+		l.volumes[master.name], past.queueUntil = past, l.now+10*time.Minute // what is written later would hide a loss
 	case 5:
 		l.logf("EVENT %s restarts without its data under its old id, and %s is cut off from it", master.name, replica.name)
 		l.kill(master, time.Second)
 		clear(l.volumes[master.name].data)
+		if l.rnd.IntN(2) == 0 {
+			l.volumes[master.name].used = 0 // storage has put it back
+		} else {
+			l.volumes[master.name].queueUntil = l.now + 12*time.Second // what a client wrote would be lost with either
+		}
 		replica.s.noLinkUntil = l.now + 12*time.Second
 	case 6:
 		l.logf("EVENT a new node without data has the address of %s", master.name)
 		master.nextIP = master.s.ip
 		l.kill(master, time.Duration(l.rnd.IntN(3000))*time.Millisecond)
 		l.volumes[master.name] = nil
+	case 7:
+		l.logf("EVENT no pod has an image, and all but a few are deleted")
+		l.wrongImage(names, func(*pod) bool { return l.rnd.IntN(4) > 0 })
+	case 8:
+		l.logf("EVENT shard %d has no image, and its claims are being deleted", shard)
+		l.wrongImage(names, func(p *pod) bool { return p.shard == shard })
+		for _, p := range l.pods {
+			if p.shard == shard {
+				l.volumes[p.name].leaving = true
+			}
+		}
+		l.setImage(false)
+		l.work(30 * time.Second)
+		for _, v := range l.volumes {
+			v.leaving = false // a person saved them
+		}
+	case 9:
+		l.logf("EVENT the record is one of the past, and %s is killed", master.name)
+		l.record = l.pastRecord
+		if l.rnd.IntN(2) == 0 {
+			l.record.Histories = nil
+		}
+		l.kill(master, time.Duration(l.rnd.IntN(60_000))*time.Millisecond)
+	case 10:
+		l.logf("EVENT %s restarts with one key at another address, no history is recorded, and %s finds it by hearsay", master.name, replica.name)
+		l.hearsay(master, replica)
+	}
+}
+
+// wrongImage deletes some pods, for which there is no image then.
+func (l *ledger) wrongImage(names []string, has func(*pod) bool) {
+	l.setImage(true)
+	for _, name := range names {
+		if p := l.pods[name]; has(p) {
+			l.remove(p)
+		}
+	}
+	l.work(time.Duration(1+l.rnd.IntN(20)) * time.Second)
+	l.setImage(l.rnd.IntN(3) == 0)
+	l.work(10 * time.Second)
+	l.setImage(false)
+}
+
+// hearsay has a master come back without data but for one key, while its replica has no link and learns of the new address only
+// by gossip of others, which points it nowhere.
+func (l *ledger) hearsay(master, replica *pod) {
+	l.kill(master, 0)
+	v := l.volumes[master.name]
+	if held := slices.Sorted(maps.Keys(v.data)); len(held) > 1 {
+		for _, key := range held[1:] {
+			delete(v.data, key)
+		}
+	}
+	delete(l.record.Histories, master.shard)
+	replica.s.noLinkUntil = l.now + time.Hour
+	l.work(5 * time.Second)
+	replica.s.noLinkUntil, replica.s.masterHost, replica.s.linked = 0, "127.0.0.99", false
+	l.work(20 * time.Second)
+	if replica.running && !replica.s.me().master {
+		l.wanted.Consent = []string{master.s.id} // a person gives up what the master has
+		l.work(20 * time.Second)
+		l.wanted.Consent = nil
 	}
 }
 
@@ -149,7 +223,7 @@ func TestModelHistory(t *testing.T) {
 	for _, seed := range seeds(t, 10) {
 		t.Run(name(seed), func(t *testing.T) {
 			t.Parallel()
-			for _, lost := range history(t, seed, "") {
+			for _, lost := range history(t, seed, "", nil) {
 				t.Error(lost)
 			}
 		})
@@ -157,16 +231,19 @@ func TestModelHistory(t *testing.T) {
 }
 
 // history runs faults, and returns what was lost, the first time that something is.
-func history(t *testing.T, seed uint64, without string) []string {
+func history(t *testing.T, seed uint64, without string, kinds []int) []string {
 	t.Helper()
-	l := &ledger{run: newRun(t, seed, 3, 2, 2)}
+	l := &ledger{run: newRun(t, seed, 3, 2, 2), kinds: kinds}
 	l.wanted.Shards, l.planned, l.without = []int{2, 2, 2}, false, without
 	l.settle(time.Minute)
+	l.pastRecord = l.record
 	for range 8 {
 		l.crashes(3)
 		l.work(8 * time.Second)
+		recorded := l.record
 		l.fault()
 		l.mend()
+		l.pastRecord = recorded
 		if lost := l.lost(); len(lost) > 0 {
 			return lost
 		}
@@ -187,25 +264,30 @@ func (l *ledger) mend() {
 	}
 }
 
-// With each proof taken out, the model finds what is lost without it.
+// With each proof taken out, the model finds what is lost without it. The recorded history is a second lock: a replica has another
+// one only if it copied a stranger, which the replication user prevents, so it is taken out together with that.
 func TestModelNeedsEachProof(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		proof string
+		kinds []int  // of faults that need it
 		seed  uint64 // the first with which something was lost
 		what  string
 	}{
-		{"user", 46, "a replication user for each shard: a replica copies a stranger at its master's address"},
-		{"user, history", 0, "and the recorded history: it is promoted with the stranger's data"},
-		{"admission", 1, "no replica of a new node before it was let join: a replica copies an empty node at its master's address"},
-		{"link", 1, "the link until the master was lost: a replica of minutes ago is promoted"},
-		{"run", 0, "the start of the master: one that is empty by right is replaced"},
-		{"file", 8, "no start on a damaged file: its replica is made like the rest of it"},
+		{"user", []int{0, 3, 6}, 91, "a replication user for each shard: a replica copies a stranger at its master's address"},
+		{"past", []int{4}, 0, "no start on a volume of the past: its replica is made like it"},
+		{"claim", []int{8}, 0, "no pod is deleted whose claim goes: its data goes with it"},
+		{"continuation", nil, 2, "the master continues what its replica has: the replica is made like one that restarted without its data"},
+		{"user, history", []int{0}, 0, "and the recorded history: it is promoted with the stranger's data"},
+		{"admission", []int{6}, 0, "no replica of a new node before it was let join: a replica copies an empty node at its master's address"},
+		{"link", nil, 5, "the link until the master was lost: a replica of minutes ago is promoted"},
+		{"run", nil, 0, "the start of the master: one that is empty by right is replaced"},
+		{"file", []int{3}, 0, "no start on a damaged file: its replica is made like the rest of it"},
 	} {
 		t.Run(c.proof, func(t *testing.T) {
 			t.Parallel()
 			for seed := c.seed; seed < c.seed+100; seed++ {
-				if lost := history(t, seed, c.proof); len(lost) > 0 {
+				if lost := history(t, seed, c.proof, c.kinds); len(lost) > 0 {
 					t.Logf("%s. Seed %d: %s", c.what, seed, lost[0])
 					return
 				}

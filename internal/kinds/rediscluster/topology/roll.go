@@ -116,7 +116,9 @@ func (c *cluster) roll() []Step {
 		}
 		for _, n := range outdated {
 			if n != s.master {
-				return []Step{c.deletePod(n, "a replica of an old revision")}
+				step := c.deletePod(n, "a replica of an old revision")
+				step.Target, step.Proof = s.master.place(), sameStart(s.master)
+				return []Step{step}
 			}
 		}
 		if len(s.owned) == 0 {

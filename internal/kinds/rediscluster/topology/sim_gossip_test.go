@@ -10,6 +10,9 @@ func (w *world) pass(d time.Duration) {
 	for end := w.now + d; w.now < end; {
 		w.now += simTick
 		for _, s := range w.servers {
+			if s.up {
+				s.used = w.now
+			}
 			if s.alive() {
 				s.handshakes()
 				s.gossip()

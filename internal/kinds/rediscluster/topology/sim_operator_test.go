@@ -19,6 +19,8 @@ type pod struct {
 	startsAt        time.Duration
 	running         bool
 	outdated        bool
+	isWrong         bool          // its image cannot be pulled
+	ran             bool          // its container has started
 	nextIP          string        // the address that it comes back with; empty: a new one
 	hiddenUntil     time.Duration // the operator cannot reach it
 	brokenUntil     time.Duration // its container does not start
@@ -38,6 +40,7 @@ type operator struct {
 	deaths  int // how often it dies yet
 	taken   map[string]time.Duration
 	commits int
+	isWrong bool // the image of new pods cannot be pulled
 }
 
 var (
@@ -59,7 +62,7 @@ func (o *operator) sets() {
 			planned[name] = true
 			if o.pods[name] == nil {
 				o.uids++
-				o.pods[name] = &pod{name: name, uid: fmt.Sprint("uid-", o.uids), shard: shard, ordinal: ordinal,
+				o.pods[name] = &pod{isWrong: o.isWrong, name: name, uid: fmt.Sprint("uid-", o.uids), shard: shard, ordinal: ordinal,
 					host: fmt.Sprint("host-", o.rnd.IntN(o.hosts)), startsAt: o.now + time.Duration(200+o.rnd.IntN(1500))*time.Millisecond}
 			}
 		}
@@ -69,6 +72,7 @@ func (o *operator) sets() {
 		switch {
 		case !planned[name]:
 			o.remove(p)
+		case p.isWrong:
 		case !p.running && o.now >= p.startsAt && o.now >= p.brokenUntil:
 			if o.volumes[name] == nil {
 				o.volumes[name] = o.newServer()
@@ -92,11 +96,18 @@ func (o *operator) begin(p *pod) {
 	} else if s.damaged {
 		s.truncate()
 	}
+	if o.isOfThePast(s) && !o.isWithout("past") {
+		if !o.isReplaced(s) {
+			return
+		}
+		s = o.newServer()
+		s.user, o.volumes[p.name] = fmt.Sprint("shard-", p.shard), s
+	}
 	ip := p.nextIP
 	if ip == "" || o.byIP[ip] != nil {
 		ip = o.newIP()
 	}
-	p.s, p.running, p.nextIP = s, true, ""
+	p.s, p.running, p.ran, p.nextIP = s, true, true, ""
 	s.start(ip)
 }
 
@@ -117,6 +128,24 @@ func (o *operator) isReplaced(s *server) bool {
 	return false
 }
 
+// isOfThePast reports whether others have heard of a master after its volume was last in use.
+func (o *operator) isOfThePast(s *server) bool {
+	for _, other := range o.servers {
+		if p := other.peers[s.id]; p != nil && other != s && other.alive() && s.me().master && s.count(s.id) > 0 && p.met == 0 && p.pong > max(s.used+2*simTimeout, other.begun) {
+			return true
+		}
+	}
+	return false
+}
+
+// setImage gives the pods that are made from now on an image that can be pulled, or none. Those of another one are outdated.
+func (o *operator) setImage(isWrong bool) {
+	o.isWrong = isWrong
+	for _, p := range o.pods {
+		p.outdated = p.isWrong != isWrong
+	}
+}
+
 // truncate is what redis does with a file that looks cut off: what comes after the damage is lost.
 func (s *server) truncate() {
 	s.damaged = false
@@ -130,6 +159,9 @@ func (s *server) truncate() {
 func (o *operator) remove(p *pod) {
 	if p.running {
 		p.s.stop()
+	}
+	if v := o.volumes[p.name]; v != nil && v.leaving {
+		o.volumes[p.name] = nil
 	}
 	delete(o.pods, p.name)
 }
@@ -159,7 +191,7 @@ func (o *operator) observe() []Node {
 	var nodes []Node
 	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
 		p := o.pods[name]
-		n := Node{Pod: name, UID: p.uid, Host: p.host, Shard: p.shard, Ordinal: p.ordinal, Running: p.running, Outdated: p.outdated}
+		n := Node{Pod: name, UID: p.uid, Host: p.host, Shard: p.shard, Ordinal: p.ordinal, Running: p.running, Outdated: p.outdated, NeverUp: !p.ran}
 		if p.running {
 			n.IP = p.s.ip
 		}
@@ -205,6 +237,8 @@ func (o *operator) blind(n *Node) {
 		if r.LinkDown = 0; h.Repl != "" {
 			r.ID = h.Repl
 		}
+	case o.isWithout("continuation") && r.Master && h.Run != "":
+		n.RunID = h.Run // as if it had not restarted
 	case o.isWithout("run") && r.Master && n.Keys == 0:
 		n.RunID, n.Uptime = "another", 24*time.Hour
 	case o.isWithout("run") && !r.Master && h.Repl != "":
@@ -275,8 +309,11 @@ func (o *operator) take(s Step) error {
 		return o.onEach(s)
 	case ActionDeletePod:
 		p := o.pods[s.Node.Pod]
-		if p == nil || p.uid != s.Node.UID {
+		if v := o.volumes[s.Node.Pod]; p == nil || p.uid != s.Node.UID || s.Proof.NeverUp && p.ran || v != nil && v.leaving && !o.isWithout("claim") {
 			return errRefused
+		}
+		if err := o.isSameStart(s); err != nil {
+			return err
 		}
 		if err := o.command(); err != nil {
 			return err

@@ -56,6 +56,8 @@ type server struct {
 	user           string        // of replication: its cluster and shard
 	admits         bool          // others may replicate it: it is no new, empty node
 	damaged        bool          // its file
+	leaving        bool          // its claim is being deleted: it goes with its pod
+	used           time.Duration // when the volume was last in use
 	noLinkUntil    time.Duration // its link is cut off
 	queueUntil     time.Duration // no client writes to it
 

@@ -34,6 +34,11 @@ func (o *operator) onEach(s Step) error {
 
 func (o *operator) single(s Step, n *server) error {
 	me := n.me()
+	if s.Action != ActionFailover {
+		if err := o.isSameStart(s); err != nil {
+			return err
+		}
+	}
 	switch s.Action {
 	case ActionSetEpoch:
 		if len(n.peers) > 1 || me.epoch != 0 {
@@ -107,6 +112,17 @@ func (o *operator) single(s Step, n *server) error {
 		}
 	default:
 		panic("no such action: " + string(s.Action))
+	}
+	return nil
+}
+
+// isSameStart is what package server proves of a master before what rests on its data.
+func (o *operator) isSameStart(s Step) error {
+	if s.Proof.Run == "" || o.isWithout("continuation") {
+		return nil
+	}
+	if m := o.at(s.Target); m == nil || m.run != s.Proof.Run || !m.me().master {
+		return fmt.Errorf("%w: the master has restarted", errRefused)
 	}
 	return nil
 }
