@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
@@ -103,6 +104,7 @@ var pasts = []fault{
 	{name: "a master's volume is put back in a short absence", within: time.Minute, happen: func(s *scenario) {
 		master := s.master(0)
 		s.putBack(master, 600)
+		master.Begin()
 		s.named(master, "DataOutdated: this volume was last in use at")
 		kept, err := filepath.Glob(filepath.Join(master.Dir(), "appendonlydir.of-the-past", "*.manifest"))
 		if err != nil || len(kept) != 1 {
@@ -113,6 +115,7 @@ var pasts = []fault{
 		master, replica := s.master(0), s.replica(0)
 		id := s.id(master)
 		s.putBack(master, 86400)
+		master.Begin()
 		replica.Kill()
 		replica.Start()
 		d := s.becomes(topology.SlotsLost)
@@ -121,6 +124,27 @@ var pasts = []fault{
 		}
 		s.drive(10 * time.Second)
 		s.d.Wanted.Consent = []string{id}
+	}},
+	// The volume says nothing of its time, and the replica is kept from its master: Redis would have it copy at once.
+	{name: "a master's volume is put back and written to, and a person gives up what it has", within: time.Minute, happen: func(s *scenario) {
+		master, replica := s.master(0), s.replica(0)
+		id, key := s.id(master), s.keyOf(master)
+		s.putBack(master, 0)
+		replica.Pause()
+		master.Begin()
+		rig.Until(s, "the master answers", func() error { return master.Client().Ping(s.Context()).Err() })
+		s.send(master, "ACL", "SETUSER", "replica:data/rec-0", "off")
+		rig.Until(s, "a client writes to it", func() error { return master.Client().Set(s.Context(), key, "since", 0).Err() })
+		replica.Resume()
+		s.d.Until(90*time.Second, "the doubt is named", func(d topology.Decision) error {
+			return harness.Mentions(d.Model.Reason, "nothing shows that "+master.Name+" has not lost them", id)
+		})
+		if role, err := replica.Role(s.Context()); err != nil || role != "slave" {
+			s.Errorf("the replica is a %s (%v)", role, err)
+		}
+		s.d.Wanted.Consent = []string{id}
+		s.d.Settle(time.Minute, "it heals")
+		s.d.Wanted.Consent = nil
 	}},
 	{name: "a master's volume is what it was, and all were long away", within: time.Minute, happen: func(s *scenario) {
 		master := s.master(0)
@@ -144,7 +168,7 @@ var pasts = []fault{
 	}},
 }
 
-// putBack has a master's volume be that of some seconds before, without what was written since.
+// putBack has a master's volume be that of some seconds before, without what was written since. With 0 the volume does not show it.
 func (s *scenario) putBack(master *rig.Pod, seconds int) {
 	s.Helper()
 	time.Sleep(5 * time.Second) // others hear of it after they have started
@@ -157,8 +181,9 @@ func (s *scenario) putBack(master *rig.Pod, seconds int) {
 	master.Kill()
 	master.Wipe()
 	assert.NilError(s, os.CopyFS(master.Dir(), os.DirFS(past)))
-	s.age(master, seconds)
-	master.Begin()
+	if seconds > 0 {
+		s.age(master, seconds)
+	}
 }
 
 // age has a pod's volume be last in use some seconds before now.

@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
-	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/redis/rig"
 )
 
@@ -89,9 +88,11 @@ func (q *queue) check(s *scenario) {
 // empty and its replica restarts; a replica stays away and its master's pod is deleted; all pods come back with each other's
 // addresses and one master comes last.
 func TestNothingIsLostInAnyOrder(t *testing.T) {
-	harness.Long(t)
 	t.Parallel()
 	away, runs := 15*time.Second, 1
+	if testing.Short() {
+		away = 5 * time.Second
+	}
 	if full {
 		away, runs = 2*time.Minute, 6
 	}
@@ -123,6 +124,7 @@ func TestNothingIsLostInAnyOrder(t *testing.T) {
 			},
 		}
 		order := rand.Perm(len(events))
+		t.Logf("faults in the order %v", order)
 		for _, i := range order {
 			events[i]()
 			d.Settle(2*time.Minute, "it heals")
