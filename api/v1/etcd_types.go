@@ -162,6 +162,16 @@ type EtcdTLS struct {
 	// +nullable
 	AdditionalNames []string `json:"additionalNames,omitempty"`
 
+	// rotation is any text. For each new one the operator replaces both certificate authorities of mode Auto, in
+	// steps and one pod at a time: members and clients trust the old and the new ones, then certificates are those
+	// of the new ones, then the old ones are dropped. It does so by itself after two thirds of their life.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
+	// +kubebuilder:example=`2026-01-01`
+	// +optional
+	// +nullable
+	Rotation string `json:"rotation,omitempty"`
+
 	// serverSecret names the Secret with the certificate that clients see, and the authority of theirs.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`

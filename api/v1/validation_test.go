@@ -44,6 +44,7 @@ var mismatches = map[string][]string{
 	`^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`: {
 		"", "Data.example.com", "-a", "a-", "a..b", "a.", ".a", "a_b", "*", "*.", "a.*.b", "*a", "http://a", "a:80", "a/b", "a b",
 	},
+	`^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`:              {"", "*", "*.", "a b", "-a", "a.", "http://a", "a/b", "a\n"},
 	`^(Off|Auto|Secrets)$`:                                           {"", "off", "auto", "Secret", "Off "},
 	`^[A-Za-z0-9._-]+$`:                                              {"", "a b", "a\n", "a/b", "ä", "$(id)"},
 	`^(Best|Empty|[a-z]([-a-z0-9]*[a-z0-9])?)$`:                      {"", "Worst", "-a", "a-", "A", "a b", "a.b", "a\n"},

@@ -27,7 +27,8 @@ import (
 type mortal struct {
 	stage.Lives
 
-	within time.Duration // that a change may take
+	within  time.Duration // that a change may take
+	overlap time.Duration // of Options
 }
 
 // life is one process of the operator.
@@ -96,7 +97,7 @@ func (m *mortal) live(s *scene, holds func() error) {
 		l := m.next(s.watchdog)
 		return l.Life, s.start(func(config *rest.Config, options *manager.Options) {
 			config.Wrap(l.Wrap)
-			options.Etcd.Tap = l
+			options.Etcd.Tap, options.Etcd.Overlap = l, m.overlap
 		})
 	}, holds)
 }

@@ -33,6 +33,15 @@ type TLS struct {
 	// +optional
 	AdditionalNames []string `json:"additionalNames,omitempty"`
 
+	// rotation is any text. For each new one the operator replaces both certificate authorities of mode Auto, in
+	// steps and one pod at a time: members and clients trust the old and the new ones, then certificates are those
+	// of the new ones, then the old ones are dropped. It does so by itself after two thirds of their life.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
+	// +kubebuilder:example=`2026-01-01`
+	// +optional
+	Rotation string `json:"rotation,omitempty"`
+
 	// serverSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate that clients see, and the
 	// authority of theirs. It must be valid for the names that docs/etcd.md lists.
 	// +kubebuilder:validation:MaxLength=253

@@ -69,7 +69,7 @@ func (v *view) certificates(c kinds.Conditions) {
 // renewer says who renews the certificates of a cluster.
 func renewer(ec *etcdv1.EtcdCluster) string {
 	if ec.Spec.TLS.Mode == etcdv1.TLSAuto {
-		return "the operator renews certificates, and has not: its log says why. An authority is replaced as docs/etcd.md says, under Limits"
+		return "the operator renews certificates, and has not: its log says why. Set spec.tls.rotation to a new value where it is an authority (ca.crt)"
 	}
 	return "renew it, or look at what renews it"
 }

@@ -29,6 +29,7 @@ type cluster struct {
 
 	now    time.Time
 	record stateful.Version // as it was observed
+	rotate func(membership.AuthorityPhase) error
 }
 
 var _ server.Kubernetes = &cluster{}
@@ -115,6 +116,11 @@ func (c *cluster) Leaving(ctx context.Context, ordinal int) (bool, error) {
 func (c *cluster) Recorded(ctx context.Context) (membership.Record, error) {
 	record, _, err := records.Observe(ctx, c.Live, c.Owner)
 	return record, err
+}
+
+// Rotate plans the phase after this one of the replacement of certificate authorities: the next pass writes it.
+func (c *cluster) Rotate(_ context.Context, phase membership.AuthorityPhase) error {
+	return c.rotate(phase)
 }
 
 // Scale lets the StatefulSet have fewer pods, and never more.

@@ -49,8 +49,9 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ engine.Seen, w World) kinds.Deci
 func (k *Kind) take(ctx context.Context, ec *etcdv1.EtcdCluster, w World, step membership.Step) error {
 	err := k.servers.Take(ctx, server.Taking{
 		Access: w.access, Step: step,
-		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Live: k.live, Owner: kinds.OwnerOf(k, ec)}, now: k.now(), record: w.recordAt},
-		PeerURLs:   wanted(ec).PeerURLs,
+		Kubernetes: &cluster{Cluster: stateful.Cluster{Client: k.client, Live: k.live, Owner: kinds.OwnerOf(k, ec)}, now: k.now(), record: w.recordAt,
+			rotate: func(phase membership.AuthorityPhase) error { return k.planner.keeper.rotate(ec, phase) }},
+		PeerURLs: wanted(ec).PeerURLs,
 	})
 	switch {
 	case errors.Is(err, server.ErrNotYet):

@@ -92,6 +92,9 @@ func (k *Kind) Observe(ctx context.Context, ec *etcdv1.EtcdCluster, _ engine.See
 		return w, fmt.Errorf("read the certificates of %s: %w", ec.Name, err)
 	}
 	w.access, w.certificates = account.access, account.certificates
+	if w.access.Authorities, w.View.Authorities, err = k.seeAuthorities(ctx, ec); err != nil {
+		return w, err
+	}
 	k.servers.Read(ctx, w.access, w.View.Pods, wanted(ec).PeerURLs)
 	w.backups, err = backupsOf(ec).See(ctx, pods, k.jobs, kinds.OwnerOf(k, ec))
 	return w, err

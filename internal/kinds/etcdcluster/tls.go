@@ -4,7 +4,6 @@
 package etcdcluster
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"net"
@@ -116,18 +115,6 @@ func names(given []string) (found []string) {
 	return found
 }
 
-// authorities are those of one cluster.
-type authorities struct{ Clients, Members certs.Pair }
-
-func (a authorities) valid() bool { return a.Clients.Valid() && a.Members.Valid() }
-
-func (a authorities) of(l leaf) certs.Pair {
-	if l.members {
-		return a.Members
-	}
-	return a.Clients
-}
-
 // keeper remembers what it made while the process lives: a Secret that somebody deletes comes back as it was. It is
 // safe for concurrent use.
 type keeper struct {
@@ -162,16 +149,14 @@ func (k *keeper) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in kinds.Input
 	if err != nil {
 		return nil, err
 	}
-	secrets := []*unstructured.Unstructured{secret(ec, owner, suffixCA, map[string][]byte{
-		keyClientCA: made.Clients.Cert, keyClientCAKey: made.Clients.Key, keyMembersCA: made.Members.Cert, keyMembersCAKey: made.Members.Key,
-	})}
-	secrets[0].SetAnnotations(map[string]string{object.AnnotationPolicy: object.PolicyKeep})
+	secrets := []*unstructured.Unstructured{secret(ec, owner, suffixCA, made.data())}
+	secrets[0].SetAnnotations(made.annotations())
 	for _, l := range leaves(ec) {
 		pair, err := k.leaf(ec, l, made.of(l), live[l.suffix])
 		if err != nil {
 			return nil, err
 		}
-		secrets = append(secrets, secret(ec, owner, l.suffix, map[string][]byte{keyCert: pair.Cert, keyKey: pair.Key, keyCA: made.of(l).Cert}))
+		secrets = append(secrets, secret(ec, owner, l.suffix, map[string][]byte{keyCert: pair.Cert, keyKey: pair.Key, keyCA: made.trusted(l)}))
 	}
 	for _, s := range secrets {
 		if _, err := object.Finish(s, owner); err != nil {
@@ -203,27 +188,12 @@ func (k *keeper) authority(ec *etcdv1.EtcdCluster, live map[string]*unstructured
 	case runs || replicasOf(&ec.Spec) > 0 && (record.Cluster != 0 || live[suffixServer] != nil || live[suffixPeer] != nil):
 		return authorities{}, &LostError{Secret: ec.Name + suffixCA, Cluster: "EtcdCluster " + ec.Name}
 	}
-	var made authorities
-	var err error
-	if made.Clients, err = certs.NewAuthority("clients of "+ec.Namespace+"/"+ec.Name, k.now()); err != nil {
-		return made, fmt.Errorf("make the certificate authority of clients: %w", err)
-	}
-	if made.Members, err = certs.NewAuthority("members of "+ec.Namespace+"/"+ec.Name, k.now()); err != nil {
-		return made, fmt.Errorf("make the certificate authority of members: %w", err)
+	made, err := k.makeAuthorities(ec)
+	if err != nil {
+		return authorities{}, err
 	}
 	k.authorities[key], k.made[key] = made, true
 	return made, nil
-}
-
-// unsigned returns the name of a Secret with a certificate that other authorities signed, or nothing.
-func unsigned(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, by authorities) string {
-	for _, l := range leaves(ec) {
-		pair := pairIn(live[l.suffix], keyCert, keyKey)
-		if pair.Valid() && !pair.SignedBy(by.of(l)) && !bytes.Equal(dataIn(live[l.suffix], keyCA), by.of(l).Cert) {
-			return ec.Name + l.suffix
-		}
-	}
-	return ""
 }
 
 // isRunning reports whether a cluster has pods, or its StatefulSet is to have some.
@@ -302,10 +272,6 @@ func secret(ec *etcdv1.EtcdCluster, owner object.Owner, suffix string, data map[
 	}
 	s.Object["type"], s.Object["data"] = string(corev1.SecretTypeOpaque), encoded
 	return s
-}
-
-func authoritiesIn(secret *unstructured.Unstructured) authorities {
-	return authorities{pairIn(secret, keyClientCA, keyClientCAKey), pairIn(secret, keyMembersCA, keyMembersCAKey)}
 }
 
 // pairIn returns a certificate and its key in a Secret, which may be nil.

@@ -32,6 +32,11 @@ func (k kubernetes) find(place membership.Place) (*Pod, error) {
 	return nil, fmt.Errorf("there is no pod %s with UID %s", place.Pod, place.UID)
 }
 
+// Rotate fails: the fleet has no certificates.
+func (kubernetes) Rotate(context.Context, membership.AuthorityPhase) error {
+	return errors.New("the fleet has no certificates")
+}
+
 // Pod returns a pod as it is now.
 func (k kubernetes) Pod(_ context.Context, name string) (proof.Pod, error) {
 	k.mu.Lock()

@@ -42,7 +42,7 @@ func managedEtcd(in Input, c *component.Component, fields map[string]any) (map[s
 	}
 	if e.TLS != nil {
 		tls := map[string]any{"mode": e.TLS.Mode}
-		give(tls, map[string]string{"serverSecret": e.TLS.ServerSecret, "peerSecret": e.TLS.PeerSecret, "clientSecret": e.TLS.ClientSecret})
+		give(tls, map[string]string{"serverSecret": e.TLS.ServerSecret, "peerSecret": e.TLS.PeerSecret, "clientSecret": e.TLS.ClientSecret, "rotation": e.TLS.Rotation})
 		given, _ := fields["tls"].(map[string]any)
 		take(tls, given, "additionalNames")
 		spec["tls"] = tls

@@ -28,7 +28,7 @@ func TestEverythingOfEtcdIsPlanned(t *testing.T) {
 	assert.NilError(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, schema, nil))
 	structural, err := structuralschema.NewStructural(schema)
 	assert.NilError(t, err)
-	for _, spec := range []string{"{replicas: 0}", "{tls: {mode: Auto, additionalNames: [etcd.example.com]}}", "{tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}, storage: {size: 1Gi}}"} {
+	for _, spec := range []string{"{replicas: 0}", "{tls: {mode: Auto, additionalNames: [etcd.example.com], rotation: a}}", "{tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}, storage: {size: 1Gi}}"} {
 		etcd, err := try(t, "{etcd: "+spec+"}", component.Etcd)
 		assert.NilError(t, err)
 		completed := map[string]any{"spec": runtime.DeepCopyJSONValue(etcd["spec"])}

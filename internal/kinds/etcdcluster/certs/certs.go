@@ -43,10 +43,14 @@ type Leaf struct {
 	Client bool
 }
 
-// NewAuthority makes an authority that signs itself.
+// NewAuthority makes an authority that signs itself. No two have the same subject: servers name by it whom they trust.
 func NewAuthority(name string, now time.Time) (Pair, error) {
+	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
+	if err != nil {
+		return Pair{}, fmt.Errorf("make a serial number: %w", err)
+	}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-early), NotAfter: now.Add(AuthorityLife),
+		Subject: pkix.Name{CommonName: name, SerialNumber: number.Text(16)}, NotBefore: now.Add(-early), NotAfter: now.Add(AuthorityLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	return sign(template, nil, nil)
@@ -144,29 +148,38 @@ func (p Pair) Valid() bool {
 	return err == nil && key.PublicKey.Equal(cert.PublicKey)
 }
 
-// SignedBy reports whether an authority signed a certificate.
+// SignedBy reports whether an authority, of which the certificate is enough, signed a certificate.
 func (p Pair) SignedBy(authority Pair) bool {
-	cert, _, err := p.parse()
+	cert, err := parseCert(p.Cert)
 	if err != nil {
 		return false
 	}
-	issuer, _, err := authority.parse()
+	issuer, err := parseCert(authority.Cert)
 	return err == nil && cert.CheckSignatureFrom(issuer) == nil
 }
 
 // Equal reports whether two pairs are the same.
 func (p Pair) Equal(o Pair) bool { return bytes.Equal(p.Cert, o.Cert) && bytes.Equal(p.Key, o.Key) }
 
-func (p Pair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	block, _ := pem.Decode(p.Cert)
+// parseCert reads the first certificate in PEM.
+func parseCert(text []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, nil, errors.New("there is no certificate")
+		return nil, errors.New("there is no certificate")
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the certificate: %w", err)
+		return nil, fmt.Errorf("read the certificate: %w", err)
 	}
-	block, _ = pem.Decode(p.Key)
+	return cert, nil
+}
+
+func (p Pair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	cert, err := parseCert(p.Cert)
+	if err != nil {
+		return nil, nil, err
+	}
+	block, _ := pem.Decode(p.Key)
 	if block == nil {
 		return nil, nil, errors.New("there is no key")
 	}

@@ -37,6 +37,7 @@ type cluster struct {
 	waits    []string
 	notes    []string
 	stuck    bool // a person has to act
+	rotating bool // certificate authorities are replaced, and no clients are waited for
 	markSoon bool // a claim gets another position in a moment
 	dataLost bool // of so many members that the others cannot be a quorum
 }

@@ -152,13 +152,13 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	}
 	return rules{
 		c.remember, c.mendCorrupt, c.formed, c.unblock, c.mark, c.removeLost, c.learner, c.strangers, c.clear, c.disarmGone,
-		c.space, c.refill, c.shrink, c.roll, c.upgrade, c.grow, c.defrag,
+		c.space, c.refill, c.shrink, c.roll, c.upgrade, c.grow, c.rotate, c.defrag,
 	}
 }
 
 func (c *cluster) lookAgain(steps []Step) time.Duration {
 	switch {
-	case len(steps) == 0 && c.markSoon:
+	case len(steps) == 0 && (c.markSoon || c.rotating):
 		return markEvery
 	case len(steps) == 0:
 		return atRest

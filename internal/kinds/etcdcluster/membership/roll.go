@@ -4,14 +4,15 @@
 package membership
 
 // roll replaces one pod of an old revision, while every voter is well: followers first, and the leader when another one
-// leads. A voter that does not answer goes before, because nothing is lost by it.
+// leads. A voter that does not answer goes before, because nothing is lost by it. One that trusts other certificate authorities than
+// its Secrets have is replaced like one of an old revision.
 func (c *cluster) roll() []Step {
 	if c.Lagging {
 		return nil
 	}
 	var outdated []*seat
 	for _, s := range c.voters {
-		if s.ordinal < 0 || s.pod == nil || !s.pod.Outdated || s.pod.Terminating {
+		if s.ordinal < 0 || s.pod == nil || !s.pod.Outdated && !s.trustsFormer() || s.pod.Terminating {
 			continue
 		}
 		if c.losesData(s.ordinal) {
@@ -32,14 +33,22 @@ func (c *cluster) roll() []Step {
 	}
 	for _, s := range outdated {
 		if s != c.leader {
-			return c.do(PhaseUpgrading, c.deletePod(s, c.healthyBut(s)), "replace pod %s by one of the latest revision", s.pod.Name)
+			return c.do(PhaseUpgrading, c.deletePod(s, c.healthyBut(s)), "replace pod %s %s", s.pod.Name, s.successor())
 		}
 	}
 	leader := outdated[0]
 	if len(c.voters) > 1 {
 		return c.moveLeader(PhaseUpgrading, leader, "its pod is to be replaced")
 	}
-	return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s by one of the latest revision: the cluster has no other member and does not answer meanwhile", leader.pod.Name)
+	return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s %s: the cluster has no other member and does not answer meanwhile", leader.pod.Name, leader.successor())
+}
+
+// successor describes the pod that comes in place of a member's.
+func (s *seat) successor() string {
+	if s.pod.Outdated {
+		return "by one of the latest revision"
+	}
+	return "by one that trusts the certificate authorities of its Secrets"
 }
 
 func (c *cluster) deletePod(s *seat, others []*seat) Step {

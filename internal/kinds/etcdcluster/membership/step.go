@@ -28,6 +28,7 @@ const (
 	ActionCompact     Action = "Compact"     // drop the history before Revision, by Via
 	ActionDefrag      Action = "Defrag"      // rewrite the database file of Via
 	ActionDisarm      Action = "Disarm"      // end Alarm, by Via
+	ActionRotate      Action = "Rotate"      // begin the phase after Authorities of the replacement of certificate authorities
 	ActionAppend      Action = "Append"      // add an entry to the log that changes nothing, by Via
 )
 
@@ -72,6 +73,8 @@ type Step struct {
 	Was      Record
 	Revision int64
 	Alarm    Alarm
+	// Authorities is the phase that ends.
+	Authorities AuthorityPhase
 }
 
 // ClaimAt is a claim as it was seen.

@@ -88,6 +88,8 @@ type View struct {
 	Claims []Claim // those that exist, by ordinal
 	// Live is how many pods the StatefulSet has at present; 0 for none, or no StatefulSet.
 	Live int
+	// Authorities are those of certificates. Nil: the operator makes none, or the Secrets do not have them yet.
+	Authorities *Authorities
 	// Lagging reports whether Kubernetes has not looked at the latest StatefulSet yet, so that nobody knows
 	// which pods are outdated.
 	Lagging bool
@@ -265,7 +267,9 @@ type Answer struct {
 	// list of the cluster and no memory of the past. Never for a learner.
 	Linear  bool
 	Members []Member // as it knows them; empty for a learner
-	Alarms  []Alarm
+	// Trust is nil where the operator makes no certificates, or the member does not show them.
+	Trust  *Trust
+	Alarms []Alarm
 
 	Term, Index, Applied uint64
 	Revision             int64

@@ -66,6 +66,7 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 		}
 		return
 	}
+	answer.Trust = s.trust(ctx, access, pod.IP)
 	pod.Answer = answer
 }
 

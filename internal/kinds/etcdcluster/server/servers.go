@@ -31,6 +31,9 @@ type Options struct {
 	EffectTimeout time.Duration
 	// DefragTimeout bounds the time that rewriting a database file may take. Default: 1m.
 	DefragTimeout time.Duration
+	// Overlap is how long clients have to read their Secret again after each phase of a replacement of the certificate authorities.
+	// Default: 10m.
+	Overlap time.Duration
 	// Tap sees the effects of steps. Default: none.
 	Tap Tap
 }
@@ -38,6 +41,8 @@ type Options struct {
 // Access is how the members of one cluster are reached.
 type Access struct {
 	TLS *tls.Config // with the client's certificate; nil: plain
+	// Authorities are those that the operator made, and the Secrets of pods have. Nil: nothing is known of them.
+	Authorities *Authorities
 }
 
 // Servers ask members and change them. It is safe for concurrent use, and remembers nothing.
@@ -54,6 +59,9 @@ func New(options Options) *Servers {
 	if options.EffectTimeout == 0 {
 		options.EffectTimeout = 5 * time.Second
 	}
+	if options.Overlap == 0 {
+		options.Overlap = 10 * time.Minute
+	}
 	if options.DefragTimeout == 0 {
 		options.DefragTimeout = time.Minute
 	}
@@ -63,6 +71,9 @@ func New(options Options) *Servers {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
+
+// Overlap is how long clients have to read their Secret again.
+func (s *Servers) Overlap() time.Duration { return s.options.Overlap }
 
 // named says which name the certificate must have: the client would take the address for it.
 func named(access Access) []grpc.DialOption {

@@ -38,6 +38,8 @@ type Kubernetes interface {
 	Ticket(ctx context.Context, pod membership.Place, ticket string) error
 	DeletePod(ctx context.Context, pod membership.Place) error
 	DeleteClaim(ctx context.Context, ordinal int, at membership.ClaimAt) error
+	// Rotate plans the phase after this one of the replacement of certificate authorities.
+	Rotate(ctx context.Context, phase membership.AuthorityPhase) error
 	// Scale lets the StatefulSet have fewer pods.
 	Scale(ctx context.Context, pods int) error
 }
@@ -87,6 +89,7 @@ func (s *Servers) Take(ctx context.Context, taking Taking) error {
 		membership.ActionDisarm:      t.disarm,
 		membership.ActionAppend:      t.append,
 		membership.ActionScale:       t.scale,
+		membership.ActionRotate:      t.rotate,
 	}[t.Step.Action]
 	if do == nil {
 		return fmt.Errorf("there is no action %q", t.Step.Action)
