@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"d3os.com/d3os-operator/internal/kinds/rediscluster/topology"
 	"d3os.com/d3os-operator/internal/kinds/stateful/proof"
 )
@@ -155,57 +153,6 @@ func (l *link) replicationUser(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("CONFIG GET masteruser of %s: %q (%w)", l.place.Pod, pair, err)
 	}
 	return pair[1], nil
-}
-
-// proveStart proves that the step's target is the master that it was when the step was decided: that it has not restarted
-// since, and so has what it had.
-func (t *taker) proveStart(ctx context.Context) error {
-	if t.Step.Proof.Run == "" {
-		return nil
-	}
-	l, err := t.prove(ctx, t.Step.Target)
-	if err != nil {
-		return err
-	}
-	master, err := l.said(ctx)
-	if err != nil {
-		return err
-	}
-	if master.RunID != t.Step.Proof.Run || !master.Replication.Master {
-		return proof.Refuse("%s has restarted, or is no master any more: nothing shows that it has what %s has", master.Pod, t.Step.Node.Pod)
-	}
-	return nil
-}
-
-// deletePod deletes a pod. One that answered owns no slots: it may have become a master since. One that did not answer does not
-// answer now either.
-func (t *taker) deletePod(ctx context.Context) error {
-	if t.Step.Node.ID != "" {
-		if _, _, err := t.slotless(ctx); err != nil {
-			return err
-		}
-	} else if err := t.isSilent(ctx); err != nil {
-		return err
-	}
-	if err := t.proveStart(ctx); err != nil {
-		return err
-	}
-	return t.Kubernetes.DeletePod(ctx, t.Step.Node)
-}
-
-// isSilent proves that the server of the step's pod does not answer. One that refuses the password, or connections, does not.
-func (t *taker) isSilent(ctx context.Context) error {
-	place := t.Step.Node
-	if place.IP == "" {
-		return nil
-	}
-	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
-	defer cancel()
-	err := t.servers.peer(t.Cluster, t.Access, place.UID, place.IP).client.Do(within, "CLUSTER", "MYID").Err()
-	if err == nil || redis.IsLoadingError(err) {
-		return proof.Refuse("the server of pod %s answers by now", place.Pod)
-	}
-	return nil
 }
 
 // forget removes a node from the views of all others at once: while one of them still knows it, the others learn of
