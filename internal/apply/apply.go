@@ -53,6 +53,8 @@ const (
 type Result struct {
 	Object *unstructured.Unstructured // as it is in the cluster; nil when it was replaced
 	Action Action
+	// Rewrite is what an admission policy changed in it; nil for nothing.
+	Rewrite *Rewrite
 }
 
 // ConflictError says that an object of that name exists and belongs to somebody else.
@@ -79,6 +81,7 @@ type Applier struct {
 	live     client.Reader // reads come from the API server
 	compare  *comparer
 	contests *contests
+	rewrites *rewrites
 	version  string // of the operator
 
 	preflights *preflights
@@ -92,7 +95,7 @@ func New(c client.Client, live client.Reader, types *Types, version string) *App
 	return &Applier{
 		client: c, live: live, version: version,
 		compare:  newComparer(types),
-		contests: newContests(), preflights: newPreflights(), resizes: newResizes(),
+		contests: newContests(), rewrites: newRewrites(), preflights: newPreflights(), resizes: newResizes(),
 	}
 }
 
@@ -157,6 +160,9 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 		metrics.SkippedWrites.WithLabelValues(live.GetKind()).Inc()
 		return Result{Object: live}, nil
 	}
+	if known, err := a.known(planned, live); err != nil || known != nil {
+		return Result{Object: live, Rewrite: known}, err
+	}
 	action := Updated
 	if object.Digest(planned) == object.Digest(live) {
 		action = Corrected
@@ -186,7 +192,27 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 			return Result{}, err
 		}
 	}
-	return a.wrote(obj, action), nil
+	return a.answered(planned, live, obj, action)
+}
+
+// answered returns the result of an update. What a policy has changed as it had been before is no correction.
+func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, action Action) (Result, error) {
+	rewrite, err := a.remember(planned, answer)
+	if err != nil {
+		return Result{}, err
+	}
+	if rewrite != nil && action == Corrected {
+		before, err := a.compare.deviation(planned, live)
+		if err != nil {
+			return Result{}, err
+		}
+		if signature(before) == signature(rewrite.Fields) {
+			action = Unchanged
+		}
+	}
+	result := a.wrote(answer, action)
+	result.Rewrite = rewrite
+	return result, nil
 }
 
 // applyOver applies a planned object over a live one. What others wrote can stand in the way,

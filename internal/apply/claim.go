@@ -81,6 +81,9 @@ func (a *Applier) setOwners(ctx context.Context, claim *unstructured.Unstructure
 	}
 	before := claim.DeepCopy()
 	claim.SetOwnerReferences(refs)
+	if len(refs) == 0 {
+		claim.SetAnnotations(object.WithoutPrune(claim.GetAnnotations(), claim.GetAnnotations()))
+	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := a.client.Patch(ctx, claim, patch, client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("set the owner of %s: %w", describe(claim), err)

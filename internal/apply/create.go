@@ -37,7 +37,7 @@ func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstr
 		stampTemplates(obj)
 		err := a.apply(ctx, obj, nil)
 		if err == nil {
-			return a.created(planned, obj), nil
+			return a.created(planned, obj)
 		}
 		if !apierrors.IsConflict(err) {
 			return Result{}, fmt.Errorf("create %s: %w", describe(planned), err)
@@ -54,12 +54,18 @@ func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstr
 	if err != nil {
 		return Result{}, err
 	}
-	return a.created(planned, obj), nil
+	return a.created(planned, obj)
 }
 
-func (a *Applier) created(planned, obj *unstructured.Unstructured) Result {
+func (a *Applier) created(planned, obj *unstructured.Unstructured) (Result, error) {
 	a.contests.made(planned)
-	return a.wrote(obj, Created)
+	rewrite, err := a.remember(planned, obj)
+	if err != nil {
+		return Result{}, err
+	}
+	result := a.wrote(obj, Created)
+	result.Rewrite = rewrite
+	return result, nil
 }
 
 // found goes on with a live object that the cache does not show.

@@ -116,6 +116,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 			for _, part := range []string{"data", "binaryData", "spec"} {
 				assert.DeepEqual(t, after.Object[part], before.Object[part])
 			}
+			await(t, after) // this client's cache may lag behind its own update, see kube.NewClient
 			p.atRest(planned)
 		})
 	}

@@ -251,6 +251,7 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 	}
 	if err == nil {
 		tellApplied(ctx, p.teller, nil, planned, result.Action)
+		tellRewritten(ctx, p.teller, planned, result.Rewrite)
 	}
 	return err
 }
@@ -269,6 +270,9 @@ func (p *pass) applyRecord(ctx context.Context, record Record) error {
 		planned = planned.DeepCopy()
 		planned.SetResourceVersion(record.MadeFrom)
 	}
-	_, err = p.applier.Apply(ctx, p.owner, planned, live)
+	result, err := p.applier.Apply(ctx, p.owner, planned, live)
+	if err == nil {
+		tellRewritten(ctx, p.teller, planned, result.Rewrite)
+	}
 	return err
 }

@@ -37,6 +37,7 @@ const (
 	EventUpdated          = "ComponentUpdated"
 	EventReplaced         = "ComponentReplaced"
 	EventCorrected        = "DriftCorrected"
+	EventRewritten        = "PolicyChangedObject"
 	EventPruned           = "Pruned"
 	EventVolumeNotResized = "VolumeNotResized"
 )
@@ -70,6 +71,17 @@ func tellApplied(ctx context.Context, teller Teller, part *Part, planned *unstru
 		return
 	}
 	teller.Tell(ctx, event)
+}
+
+// tellRewritten says once which field a policy changed.
+func tellRewritten(ctx context.Context, teller Teller, planned *unstructured.Unstructured, rewrite *apply.Rewrite) {
+	if rewrite == nil || !rewrite.IsNew {
+		return
+	}
+	teller.Tell(ctx, Event{
+		Type: corev1.EventTypeWarning, Reason: EventRewritten, Action: "Apply", Related: referTo(planned),
+		Note: rewrite.Note(planned) + ". It stays so, and is not written again until the spec or the object changes",
+	})
 }
 
 // meanwhile says what becomes of an object's pods while it is replaced.

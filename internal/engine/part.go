@@ -99,6 +99,14 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	result, err := p.applier.Apply(ctx, p.owner, planned, live)
 	if err == nil {
 		tellApplied(ctx, p.teller, part, planned, result.Action)
+		tellRewritten(ctx, p.teller, planned, result.Rewrite)
+	}
+	if result.Rewrite != nil {
+		note := result.Rewrite.Note(planned)
+		seen.Notes = append(seen.Notes, note)
+		if seen.Rewritten == "" {
+			seen.Rewritten = note
+		}
 	}
 	return result, err
 }

@@ -117,6 +117,8 @@ type PartSeen struct {
 	Error    string         // why it could not be applied
 	Culprit  health.Culprit // the object that Error is about
 	Notes    []string       // what a person should know even while all is well
+	// Rewritten says which object an admission policy changed; empty for none.
+	Rewritten string
 	// LookAgain is when to look again though nothing happened at the API server; 0 is never.
 	LookAgain time.Duration
 }

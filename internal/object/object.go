@@ -69,6 +69,9 @@ func IsReserved(key string) bool {
 	return hasDomain && slices.ContainsFunc(domains, func(own string) bool { return domain == own || strings.HasSuffix(domain, "."+own) })
 }
 
+// ByPolicy is in each message about an object that an admission policy changed.
+const ByPolicy = "a policy of the cluster changed"
+
 // LossSince is the loss of everything after a moment, in the words that a consent has to repeat.
 func LossSince(moment string) string { return "everything since " + moment }
 

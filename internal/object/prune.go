@@ -73,12 +73,12 @@ func LacksNoPrune(o metav1.Object) bool {
 	return false
 }
 
-// IsRetained reports whether an object is one of the operator's that outlives its resource, or its resource is gone: it
-// has no owner. A claim that a StatefulSet made of its template has no digest.
+// IsRetained reports whether an object is one of the operator's that outlives its resource: it has no owner. A claim that a
+// StatefulSet made of its template has no AnnotationPolicy; another object without that has lost its owner, and gets it back.
 func IsRetained(o metav1.Object, isClaim bool) bool {
-	labels, annotations := o.GetLabels(), o.GetAnnotations()
+	labels := o.GetLabels()
 	if len(o.GetOwnerReferences()) > 0 || labels[LabelManagedBy] != ManagedBy || labels[LabelInstance] == "" {
 		return false
 	}
-	return isClaim && labels[LabelComponent] != "" || annotations[AnnotationDigest] != "" || annotations[AnnotationPolicy] == PolicyKeep
+	return isClaim && labels[LabelComponent] != "" || o.GetAnnotations()[AnnotationPolicy] == PolicyKeep
 }

@@ -30,6 +30,8 @@ type Diagnosis struct {
 	Cause string `json:"cause"`
 	// Detail is the whole cause where Cause was cut.
 	Detail string `json:"detail,omitempty"`
+	// Policy is what an admission policy changed in an object, where Cause does not say it.
+	Policy string `json:"policy,omitempty"`
 	// Object is the object to look at; nil when it is none of the cluster's.
 	Object *Object `json:"object,omitempty"`
 	// Way leads from a component that waits to the one that is to blame.
@@ -78,6 +80,7 @@ func Explain(f *Facts) *Diagnosis {
 	if short := health.Clip(d.Cause, causeLength); short != d.Cause {
 		d.Cause, d.Detail = short, d.Cause
 	}
+	d.Policy = f.policy(d.Cause)
 	return d
 }
 

@@ -19,6 +19,9 @@ func (d *Diagnosis) Print(style screen.Style, now time.Time) string {
 		cause = style.Bad(cause)
 	}
 	out.WriteString(cause + "\n")
+	if d.Policy != "" {
+		out.WriteString(d.Policy + "\n")
+	}
 	if d.Object != nil {
 		fmt.Fprintf(&out, "look at %s %s: %s\n", d.Object.Kind, d.Object.Name, d.Object.Command)
 	}

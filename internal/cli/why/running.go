@@ -156,6 +156,9 @@ func (f *Facts) well(c *dsv1.ComponentStatus) *Diagnosis {
 	if f.Component != "" && c != nil {
 		d.Cause = fmt.Sprintf("nothing is wrong: %s is ready (%d/%d pods)", c.Name, c.Ready, c.Desired)
 	}
+	if c == nil {
+		c = f.rewritten()
+	}
 	if c != nil && c.Message != "" {
 		d.Cause = fmt.Sprintf("%s: %s; nothing else is wrong", c.Name, c.Message)
 	}
@@ -182,4 +185,25 @@ func (f *Facts) underway(c *dsv1.ComponentStatus) *Diagnosis {
 		text += "; " + c.Message
 	}
 	return &Diagnosis{Cause: text, Object: f.Self(), Events: f.last(f.concerns), Do: advice("Waiting")}
+}
+
+// rewritten returns the component that is asked about, or the first one, of which an admission policy changed an object; nil for none.
+func (f *Facts) rewritten() *dsv1.ComponentStatus {
+	for i := range f.DataService.Status.Components {
+		c := &f.DataService.Status.Components[i]
+		if (f.Component == "" || f.Component == c.Name) && strings.Contains(c.Message, object.ByPolicy) {
+			return c
+		}
+	}
+	return nil
+}
+
+// policy returns what a policy changed, where the cause does not say it: it may be the cause of the cause.
+func (f *Facts) policy(cause string) string {
+	c := f.rewritten()
+	if c == nil || strings.Contains(cause, object.ByPolicy) {
+		return ""
+	}
+	at := strings.Index(c.Message, object.ByPolicy)
+	return c.Name + ": " + strings.TrimPrefix(c.Message[max(strings.LastIndex(c.Message[:at], "; "), 0):], "; ")
 }

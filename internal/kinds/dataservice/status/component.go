@@ -43,6 +43,9 @@ func component(c Component, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 		}
 	case c.Health.Problem != "":
 		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Problem, culprit(c.Health.Culprit)
+		if c.Rewritten != "" { // it may be the cause
+			next.Message += "; " + c.Rewritten
+		}
 	default:
 		if next.Phase = underway(c, prev, &next); next.Phase != "" {
 			break

@@ -170,6 +170,11 @@ func message(seen Observation, next dsv1.DataServiceStatus) string {
 			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
 		}
 	}
+	for _, c := range seen.Components {
+		if c.Rewritten != "" {
+			return c.Name + ": " + c.Rewritten + "; " + Arrows(next.Components)
+		}
+	}
 	return Arrows(next.Components)
 }
 

@@ -1,0 +1,127 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+// rewriting has an admission webhook change what is created and updated in the namespace, as the policies of a cluster do.
+func (e *env) rewriting(change func(object *unstructured.Unstructured), resources ...schema.GroupResource) {
+	e.Helper()
+	var asked atomic.Bool
+	handler := admission.HandlerFunc(func(_ context.Context, r admission.Request) admission.Response {
+		object := &unstructured.Unstructured{}
+		if err := json.Unmarshal(r.Object.Raw, &object.Object); err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		asked.Store(true)
+		change(object)
+		changed, err := json.Marshal(object)
+		if err != nil {
+			return admission.Errored(http.StatusInternalServerError, err)
+		}
+		return admission.PatchResponseFromRaw(r.Object.Raw, changed)
+	})
+	server := httptest.NewTLSServer(&admission.Webhook{Handler: handler})
+	e.Cleanup(server.Close)
+	hook := admissionregistrationv1.MutatingWebhook{
+		Name: "rewriting.example.com",
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{
+			URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		},
+		NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: e.Namespace}},
+		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+		AdmissionReviewVersions: []string{"v1"},
+	}
+	for _, r := range resources {
+		hook.Rules = append(hook.Rules, admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{r.Group}, APIVersions: []string{"v1"}, Resources: []string{r.Resource}},
+		})
+	}
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "rewriting-" + e.Namespace}, Webhooks: []admissionregistrationv1.MutatingWebhook{hook},
+	}
+	e.Must(api.Create(e.Ctx, configuration))
+	e.Cleanup(func() { e.Must(api.Delete(context.WithoutCancel(e.Ctx), configuration)) })
+	e.Until("the API server asks the webhook", func() error {
+		err := api.Create(e.Ctx, idle(metav1.ObjectMeta{Namespace: e.Namespace, Name: "probe"}), client.DryRunAll)
+		return errors.Join(err, stage.Unless(asked.Load(), "it does not"))
+	})
+}
+
+// A policy that changes the number of pods and the images of workloads costs one note for each object, and no fight: nothing is
+// written again, no correction is reported, and status and `why` name the object, the field and both values.
+func TestRewritingPolicies(t *testing.T) {
+	e := parallel(t)
+	e.rewriting(func(o *unstructured.Unstructured) {
+		if o.GetName() == "web" {
+			_ = unstructured.SetNestedField(o.Object, int64(1), "spec", "replicas")
+		}
+		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		for _, c := range containers {
+			c := c.(map[string]any)
+			if image, _ := c["image"].(string); o.GetName() == "auth" && !strings.HasPrefix(image, "mirror.example/") {
+				c["image"] = "mirror.example/" + image
+			}
+		}
+		_ = unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers")
+	}, schema.GroupResource{Group: "apps", Resource: "deployments"})
+	op := e.Start()
+	name := e.CreateReady(small(fields{"web": fields{"replica": 3}}))
+	e.Rests(op, glance)
+	const says = "Deployment web: a policy of the cluster changed spec.replicas to 1, the operator asked for 3"
+	check := func() {
+		e.Helper()
+		ds := e.DataService(name)
+		for _, c := range ds.Status.Components {
+			if c.Name == "web" && !strings.Contains(c.Message, says) || c.Name == "auth" && !strings.Contains(c.Message, `.image to "mirror.example/`) {
+				e.Errorf("%s says %q", c.Name, c.Message)
+			}
+		}
+		if err := harness.Mentions(ds.Status.Message, "a policy of the cluster changed"); err != nil {
+			e.Errorf("status.message: %v", err)
+		}
+		told := map[string]int{}
+		for _, event := range harness.Every[*eventsv1.Event](e.Journal) {
+			told[event.Reason]++
+		}
+		if told["DriftCorrected"] > 0 || told["PolicyChangedObject"] != 2 {
+			e.Errorf("events: %v", told)
+		}
+	}
+	check()
+	for _, d := range []string{"auth", "web"} {
+		if n := len(op.Since(0, func(r harness.Sent) bool { return r.WritesObject() && r.Resource == "deployments" && r.Name == d })); n != 1 {
+			t.Errorf("%s was written %d times", d, n)
+		}
+	}
+	mark := op.Mark()
+	e.Change(name, fields{"proxy": fields{"image": "registry.example/proxy:v2"}})
+	e.Ready(name)
+	e.equal("objects written", harness.Objects(op.Since(mark, harness.Sent.WritesObject)), []string{"Deployment/proxy"})
+	check()
+}
