@@ -26,11 +26,14 @@ spec:
     - {"name": "metrics", "appProtocol": "http", "port": 2381, "targetPort": 2381, "protocol": "TCP"}
 {{- end }}
 
-{{- /* Whoever reaches the port of members without TLS can act as one. So only the cluster's own pods may, always. */}}
+{{- /* Whoever reaches the port of members without TLS can act as one. So only the cluster's own pods may, always; and with TLS the operator, which
+       looks at the certificates. */}}
 {{- define "etcdcluster.networkPolicy" }}
 {{- $v := .root.Values }}
 {{- $own := dict "podSelector" (dict "matchLabels" (fromJson .selector)) }}
 {{- $operator := dict "namespaceSelector" (dict "matchLabels" (dict "kubernetes.io/metadata.name" $v.operatorNamespace)) "podSelector" (dict "matchLabels" $v.operatorLabels) }}
+{{- $members := list $own }}
+{{- if $v.tls.peerSecret }}{{ $members = append $members $operator }}{{ end }}
 {{- $clients := dict "ports" (list (dict "port" 2379 "protocol" "TCP") (dict "port" 2381 "protocol" "TCP")) }}
 {{- if $v.networkPolicy.enabled }}
 {{- $from := list $own $operator }}
@@ -46,6 +49,6 @@ spec:
     matchLabels: {{ .selector }}
   policyTypes: [Ingress]
   ingress:
-    - {{ dict "ports" (list (dict "port" 2380 "protocol" "TCP")) "from" (list $own) | toJson }}
+    - {{ dict "ports" (list (dict "port" 2380 "protocol" "TCP")) "from" $members | toJson }}
     - {{ toJson $clients }}
 {{- end }}

@@ -173,7 +173,7 @@ func (a authorities) isDue(now time.Time) bool {
 }
 
 // seeAuthorities returns the authorities of a cluster as they are planned, once the cache has all Secrets as they are planned; before,
-// and where the operator makes none, nothing.
+// where the operator makes none, and where no replacement was ever begun or wanted, nothing.
 func (k *Kind) seeAuthorities(ctx context.Context, ec *etcdv1.EtcdCluster) (*server.Authorities, *membership.Authorities, error) {
 	if ec.Spec.TLS.Mode != etcdv1.TLSAuto {
 		return nil, nil, nil
@@ -193,6 +193,10 @@ func (k *Kind) seeAuthorities(ctx context.Context, ec *etcdv1.EtcdCluster) (*ser
 	if !a.valid() || !isPublished(ec, live, a) {
 		return nil, nil, nil
 	}
+	wanted := ec.Spec.TLS.Rotation != "" && ec.Spec.TLS.Rotation != a.Rotation || a.isDue(k.now())
+	if !wanted && a.Since == "" {
+		return nil, nil, nil // they were never replaced, so all members trust them
+	}
 	found := &server.Authorities{}
 	for suffix, into := range map[string]*server.Authority{suffixClient: &found.Clients, suffixPeer: &found.Members} {
 		of := leaf{suffix: suffix, members: suffix == suffixPeer}
@@ -204,10 +208,8 @@ func (k *Kind) seeAuthorities(ctx context.Context, ec *etcdv1.EtcdCluster) (*ser
 		*into = server.Authority{Trusted: a.trusted(of), Signer: a.of(of).Cert, Pair: certificate}
 	}
 	since, err := time.Parse(time.RFC3339, a.Since)
-	now := k.now()
 	return found, &membership.Authorities{
-		Phase: a.phase(), Wanted: ec.Spec.TLS.Rotation != "" && ec.Spec.TLS.Rotation != a.Rotation || a.isDue(now),
-		Held: err == nil && now.Sub(since) >= k.servers.Overlap(),
+		Phase: a.phase(), Wanted: wanted, Held: err == nil && k.now().Sub(since) >= k.servers.Overlap(),
 	}, nil
 }
 
