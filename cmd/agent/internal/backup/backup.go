@@ -34,7 +34,7 @@ type Options struct {
 	SkipAccounts []string
 	// MaxLockWait is how long the dump may wait for a lock of all tables.
 	MaxLockWait time.Duration
-	// Tries is how often a dump is begun anew because tables were changed meanwhile.
+	// Tries is how often a dump is begun because tables were changed meanwhile, or the program crashed.
 	Tries int
 	// DumpProgram is the path of the dump program.
 	DumpProgram string
@@ -131,7 +131,7 @@ func (r *run) all(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, dump.ErrChanged) || try >= r.options.Tries || ctx.Err() != nil {
+		if !errors.Is(err, dump.ErrChanged) && !errors.Is(err, dump.ErrCrashed) || try >= r.options.Tries || ctx.Err() != nil {
 			return err
 		}
 	}

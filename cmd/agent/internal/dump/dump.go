@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -124,9 +125,15 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 // ErrChanged says that something but rows was changed while it was dumped, and another try may find them at rest.
 var ErrChanged = errors.New("tables or other objects were made, changed or dropped meanwhile")
 
+// ErrCrashed says that the dump program has crashed, which depends on what changes while it is at work.
+var ErrCrashed = errors.New("the program crashed")
+
 // refused tells what the dump program has said.
 func refused(o server.Options, words string, err error) error {
+	var exit *exec.ExitError
 	switch {
+	case errors.As(err, &exit) && isCrash(exit.ProcessState):
+		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w: %s: %w", o.Address, ErrCrashed, server.Explain(words), err)
 	case strings.Contains(words, "error: 1045"), strings.Contains(words, "Access denied"):
 		return contract.Errorf(contract.ReasonAccessDenied, "dump server %s: the server refuses account %s: correct the password in the Secret, or the account's rights: %s", o.Address, o.User, server.Explain(words))
 	case strings.Contains(words, "1412"), strings.Contains(words, "1146"), strings.Contains(words, "Error in field count"):
@@ -136,6 +143,12 @@ func refused(o server.Options, words string, err error) error {
 		return contract.Errorf(contract.ReasonServerUnreachable, "dump server %s: the connection broke: %s", o.Address, server.Explain(words))
 	}
 	return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %s: %w", o.Address, server.Explain(words), err)
+}
+
+// isCrash reports whether a process was ended by a fault of its own. One that the kernel killed for its memory would be killed again.
+func isCrash(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGILL}, status.Signal())
 }
 
 const blockSize = 512 << 10
