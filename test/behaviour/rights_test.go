@@ -73,6 +73,9 @@ func TestRightsAreThoseUsed(t *testing.T) {
 		used[right{redisv1.GroupVersion.Group, "redisclusters", verb}] = true
 		used[right{etcdv1.GroupVersion.Group, "etcdclusters", verb}] = true
 	}
+	for _, kind := range []string{"databackups", "datarestores"} { // the UID, before the first object is made: test/backup
+		used[right{backupv1.GroupVersion.Group, kind, "patch"}] = true
+	}
 	used[right{"", "pods", "delete"}] = true      // to replace one of Redis or etcd: test/rediscluster, test/etcdcluster
 	used[right{"", "pods", "patch"}] = true       // a ticket for a member of etcd: test/etcdcluster
 	used[right{"", "pods", "get"}] = true         // before a step on one of them: test/rediscluster, test/etcdcluster
