@@ -215,7 +215,7 @@ type EtcdClusterSpec struct {
 	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`
 
 	// restoreFrom is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay. Taking it away replaces the pods one by one.
+	// time; afterwards it means nothing, and may stay: pods do not have the store any more.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable

@@ -5,7 +5,7 @@
 {{- include "common.init" $c }}
 {{- include "etcdcluster.identity" $c }}
 {{- include "etcdcluster.container" $c }}
-{{- if $v.restoreFrom }}{{ include "etcdcluster.birth" $c }}{{ end }}
+{{- if and $v.restoreFrom (not $v.formed) }}{{ include "etcdcluster.birth" $c }}{{ end }}
 {{- include "etcdcluster.record" $c }}
 {{- include "etcdcluster.services" $c }}
 {{- include "etcdcluster.networkPolicy" $c }}

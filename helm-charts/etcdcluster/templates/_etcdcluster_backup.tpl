@@ -24,7 +24,7 @@
 {{- /*
 A new cluster is made of a backup, by a container that puts its data beside where etcd will look for it, on the empty volume of the
 first pod. The agent takes it when the operator lets the pod form the cluster. Once the operator's record says that the cluster
-was formed, nothing is restored.
+was formed, nothing is restored, and pods have neither the container nor the store: what the store is made of may go.
 */}}
 {{- define "etcdcluster.birth" }}
 {{- $c := . }}

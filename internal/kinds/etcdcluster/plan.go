@@ -6,6 +6,7 @@ package etcdcluster
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in k
 	replicas, version := membership.Planned(wanted(ec), record, replicasIn(live), claims)
 	how := planned{
 		Replicas: replicas, Version: version, Expected: version, Image: imageOf(&ec.Spec, version, p.images.Etcd),
-		Formed: ec.Spec.RestoreFrom != nil && record.Cluster != 0, Positions: positions(ec, claims),
+		Formed: ec.Spec.RestoreFrom != nil && isFormed(record, claims), Positions: positions(ec, claims),
 	}
 	if live != nil && (how.Image == "" || record.Version == "") {
 		if image := stateful.ImageOf(live, container); image != "" {
@@ -102,6 +103,11 @@ func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in k
 			versionOf(&ec.Spec), version)}
 	}
 	return how, nil
+}
+
+// isFormed reports whether there was a cluster: by the record, or by a claim with data of one.
+func isFormed(record membership.Record, claims []membership.Claim) bool {
+	return record.Cluster != 0 || slices.ContainsFunc(claims, func(claim membership.Claim) bool { return claim.Cluster != 0 })
 }
 
 // expectedIn returns the version that the agent in the pods of a StatefulSet looks for; empty for none.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -363,8 +364,9 @@ func TestCertificates(t *testing.T) {
 	assert.Equal(t, len(none), 0)
 }
 
-// A cluster that is made of a backup tells its pods when it was formed, by a file: neither that nor a new agent replaces them.
-func TestPodsStayWhenTheirClusterWasFormed(t *testing.T) {
+// A cluster that is made of a backup tells its pods by a file when it was formed. Its pods need the store until then and no longer: they are
+// those of a cluster without restoreFrom, which a new agent does not replace; also when the record is lost, and claims have data.
+func TestStoreIsMountedUntilTheClusterIsFormed(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "backup")
 	ec.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSOff} // whose authorities would have to live
@@ -381,7 +383,18 @@ func TestPodsStayWhenTheirClusterWasFormed(t *testing.T) {
 	}
 	before, file := formed(planOf(t, ec, withRecord(t, ec, membership.Record{Replicas: 1})))
 	assert.Equal(t, file, "")
+	assert.Assert(t, strings.Contains(fmt.Sprint(before.Object["spec"]), "claimName:backups"))
+	claim := statefultest.Kept("data-store-0", ownerOf(ec))
+	claim.SetAnnotations(map[string]string{annotationCluster: "7", annotationMember: "1", object.AnnotationDigest: "digest"})
+	withData, _ := formed(planOf(t, ec, there{"PersistentVolumeClaim/data-store-0": claim}))
 	live := withRecord(t, ec, membership.Record{Replicas: 1, Cluster: 7})
+	before, _ = formed(planOf(t, ec, live))
+	assert.Assert(t, !strings.Contains(fmt.Sprint(before.Object["spec"]), "claimName:backups"))
+	assert.DeepEqual(t, before.Object["spec"].(map[string]any)["template"], withData.Object["spec"].(map[string]any)["template"])
+	taken := ec.DeepCopy()
+	taken.Spec.RestoreFrom = nil
+	without, _ := formed(planOf(t, taken, live))
+	assert.DeepEqual(t, without.Object["spec"], before.Object["spec"])
 	live["StatefulSet/"+before.GetName()] = before
 	p := testPlanner(t)
 	p.images.Agent = "example/operator:v2"
