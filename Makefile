@@ -108,12 +108,13 @@ manifests: $(CONTROLLER_GEN) ## Generate the CRDs, the operator's role, its list
 	sed -i 's|<[^<>@ ]*@[^<>@ ]*>|<$(PROJECT_EMAIL)>|' SECURITY.md
 
 .PHONY: docs
-docs: $(CRD_REF_DOCS) ## Generate the API references in docs/reference: a file for each group.
+docs: $(CRD_REF_DOCS) ## Generate the API references in docs/reference, a file for each group, and the tables of docs/operate/troubleshooting.md.
 	@mkdir -p docs/reference
 	$(CRD_REF_DOCS) --source-path=api/v1 --output-path=docs/reference/api.md $(REF_DOCS)
 	$(CRD_REF_DOCS) --source-path=api/backup --output-path=docs/reference/backup.md $(REF_DOCS)
 	$(CRD_REF_DOCS) --source-path=api/redis --output-path=docs/reference/redis.md $(REF_DOCS)
 	$(CRD_REF_DOCS) --source-path=api/etcd --output-path=docs/reference/etcd.md $(REF_DOCS)
+	go run ./hack/troubleshooting
 
 REF_DOCS := --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --log-level=ERROR
 

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-generated=(api config docs/reference bundle bundle.Dockerfile SECURITY.md)
+generated=(api config docs/reference docs/operate/troubleshooting.md bundle bundle.Dockerfile SECURITY.md)
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 

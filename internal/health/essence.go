@@ -5,6 +5,8 @@ package health
 
 import (
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -33,6 +35,8 @@ var leads = []lead{
 	{regexp.MustCompile(`^[Ff]ailed to pull and unpack image "([^"]*)": `), "image $1: "},
 	{regexp.MustCompile(`^[Ff]ailed to pull image "([^"]*)": `), "image $1: "},
 	{regexp.MustCompile(`^[Ee]rror response from daemon: `), ""},
+	{regexp.MustCompile(`^[Ww]aiting for a volume to be created either by the external provisioner ('[^']*') or manually by the system administrator\..*$`), "no volume from provisioner $1"},
+	{regexp.MustCompile(`^0/\d+ nodes are available: persistentvolumeclaim ("[^"]*") (not found|is being deleted)\..*$`), "claim $1 $2"},
 	// The scheduler found no pod whose eviction would help.
 	{regexp.MustCompile(`^(.*?)\s*preemption: .*$`), "$1"},
 }
@@ -49,6 +53,33 @@ var pulls = []*regexp.Regexp{
 	regexp.MustCompile(`^(?:Get|Head|Post) "[^"]*": `),
 }
 
+// nodes matches the scheduler's answer: how many nodes have which reason not to take a pod.
+var nodes = regexp.MustCompile(`^(0/\d+ nodes are available: )(.+?)\.( .*)?$`)
+
+// mostFirst orders reasons such as "1 node(s) had untolerated taint(s), 20 Insufficient memory" by their number of nodes.
+func mostFirst(reasons string) string {
+	type reason struct {
+		text string
+		n    int
+	}
+	var all []reason
+	for _, text := range strings.Split(reasons, ", ") {
+		count, _, _ := strings.Cut(text, " ")
+		n, err := strconv.Atoi(count)
+		if err != nil && len(all) > 0 { // a comma within a reason
+			all[len(all)-1].text += ", " + text
+			continue
+		}
+		all = append(all, reason{text, n})
+	}
+	slices.SortStableFunc(all, func(a, b reason) int { return b.n - a.n })
+	texts := make([]string, len(all))
+	for i, r := range all {
+		texts[i] = r.text
+	}
+	return strings.Join(texts, ", ")
+}
+
 // image matches the name of an image that leads wrote at the start of a message.
 var image = regexp.MustCompile(`^image (\S+): `)
 
@@ -63,6 +94,9 @@ func Essence(message string) string {
 				message, again = shorter, true
 			}
 		}
+	}
+	if found := nodes.FindStringSubmatch(message); found != nil {
+		return found[1] + mostFirst(found[2]) + "." + found[3]
 	}
 	if found := image.FindStringSubmatch(message); found != nil {
 		return found[0] + pullCause(strings.TrimPrefix(message, found[0]), found[1])

@@ -36,8 +36,12 @@ func TestEssenceBeginsWithTheCause(t *testing.T) {
 		`failed to pull and unpack image "r.example/a:v9": failed to resolve reference "r.example/a:v9": failed to do request: Head "https://r.example/v2/a/manifests/v9": dial tcp: lookup r.example on 10.96.0.10:53: no such host`:                                                                                                                                                      "image r.example/a:v9: dial tcp: lookup r.example on 10.96.0.10:53: no such host",
 		`failed to pull and unpack image "r.example/a:v9": failed to copy: httpReadSeeker: failed open: unexpected status code https://r.example/v2/a/blobs/sha256:0: 429 Too Many Requests - Server message: toomanyrequests`:                                                                                                                                                             "image r.example/a:v9: httpReadSeeker: failed open: unexpected status code https://r.example/v2/a/blobs/sha256:0: 429 Too Many Requests - Server message: toomanyrequests",
 		`Back-off pulling image "r.example/a:v9"`: `Back-off pulling image "r.example/a:v9"`,
+		// volumes
+		`0/21 nodes are available: persistentvolumeclaim "there-is-none" not found. not found`: `claim "there-is-none" not found`,
+		`Waiting for a volume to be created either by the external provisioner 'example.com/dead' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.`: "no volume from provisioner 'example.com/dead'",
 		// nodes
-		"0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.": "0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory.",
+		"0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.": "0/3 nodes are available: 2 Insufficient memory, 1 node(s) had untolerated taint {a: b}.",
+		"0/21 nodes are available: 1 node(s) had untolerated taint(s), 20 Insufficient cpu. no new claims to deallocate, preemption: 0/21 nodes are available: 21 Preemption is not helpful for scheduling.": "0/21 nodes are available: 20 Insufficient cpu, 1 node(s) had untolerated taint(s). no new claims to deallocate,",
 		"two\nlines\tand  spaces": "two lines and spaces",
 	} {
 		assert.Equal(t, Essence(message), want)

@@ -94,7 +94,9 @@ func (s *State) add(object *unstructured.Unstructured) {
 		s.problem(culprit, text)
 	case result.Status != status.CurrentStatus:
 		s.Settled = false
-		s.hint(culprit, text)
+		if s.HintCulprit.Reason != ReasonPodsMissing { // the first one is named
+			s.hint(culprit, text)
+		}
 	}
 	s.count(object)
 }
@@ -154,7 +156,7 @@ const ReasonPodsMissing = "PodsMissing"
 // has no condition that says why: a quota, a service account or a priority class that does not exist,
 // an admission policy. Its events do.
 func (s *State) countMissing(object *unstructured.Unstructured, exist int32, observed int32) {
-	if object.GetKind() != "StatefulSet" || s.Settled || exist >= s.Desired || int64(observed) < object.GetGeneration() || object.GetDeletionTimestamp() != nil {
+	if s.HintCulprit.Reason == ReasonPodsMissing || object.GetKind() != "StatefulSet" || s.Settled || exist >= s.Desired || int64(observed) < object.GetGeneration() || object.GetDeletionTimestamp() != nil {
 		return
 	}
 	culprit := Culprit{object.GetKind(), object.GetName(), ReasonPodsMissing, fmt.Sprintf(

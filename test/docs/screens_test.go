@@ -16,6 +16,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/test/why"
 )
 
 func read(t *testing.T, name string) string {
@@ -92,29 +93,20 @@ func TestScreensAreThoseOfThePrograms(t *testing.T) {
 	assert.Assert(t, !shows([]string{"a"}, []string{"a", "b"}))
 }
 
-var (
-	span    = regexp.MustCompile("^`([^`]+)`$")
-	comment = regexp.MustCompile(`\s+#.*$`)
-)
+var comment = regexp.MustCompile(`\s+#.*$`)
 
-// What the page about trouble says of the plugin is what the plugin says, and all that it can say is there.
+// What the page about trouble says of the plugin is what the plugin says, and all that it can say is there. The page's tables are those of
+// test/why, with which the corpus is compared.
 func TestTroubleIsWhatThePluginSays(t *testing.T) {
 	t.Parallel()
 	const page = "docs/operate/troubleshooting.md"
-	var rows []*regexp.Regexp
-	isTable := false
-	for line := range strings.Lines(read(t, page)) {
-		if !strings.HasPrefix(line, "|") {
-			isTable = false
-			continue
-		}
-		cell := strings.TrimSpace(strings.Split(line, "|")[1])
-		isTable = isTable || cell == "`why` says"
-		if match := span.FindStringSubmatch(cell); match != nil && isTable && match[1] != "why" && cell != "`why` says" {
-			rows = append(rows, regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(match[1]), "…", ".*")))
-		}
-	}
-	assert.Assert(t, len(rows) > 20, "%d rows", len(rows))
+	causes, err := why.Page()
+	assert.NilError(t, err)
+	assert.Assert(t, len(causes) > 20, "%d rows", len(causes))
+	faults, err := why.Read()
+	assert.NilError(t, err)
+	text := read(t, page)
+	assert.Equal(t, text, why.Fill(text, causes), "make docs")
 	goldens, err := filepath.Glob(filepath.Join(root, "internal/cli/why/testdata/golden/*.txt"))
 	assert.NilError(t, err)
 	said := map[string]string{}
@@ -123,15 +115,16 @@ func TestTroubleIsWhatThePluginSays(t *testing.T) {
 		assert.NilError(t, err)
 		said[filepath.Base(golden)], _, _ = strings.Cut(string(data), "\n")
 	}
-	for _, row := range rows {
-		found := slices.ContainsFunc(slices.Collect(maps.Values(said)), row.MatchString)
-		assert.Check(t, found, "%s: the plugin says %s in no golden file", page, row)
+	for _, c := range causes {
+		assert.Check(t, strings.Contains(text, c.Says), "%s has no table for section %s", page, c.Section)
+		found := slices.ContainsFunc(slices.Collect(maps.Values(said)), c.Pattern().MatchString) ||
+			slices.ContainsFunc(faults, func(f why.Fault) bool { return f.Name == c.Row })
+		assert.Check(t, found, "the plugin says %s in no golden file, and no row of the corpus does", c.Says)
 	}
 	for name, text := range said {
-		if strings.HasSuffix(name, "well.txt") {
-			continue
+		if !strings.HasSuffix(name, "well.txt") {
+			assert.Check(t, slices.ContainsFunc(causes, func(c why.Cause) bool { return c.Pattern().MatchString(text) }), "%s has no row for %s: %s", page, name, text)
 		}
-		assert.Check(t, slices.ContainsFunc(rows, func(row *regexp.Regexp) bool { return row.MatchString(text) }), "%s has no row for %s: %s", page, name, text)
 	}
 }
 

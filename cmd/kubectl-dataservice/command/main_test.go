@@ -40,11 +40,16 @@ var suite = &stage.Suite{
 
 func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m, testcluster.Options{Name: "plugin", Nodes: 20}, func(ctx context.Context) error {
-		role := &rbacv1.ClusterRole{}
-		if err := harness.ReadYAML("config/rbac/dataservice_viewer_role.yaml", role); err != nil {
-			return err
+		for _, kind := range []string{"dataservice", "rediscluster", "etcdcluster", "databackup", "datarestore"} {
+			role := &rbacv1.ClusterRole{}
+			if err := harness.ReadYAML("config/rbac/"+kind+"_viewer_role.yaml", role); err != nil {
+				return err
+			}
+			if err := client.IgnoreAlreadyExists(suite.API.Create(ctx, role)); err != nil {
+				return err
+			}
 		}
-		return client.IgnoreAlreadyExists(suite.API.Create(ctx, role))
+		return keepNode(ctx)
 	}))
 }
 

@@ -49,6 +49,7 @@ func (p *plugin) whyCommand() *cobra.Command {
 			}
 			diagnosis := why.Explain(facts)
 			c.lookable(cmd.Context(), facts, diagnosis)
+			c.addHolder(cmd.Context(), diagnosis)
 			text := diagnosis.Print(p.style(), p.now())
 			if p.output == "json" {
 				if text, err = toJSON(diagnosis); err != nil {
@@ -79,6 +80,9 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 		f.Refused = append(f.Refused, "events")
 	} else if err != nil {
 		return nil, err
+	}
+	if n, err := c.Client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{}); err == nil { // few roles have none of it
+		f.Namespace = n
 	}
 	f.Objects = objects
 	for _, o := range objects {
@@ -177,9 +181,9 @@ func (c *cluster) component(ctx context.Context, args []string, now time.Time) (
 	return f, objects, nil
 }
 
-// lookable replaces the object of a diagnosis that does not exist by what was asked about, so that line 2 is a command that works.
+// lookable replaces the object of a diagnosis that does not exist by one that does, so that line 2 is a command that works.
 func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) {
-	if d.Object == nil || d.Object.Name == f.DataService.Name || d.Object.Elsewhere || f.Has(d.Object) {
+	if d.Object == nil || d.Object.Name == f.DataService.Name || d.Object.Elsewhere || d.Object.Kind == "Namespace" || f.Has(d.Object) {
 		return
 	}
 	known := slices.Concat(object.Kinds, object.Resources, []schema.GroupVersionKind{object.JobKind, corev1.SchemeGroupVersion.WithKind("Pod")})
@@ -189,10 +193,32 @@ func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) 
 		}
 		_, err := c.Dynamic.Resource(foresee.ResourceOf(gvk)).Namespace(c.Namespace).Get(ctx, d.Object.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			d.Object = f.Self()
+			d.Object = f.Instead(d.Object)
 		}
 		return
 	}
+}
+
+// addHolder names the Service that has a node port that the API server refused. It is looked for in all namespaces, or in the one that
+// the user may read.
+func (c *cluster) addHolder(ctx context.Context, d *why.Diagnosis) {
+	port := d.TakenPort()
+	if port == 0 {
+		return
+	}
+	list, err := c.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		if list, err = c.Client.CoreV1().Services(c.Namespace).List(ctx, metav1.ListOptions{}); err != nil {
+			return
+		}
+	}
+	for i := range list.Items {
+		if s := &list.Items[i]; slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == port }) {
+			d.Do = slices.Insert(d.Do, 0, fmt.Sprintf("Service %s in namespace %s has node port %d: choose another one, or none", s.Name, s.Namespace, port))
+			return
+		}
+	}
+	d.Do = slices.Insert(d.Do, 0, fmt.Sprintf("choose another node port than %d: a Service has it that you may not read", port))
 }
 
 // told are the kinds whose objects say how they are.

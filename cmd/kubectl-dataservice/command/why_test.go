@@ -10,110 +10,16 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/cli/foresee"
-	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/harness"
 )
-
-// Whatever is wrong, the first two lines of why name the cause and the object to look at, to who may only view.
-func TestWhy(t *testing.T) {
-	service := func(e *env) client.Object {
-		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	}
-	quota := func(e *env) client.Object {
-		return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "limit"},
-			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: apiresource.MustParse("3")}}}
-	}
-	port := func(e *env) client.Object {
-		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "taken"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort,
-			Ports: []corev1.ServicePort{{Port: 80, NodePort: 30007}}}} // from the part of the range that the API server chooses from last
-	}
-	for _, c := range []struct {
-		name   string
-		before func(*env) client.Object // what is there before the DataService
-		wrong  fields
-		names  []string
-	}{
-		{"image", nil, fields{"auth": fields{"image": "registry.example/auth:does-not-exist"}},
-			[]string{"auth: pod auth-", "ImagePullBackOff", "registry.example/auth:does-not-exist", "look at Pod auth-"}},
-		{"crash", nil, fields{"proxy": fields{"image": "registry.example/proxy:crash-loop"}},
-			[]string{"proxy: pod proxy-", "CrashLoopBackOff", "exit code 1", "look at Pod proxy-"}},
-		{"probe", nil, fields{"auth": fields{"image": "registry.example/auth:never-ready"}},
-			[]string{"auth: pod auth-", "Readiness probe failed: connection refused", "look at Pod auth-"}},
-		{"third party", nil, fields{"uuc": fields{"image": "registry.example/curl:never-ready"}},
-			[]string{"uuc: the third party http", "does not answer: connection refused", "look at Pod uuc-probe-"}},
-		{"fits nowhere", nil, fields{"auth": fields{"resources": fields{"requests": fields{"cpu": "1000"}}}},
-			[]string{"auth: pod auth-", "Insufficient cpu", "look at Pod auth-"}},
-		{"statefulset refused", nil, fields{"mysql": fields{"priorityClassName": "there-is-none"}},
-			[]string{"mysql: StatefulSet mysql-dataservice", "FailedCreate", "no PriorityClass with name there-is-none", "look at StatefulSet mysql-dataservice"}},
-		{"deployment refused", nil, fields{"auth": fields{"priorityClassName": "there-is-none"}},
-			[]string{"auth: Deployment auth", "no PriorityClass with name there-is-none", "look at Deployment auth"}},
-		{"service account", nil, fields{"auth": fields{"serviceAccountName": "there-is-none"}},
-			[]string{"auth: Deployment auth", `serviceaccount "there-is-none" not found`, "look at Deployment auth"}},
-		{"node port taken", port, fields{"web": fields{"serviceType": "NodePort", "nodePort": 30007}},
-			[]string{"web: ", "30007", "provided port is already allocated", "look at DataService"}},
-		{"claim pending", nil, fields{"mysql": fields{"storage": fields{"storageClassName": "there-is-none"}}},
-			[]string{"mysql: PersistentVolumeClaim data-mysql-dataservice-0", "ProvisioningFailed", "there-is-none", "look at PersistentVolumeClaim data-mysql-dataservice-0"}},
-		{"quota", quota, nil, []string{"exceeded quota", "look at"}},
-		{"somebody else's object", service, nil, []string{"web", "Service web exists and belongs to somebody else", "look at Service web"}},
-		{"field that there is not", nil, fields{"auth": fields{"probes": fields{"readyness": fields{"periodSeconds": 1}}}},
-			[]string{"InvalidSpec", "spec.auth.probes.readyness", "look at DataService"}},
-		{"paused", nil, fields{"paused": true}, []string{"is paused", "look at"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			e := newEnv(t, "view")
-			if c.before != nil {
-				e.Must(suite.API.Create(e.Ctx, c.before(e)))
-			}
-			e.Start()
-			e.Create(harness.Small(c.wrong))
-			e.firstTwo(c.names, "why", name)
-			code, _, _ := e.run("why", name)
-			assert.Equal(t, code, exitNo)
-		})
-	}
-}
-
-// A policy of the cluster that refuses pods, as a webhook does, is named with its words.
-func TestWhyOfAPolicy(t *testing.T) {
-	e := newEnv(t, "view")
-	pods := admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-	}}
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{pods}},
-		MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "component", Expression: "has(object.metadata.labels) && object.metadata.labels[?'" + object.LabelComponent + "'].orValue('') == 'auth'"}},
-		Validations:      []admissionregistrationv1.Validation{{Expression: "false", Message: "no team label"}},
-	}}
-	e.Must(suite.API.Create(e.Ctx, policy))
-	t.Cleanup(func() { e.Must(suite.API.Delete(e.Ctx, policy)) })
-	e.Must(suite.API.Create(e.Ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: e.Namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		MatchResources: &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: e.Namespace}}},
-	}}))
-	e.Until("the policy is heard", func() error {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "tried", Labels: map[string]string{object.LabelComponent: "auth"}},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "registry.example/a"}}}}
-		err := suite.API.Create(e.Ctx, pod, client.DryRunAll)
-		if err == nil {
-			return errors.New("a pod is not refused yet")
-		}
-		return harness.Mentions(err.Error(), "no team label")
-	})
-	e.Start()
-	e.Create(harness.Small())
-	e.firstTwo([]string{"auth: Deployment auth", "FailedCreate", "denied request: no team label", "look at Deployment auth"}, "why", name)
-}
 
 // A chain of components that wait leads to the one that is to blame; a component that is well is said to be.
 func TestWhyOfAComponent(t *testing.T) {

@@ -35,6 +35,9 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	switch {
 	case state.Settled:
 		c.Phase = dsv1.PhaseRunning
+	case state.HintCulprit.Reason == podNotStarting: // it may pass by itself, so no condition says that it is a fault
+		c.Phase, c.Message = dsv1.PhaseDegraded, state.Hint
+		c.Culprit = &dsv1.Culprit{Kind: state.HintCulprit.Kind, Name: state.HintCulprit.Name, Reason: state.HintCulprit.Reason}
 	case state.Problem != "":
 		c.Phase, c.Message = dsv1.PhaseDegraded, state.Problem
 		c.Culprit = &dsv1.Culprit{Kind: state.Culprit.Kind, Name: state.Culprit.Name, Reason: state.Culprit.Reason}
@@ -50,6 +53,9 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	ds.Spec.Paused, _, _ = unstructured.NestedBool(of.Object, "spec", object.PauseField(of))
 	return &Facts{DataService: ds, Resource: of, Component: c.Name}, nil
 }
+
+// podNotStarting is the reason of a DataBackup or DataRestore whose pod does not start.
+const podNotStarting = "PodNotStarting"
 
 // managed is the kind of a component that is a resource of the operator's own.
 const managed = "Managed"

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -87,6 +88,8 @@ func Explain(f *Facts) *Diagnosis {
 func explain(f *Facts) *Diagnosis {
 	ds := f.DataService
 	switch {
+	case f.Namespace != nil && f.Namespace.DeletionTimestamp != nil:
+		return f.ending()
 	case ds.DeletionTimestamp != nil:
 		return f.deleting()
 	case !screen.Seen(ds) || ds.Status.Phase == "":
@@ -139,6 +142,24 @@ func (f *Facts) deleting() *Diagnosis {
 	return d
 }
 
+// ending explains a namespace that is being deleted, by what Kubernetes says is left in it.
+func (f *Facts) ending() *Diagnosis {
+	n := f.Namespace
+	d := &Diagnosis{
+		Wrong:  true,
+		Cause:  fmt.Sprintf("namespace %s is being deleted, for %s", n.Name, screen.Age(n.DeletionTimestamp, f.Now)),
+		Object: &Object{Kind: "Namespace", Name: n.Name, Command: "kubectl describe namespace " + n.Name},
+		Do:     []string{"nothing, as a rule: Kubernetes removes what is in it; the operator starts nothing there"},
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NamespaceFinalizersRemaining && c.Status == corev1.ConditionTrue {
+			d.Cause += ": " + strings.TrimPrefix(c.Message, "Some content in the namespace has ")
+			d.Do = []string{"find out who set the finalizer that the message names, and why it does not end"}
+		}
+	}
+	return d
+}
+
 // notSeen: the operator does not run, does not watch this namespace, or has not come to it yet.
 func (f *Facts) notSeen() *Diagnosis {
 	ds := f.DataService
@@ -175,6 +196,19 @@ func (f *Facts) failure(reason, message string) *Diagnosis {
 	}
 	d.Events = f.last(func(kind, name string) bool { return kind == dsv1.Kind && name == f.DataService.Name })
 	return d
+}
+
+// takenPort matches the API server's answer to a node port that another Service has.
+var takenPort = regexp.MustCompile(`nodePort: Invalid value: (\d+): provided port is already allocated`)
+
+// TakenPort returns the node port that another Service has, if that is the cause, or 0.
+func (d *Diagnosis) TakenPort() int32 {
+	found := takenPort.FindStringSubmatch(cmp.Or(d.Detail, d.Cause))
+	if found == nil {
+		return 0
+	}
+	port, _ := strconv.ParseInt(found[1], 10, 32) // 0 for what is no port
+	return int32(port)
 }
 
 // objectNamed finds the object that a message of the operator names: Service auth, or Service data-prod/auth.

@@ -44,6 +44,8 @@ type Facts struct {
 	// Refused are the kinds that the user may not read.
 	Refused []string
 	Now     time.Time
+	// Namespace is the namespace, or nil when the user may not read it.
+	Namespace *corev1.Namespace
 
 	// suspect is the component that Contradict selected.
 	suspect string
@@ -143,6 +145,16 @@ func (f *Facts) Has(o *Object) bool {
 	return o.Kind == "Pod" && f.pod(o.Name) != nil || slices.ContainsFunc(f.Objects, func(other *unstructured.Unstructured) bool {
 		return other.GetKind() == o.Kind && other.GetName() == o.Name
 	})
+}
+
+// Instead returns what to look at in place of an object that does not exist: the cron job of a Job, or else what is asked about.
+func (f *Facts) Instead(of *Object) *Object {
+	for _, o := range f.Objects {
+		if of.Kind == "Job" && o.GetKind() == "CronJob" && strings.HasPrefix(of.Name, o.GetName()+"-") {
+			return f.object(o.GetKind(), o.GetName())
+		}
+	}
+	return f.Self()
 }
 
 // Refuse notes the kinds that the user may not list. Resources of the operator's own are named by the status in any case.

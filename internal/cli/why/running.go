@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -65,7 +66,10 @@ func unreadySince(pod *corev1.Pod) metav1.Time {
 	return pod.CreationTimestamp
 }
 
-// claim returns which claim that a pod of the component uses is lost or being deleted, or "".
+// binds is how long a claim may take to be bound before that counts as a fault.
+const binds = time.Minute
+
+// claim returns which claim that a pod of the component uses is lost, being deleted, or not bound for long, or "".
 func (f *Facts) claim() (health.Culprit, string) {
 	for _, o := range f.Objects {
 		if o.GetKind() != "PersistentVolumeClaim" || !f.claimed(o.GetName()) {
@@ -79,12 +83,28 @@ func (f *Facts) claim() (health.Culprit, string) {
 			culprit.Reason, culprit.Message = "ClaimLost", fmt.Sprintf("PersistentVolume %s does not exist any more", volume)
 		case o.GetDeletionTimestamp() != nil:
 			culprit.Reason, culprit.Message = "ClaimBeingDeleted", "Kubernetes deletes it, with its data, as soon as no pod uses it"
+		case phase == string(corev1.ClaimPending) && f.Now.Sub(o.GetCreationTimestamp().Time) > binds:
+			culprit.Reason, culprit.Message = f.unbound(o.GetName())
 		default:
 			continue
 		}
 		return culprit, fmt.Sprintf("PersistentVolumeClaim %s: %s: %s", culprit.Name, culprit.Reason, culprit.Message)
 	}
 	return health.Culprit{}, ""
+}
+
+// unbound returns why a claim is not bound, by its last event.
+func (f *Facts) unbound(claim string) (reason, message string) {
+	events := f.about(func(kind, name string) bool { return kind == "PersistentVolumeClaim" && name == claim })
+	reason, message = health.ReasonNotBound, "it has no volume, and no event says why"
+	for i := range events {
+		if e := &events[i]; e.Type == corev1.EventTypeWarning {
+			reason, message = e.Reason, health.Essence(e.Message)
+		} else {
+			message = health.Essence(e.Message)
+		}
+	}
+	return reason, message
 }
 
 // cronJob returns why the runs of a cron job fail, or "": by the pod of a run that does not start, else by the last run.
@@ -128,10 +148,24 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 			return d
 		}
 	}
+	if d := f.note(c); d != nil {
+		return d
+	}
 	if d := f.backups(); d != nil && f.Component == "" {
 		return d
 	}
 	return f.well(c)
+}
+
+// note explains a claim that stays as it is though the spec asks for something else, or returns nil. Other notes are advice.
+func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
+	for i := range f.DataService.Status.Components {
+		one := &f.DataService.Status.Components[i]
+		if named := objectNamed.FindStringSubmatch(one.Message); (c == nil || c.Name == one.Name) && named != nil && named[1] == "PersistentVolumeClaim" {
+			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(dsv1.ReasonVolumeNotResized)}
+		}
+	}
+	return nil
 }
 
 // backups explains a condition about backups that is False, or returns nil.

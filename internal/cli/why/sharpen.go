@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,23 +87,24 @@ func vague(c *health.Culprit) bool {
 	return slices.Contains([]string{
 		"", health.ReasonPodsMissing, "ContainersNotReady", "NotReady", "PodsNotReady", "LessReady", "LessReplicas", "LessAvailable", "LessUpdated",
 		"PartialReady", "PartialUpdated", "InProgress", "ProgressDeadlineExceeded", "Missing", "Pending", "PVCNotBound", "NotBound", "ContainerCreating",
-		"MembersNotWell", "NotRedundant",
+		"MembersNotWell", "NotRedundant", "Forming", "Working",
 	}, c.Reason) || strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims") || c.Reason == "Unschedulable" && strings.Contains(c.Message, " is not bound: ")
 }
 
-// decisive returns the warning that says most about the component, or nil. An event that is older than the state of
-// the component is about an earlier fault.
+// decisive returns the warning that says most about the component, or nil: the latest one of the first object by name, because several
+// objects may fail by turns. An event that is older than the state of the component is about an earlier fault.
 func (f *Facts) decisive(c *dsv1.ComponentStatus) *corev1.Event {
 	events := f.about(f.concerns)
 	var best *corev1.Event
-	rank := len(decisive)
-	for i := range slices.Backward(events) { // the latest of each reason
+	for i := range slices.Backward(events) {
 		e := &events[i]
-		r := slices.Index(decisive, e.Reason)
-		if r < 0 || r >= rank || e.Type != corev1.EventTypeWarning && e.Reason != "FailedBinding" || outdated(e, c) || !f.applies(e) {
+		if !slices.Contains(decisive, e.Reason) || e.Type != corev1.EventTypeWarning && e.Reason != "FailedBinding" || outdated(e, c) || !f.applies(e) {
 			continue
 		}
-		best, rank = e, r
+		if best == nil || cmp.Or(cmp.Compare(slices.Index(decisive, e.Reason), slices.Index(decisive, best.Reason)),
+			cmp.Compare(e.InvolvedObject.Kind, best.InvolvedObject.Kind), cmp.Compare(e.InvolvedObject.Name, best.InvolvedObject.Name)) < 0 {
+			best = e
+		}
 	}
 	return best
 }
@@ -130,7 +132,7 @@ func (f *Facts) applies(e *corev1.Event) bool {
 			return false
 		}
 	}
-	return true
+	return !strings.Contains(e.Message, "unbound immediate PersistentVolumeClaims") // the claim's own events say why
 }
 
 // claimed reports whether a pod of the component uses a claim.

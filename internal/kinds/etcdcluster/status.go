@@ -5,7 +5,9 @@ package etcdcluster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -197,5 +199,17 @@ func (v *view) waitsFor() string {
 	if v.world.View.Lagging && wait == "" {
 		wait = "waiting for Kubernetes to look at the changed StatefulSet"
 	}
-	return wait
+	return v.account(wait)
+}
+
+// account puts why the first pod does not come up before what follows from it, unless that begins with it.
+func (v *view) account(rest string) string {
+	problem := ""
+	if pods := slices.Sorted(maps.Keys(v.world.Problems)); len(pods) > 0 {
+		const enough = 40 // rest may have the problem in a shorter form
+		if text := v.world.Problems[pods[0]]; !strings.Contains(rest, text[:min(enough, len(text))]) {
+			problem = "pod " + pods[0] + ": " + text
+		}
+	}
+	return stateful.Join(problem, stateful.Blocked(v.seen.Seen), rest)
 }

@@ -150,7 +150,7 @@ func (v *view) explain(s *redisv1.RedisClusterStatus) (reason, message string) {
 	case v.seen.Paused:
 		return redisv1.ReasonPaused, stateful.Join(paused, model.Reason)
 	case step != "":
-		return step, text
+		return step, stateful.Join(v.password(), v.refusing(), text)
 	case v.seen.Observed == nil:
 		return redisv1.ReasonWorking, "looking at the cluster"
 	}
@@ -218,7 +218,7 @@ func (v *view) waitsFor() string {
 
 // account puts what is the root of it before what follows from it.
 func (v *view) account(rest string) string {
-	return stateful.Join(v.password(), v.refusing(), v.podProblem(), rest, v.firstUnwell())
+	return stateful.Join(v.password(), v.refusing(), v.podProblem(), stateful.Blocked(v.seen.Seen), rest, v.firstUnwell())
 }
 
 // refusing names the servers that refuse what clients ask, and why; empty if there are none.

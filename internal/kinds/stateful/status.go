@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"d3os.com/d3os-operator/internal/engine"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -41,6 +42,17 @@ func Notes(seen engine.Seen) (notes []string) {
 		notes = append(notes, seen.Parts[i].Notes...)
 	}
 	return notes
+}
+
+// Blocked returns which StatefulSet lacks pods that its controller cannot create, or which claim is not bound; empty for none. No pod says so.
+func Blocked(seen engine.Seen) string {
+	for i := range seen.Parts {
+		h := &seen.Parts[i].Health
+		if h.Problem == "" && (h.HintCulprit.Reason == health.ReasonPodsMissing || h.HintCulprit.Reason == health.ReasonNotBound) {
+			return h.Hint
+		}
+	}
+	return ""
 }
 
 // Join joins the texts that are not empty.

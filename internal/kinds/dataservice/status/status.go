@@ -166,7 +166,8 @@ func message(seen Observation, next dsv1.DataServiceStatus) string {
 		return problem
 	}
 	for _, c := range next.Components {
-		if inWork(c.Phase) && c.Message != "" { // what others may wait for comes before the order
+		// What others may wait for, and a claim that stays as it is against the spec, comes before the order.
+		if inWork(c.Phase) && c.Message != "" || strings.HasPrefix(c.Message, "PersistentVolumeClaim ") {
 			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
 		}
 	}

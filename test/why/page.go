@@ -1,0 +1,63 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+// Cause is a row of the page about trouble.
+type Cause struct {
+	Section string `json:"section"`
+	// Says is what why says, with … for what varies.
+	Says     string `json:"says"`
+	Happened string `json:"happened"`
+	Do       string `json:"do"`
+	// Row is the row of the corpus that causes it, for causes that no golden file of internal/cli/why has.
+	Row string `json:"row"`
+}
+
+// Pattern matches what why says.
+func (c *Cause) Pattern() *regexp.Regexp {
+	return regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(c.Says), "…", ".*"))
+}
+
+// Page returns the rows of the page about trouble.
+func Page() ([]Cause, error) {
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), "test/why/page.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("read the page about trouble: %w", err)
+	}
+	var causes []Cause
+	if err := yaml.UnmarshalStrict(data, &causes); err != nil {
+		return nil, fmt.Errorf("read test/why/page.yaml: %w", err)
+	}
+	return causes, nil
+}
+
+var table = regexp.MustCompile(`(?s)<!-- faults: ([^\n]*) -->\n.*?<!-- end -->`)
+
+// Fill writes the rows into the tables of the page, by its markers.
+func Fill(page string, causes []Cause) string {
+	return table.ReplaceAllStringFunc(page, func(old string) string {
+		section := table.FindStringSubmatch(old)[1]
+		var out strings.Builder
+		fmt.Fprintf(&out, "<!-- faults: %s -->\n| `why` says | what happened | do |\n|---|---|---|\n", section)
+		for _, c := range causes {
+			if c.Section == section {
+				fmt.Fprintf(&out, "| `%s` | %s | %s |\n", c.Says, c.Happened, c.Do)
+			}
+		}
+		out.WriteString("<!-- end -->")
+		return out.String()
+	})
+}

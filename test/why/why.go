@@ -1,0 +1,92 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package why reads the corpus of faults: what is done to a cluster, and what `kubectl dataservice why` and MESSAGE of
+// `kubectl get` must say then. cmd/kubectl-dataservice runs it.
+package why
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// Faults is the path of the corpus.
+const Faults = "test/why/faults.yaml"
+
+// Fault is a row of the corpus. In all texts NAMESPACE stands for the namespace of the row, and NOW for the time.
+type Fault struct {
+	Name string `json:"name"`
+	// Before is created before the DataService.
+	Before []harness.Fields `json:"before"`
+	// Spec changes the small platform; none is created when Ask names another kind.
+	Spec harness.Fields `json:"spec"`
+	// Ready waits until the platform is ready before Then.
+	Ready bool   `json:"ready"`
+	Then  []Step `json:"then"`
+	// Ask is what why is asked about; default: the platform.
+	Ask []string `json:"ask"`
+	// Names are what line 1 must have, and Look what line 2 begins with: a kind and the start of a name.
+	Names []string `json:"names"`
+	Look  string   `json:"look"`
+	// Message is what the first 120 characters of MESSAGE must have; default: Names. An empty list compares nothing, because the
+	// operator is down, or does not read what is wrong.
+	Message *[]string `json:"message"`
+	// Do is a part of what why advises.
+	Do string `json:"do"`
+	// After is how many seconds it takes until it is a fault; default: none.
+	After int `json:"after"`
+	// Well: nothing is wrong at any time, so the exit code is 0.
+	Well bool `json:"well"`
+}
+
+// Step is one change of the cluster. One of its fields is set.
+type Step struct {
+	Change harness.Fields  `json:"change"` // the spec of the platform, as a merge patch
+	Create harness.Fields  `json:"create"`
+	Delete *Object         `json:"delete"`
+	Patch  *Patch          `json:"patch"`
+	Pod    *Pod            `json:"pod"`
+	Event  *harness.Fields `json:"event"`
+	Ready  bool            `json:"ready"` // wait until the platform is ready
+	Stop   string          `json:"stop"`  // operator
+}
+
+// Object names an object of the namespace, or one of the cluster.
+type Object struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+}
+
+// Patch is a merge patch of an object, or of its status.
+type Patch struct {
+	Object `json:",inline"`
+
+	Status bool           `json:"status"`
+	With   harness.Fields `json:"with"`
+}
+
+// Pod writes the status of a pod of a component, as the kubelet of node "still" would.
+type Pod struct {
+	Component string         `json:"component"`
+	Status    harness.Fields `json:"status"`
+}
+
+// Read returns all rows.
+func Read() ([]Fault, error) {
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), Faults))
+	if err != nil {
+		return nil, fmt.Errorf("read the corpus: %w", err)
+	}
+	var faults []Fault
+	if err := yaml.UnmarshalStrict(data, &faults); err != nil {
+		return nil, fmt.Errorf("read %s: %w", Faults, err)
+	}
+	return faults, nil
+}
