@@ -40,7 +40,7 @@ func TestEssenceBeginsWithTheCause(t *testing.T) {
 		`0/21 nodes are available: persistentvolumeclaim "there-is-none" not found. not found`: `claim "there-is-none" not found`,
 		`Waiting for a volume to be created either by the external provisioner 'example.com/dead' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.`: "no volume from provisioner 'example.com/dead'",
 		// nodes
-		"0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.": "0/3 nodes are available: 2 Insufficient memory, 1 node(s) had untolerated taint {a: b}.",
+		"0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.":                           "0/3 nodes are available: 2 Insufficient memory, 1 node(s) had untolerated taint {a: b}.",
 		"0/21 nodes are available: 1 node(s) had untolerated taint(s), 20 Insufficient cpu. no new claims to deallocate, preemption: 0/21 nodes are available: 21 Preemption is not helpful for scheduling.": "0/21 nodes are available: 20 Insufficient cpu, 1 node(s) had untolerated taint(s). no new claims to deallocate,",
 		"two\nlines\tand  spaces": "two lines and spaces",
 	} {

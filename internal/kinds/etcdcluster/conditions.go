@@ -39,7 +39,7 @@ func (v *view) conditions(s *etcdv1.EtcdClusterStatus, now metav1.Time) {
 	c.Set(etcdv1.ConditionProgressing, progressing, s.Reason, s.Message, idle, "no change is in progress")
 	reason, message := s.Reason, s.Message
 	if v.seen.Failure == nil && v.seen.Observed != nil {
-		reason, message = v.waiting(), v.account(v.model.Reason)
+		reason, message = v.waiting(), stateful.Join(v.model.Reason)
 		if message == "" {
 			message = s.Message
 		}

@@ -213,12 +213,12 @@ func (v *view) waitsFor() string {
 	if v.world.Lagging && wait == "" {
 		wait = "waiting for what was changed to reach Kubernetes"
 	}
-	return v.account(wait)
+	return v.account(stateful.Join(stateful.Blocked(v.seen.Seen), wait))
 }
 
 // account puts what is the root of it before what follows from it.
 func (v *view) account(rest string) string {
-	return stateful.Join(v.password(), v.refusing(), v.podProblem(), stateful.Blocked(v.seen.Seen), rest, v.firstUnwell())
+	return stateful.Join(v.password(), v.refusing(), v.podProblem(), rest, v.firstUnwell())
 }
 
 // refusing names the servers that refuse what clients ask, and why; empty if there are none.
