@@ -24,9 +24,11 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
 var program = sync.OnceValues(func() (string, error) {
@@ -265,4 +267,16 @@ func clean(t testing.TB, b *rig.Bucket) {
 	if err != nil || len(unfinished) > 0 {
 		t.Fatalf("unfinished uploads are left over: %v %v", unfinished, err)
 	}
+}
+
+// A transaction of rows above max_allowed_packet in the current file of the log does not keep backups from being made: MariaDB's dump
+// program crashes there, so the agent has the server begin the next file.
+func TestBackupBehindALargeEvent(t *testing.T) {
+	s, to := start(t, server.MariaDB, "--max-allowed-packet=1M"), folder(t)
+	s.Exec("CREATE TABLE shop.bulky (id INT PRIMARY KEY, a LONGBLOB, b LONGBLOB)", "INSERT INTO shop.bulky VALUES (1, REPEAT('x', 900000), REPEAT('y', 900000))")
+	_, _, err := backup.Run(t.Context(), options(s, to, nil))
+	assert.NilError(t, err)
+	got, _, err := attempt(t.Context(), t, server.MariaDB, to, "latest", nil)
+	assert.NilError(t, err)
+	assert.Equal(t, len(got["shop.bulky"]), 1)
 }

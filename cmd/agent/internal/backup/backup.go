@@ -134,6 +134,12 @@ func (r *run) all(ctx context.Context) error {
 		if !errors.Is(err, dump.ErrChanged) && !errors.Is(err, dump.ErrCrashed) || try >= r.options.Tries || ctx.Err() != nil {
 			return err
 		}
+		// mariadb-dump crashes while the current file of the log has an event above max_allowed_packet: BINLOG_GTID_POS is NULL then.
+		if errors.Is(err, dump.ErrCrashed) {
+			if flushErr := r.conn.Do("FLUSH LOCAL BINARY LOGS"); flushErr != nil {
+				return errors.Join(err, flushErr)
+			}
+		}
 	}
 	if err := r.putAccounts(ctx, r.saved); err != nil {
 		return err
