@@ -316,7 +316,7 @@ func (s *scene) onPage(cause string) {
 		s.Errorf("test/why/page.yaml has no row for %s", cause)
 	}
 	for _, c := range causes {
-		if c.Row == s.Fault.Name && !c.Pattern().MatchString(cause) {
+		if c.Row == s.Name && !c.Pattern().MatchString(cause) {
 			s.Errorf("test/why/page.yaml expects %s, not %s", c.Says, cause)
 		}
 	}
