@@ -94,7 +94,7 @@ func TestEveryReasonIsInTheReference(t *testing.T) {
 	t.Parallel()
 	documented := tables(t, statusPage)
 	failures := constants(t, everyKind, "Reason")
-	events := append(constants(t, "status_types.go", "Event"), "VolumeNotResized")
+	events := append(constants(t, "status_types.go", "Event"), "VolumeNotResized", "PolicyChangedObject")
 	slices.Sort(events)
 	for title, want := range map[string][]string{
 		"Reasons of failures/reason":             failures,
