@@ -32,11 +32,11 @@ var etcdFaults = map[string]func(w *world, namespace string){
 		w.etcd(namespace, fields{"version": "3.3.0"})
 	},
 	"EtcdClusterBackupFailing": func(w *world, namespace string) {
-		w.ended(namespace, "etcd", time.Now(), 22, `{"reason":"StoreFull","message":"the store is full"}`)
+		w.ended(namespace, "etcd.cluster", time.Now(), 22, `{"reason":"StoreFull","message":"the store is full"}`)
 		w.etcd(namespace, daily(fields{}))
 	},
 	"EtcdClusterBackupMissing": func(w *world, namespace string) {
-		w.ended(namespace, "etcd", time.Now().Add(-48*time.Hour), 0, `{"ok":true,"id":"a"}`)
+		w.ended(namespace, "etcd.cluster", time.Now().Add(-48*time.Hour), 0, `{"ok":true,"id":"a"}`)
 		w.etcd(namespace, daily(fields{}))
 	},
 	"EtcdClusterStuck": func(w *world, namespace string) { // pods without an etcd

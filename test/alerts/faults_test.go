@@ -166,11 +166,11 @@ var resourceFaults = map[string]func(w *world, namespace string){
 			"spec: {mysql: {name: restored, acceptLoss: 'everything since "+harness.RestoredTo+"', image: 'registry.example/never-ready:5.7'}}"))
 	},
 	"RedisClusterBackupFailing": func(w *world, namespace string) {
-		w.ended(namespace, "redis", time.Now(), 40, `{"reason":"Busy","message":"slots move"}`)
+		w.ended(namespace, "redis.cluster", time.Now(), 40, `{"reason":"Busy","message":"slots move"}`)
 		w.redis(namespace, daily(fields{}))
 	},
 	"RedisClusterBackupMissing": func(w *world, namespace string) {
-		w.ended(namespace, "redis", time.Now().Add(-48*time.Hour), 0, `{"ok":true,"id":"a"}`)
+		w.ended(namespace, "redis.cluster", time.Now().Add(-48*time.Hour), 0, `{"ok":true,"id":"a"}`)
 		w.redis(namespace, daily(fields{}))
 	},
 	"RedisClusterFailed": func(w *world, namespace string) {
@@ -213,9 +213,9 @@ func (w *world) ended(namespace, label string, at time.Time, code int32, message
 	w.Helper()
 	component, _, _ := strings.Cut(label, "-")
 	of := map[string]schema.GroupVersionKind{
-		"mysql": dsv1.GroupVersion.WithKind("DataService"), "etcd": etcdv1.GroupVersion.WithKind("EtcdCluster"), "redis": redisv1.GroupVersion.WithKind("RedisCluster"),
+		"mysql": dsv1.GroupVersion.WithKind("DataService"), "etcd.cluster": etcdv1.GroupVersion.WithKind("EtcdCluster"), "redis.cluster": redisv1.GroupVersion.WithKind("RedisCluster"),
 	}[component]
-	labels := object.Owner{GroupVersionKind: of, Name: name}.Labels(component + "-backup")
+	labels := object.Owner{GroupVersionKind: of, Name: name}.Labels(component + ".backup")
 	labels[object.LabelBackup] = label
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: label, Labels: labels}}
 	pod.Spec = corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "backup", Image: "registry.example/mysql:v1"}}}

@@ -87,7 +87,8 @@ A CronJob that removes the backups that the retention lets go.
 {{- $labels := fromJson $c.labels }}
 {{- $_ := set $labels "d3os-product.com.d3os/backup" .label }}
 {{- $podLabels := fromJson $c.labels }}
-{{- $_ := set $podLabels "app.kubernetes.io/name" (print $c.component "-backup") }}
+{{- /* No name that a user can choose has a dot, so no selector of a service matches these pods. */}}
+{{- $_ := set $podLabels "app.kubernetes.io/name" (print $c.component ".backup") }}
 {{- $_ := set $podLabels "d3os-product.com.d3os/backup" .label }}
 {{- $_ := set . "container" "backup" }}
 {{- $_ := set . "podLabels" (toJson $podLabels) }}

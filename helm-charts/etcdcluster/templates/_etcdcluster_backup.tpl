@@ -18,7 +18,7 @@
 
 {{- /* Where on a claim or in a bucket backups are, unless the destination says so. */}}
 {{- define "etcdcluster.folder" -}}
-{{ printf "%s/%s/%s" .root.Release.Namespace .instance .component }}
+{{ printf "%s/%s/etcd" .root.Release.Namespace .instance }}
 {{- end }}
 
 {{- /*

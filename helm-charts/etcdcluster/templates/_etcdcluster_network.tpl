@@ -37,7 +37,7 @@ spec:
 {{- $clients := dict "ports" (list (dict "port" 2379 "protocol" "TCP") (dict "port" 2381 "protocol" "TCP")) }}
 {{- if $v.networkPolicy.enabled }}
 {{- $from := list $own $operator }}
-{{- if $v.backup }}{{ $from = append $from (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component "-backup")))) }}{{ end }}
+{{- if $v.backup }}{{ $from = append $from (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component ".backup")))) }}{{ end }}
 {{- $_ := set $clients "from" (concat $from $v.networkPolicy.allowFrom) }}
 {{- end }}
 ---

@@ -10,7 +10,7 @@ latest moments can be restored; what ends it is in its termination message.
 {{- $labels := fromJson $c.labels }}
 {{- $_ := set $labels "d3os-product.com.d3os/backup" (print $c.component "-archive") }}
 {{- $podLabels := fromJson $c.labels }}
-{{- $_ := set $podLabels "app.kubernetes.io/name" (print $c.component "-archive") }}
+{{- $_ := set $podLabels "app.kubernetes.io/name" (print $c.component ".archive") }}
 {{- $_ := set $podLabels "d3os-product.com.d3os/backup" (print $c.component "-archive") }}
 {{- $account := dict "secretName" ($v.usersSecret | default (print $c.name "-users")) "defaultMode" 288 "items" (list (dict "key" "d3os_archive" "path" "password")) }}
 {{- $command := concat (list "/d3os-agent/agent" "archive" (include "mysql.backup.server" $c) "--user=d3os_archive" (print "--interval=" $interval)
@@ -25,7 +25,7 @@ spec:
   {{- /* The server lets one archive in at a time. */}}
   strategy: {"type": "Recreate"}
   selector:
-    matchLabels: {{ dict "app.kubernetes.io/name" (print $c.component "-archive") "app.kubernetes.io/instance" $c.instance | toJson }}
+    matchLabels: {{ dict "app.kubernetes.io/name" (print $c.component ".archive") "app.kubernetes.io/instance" $c.instance | toJson }}
   template:
 {{ include "common.backup.pod" (dict "component" $c "store" .store "container" "archive" "podLabels" (toJson $podLabels) "restartPolicy" "Always" "command" $command
       "env" (list (dict "name" "AGENT_PASSWORD_FILE" "value" "/d3os-backup/account/password")

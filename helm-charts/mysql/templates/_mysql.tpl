@@ -74,7 +74,7 @@ spec: {{ toJson $claim }}
 {{- if and $v.restoreFrom (not $v.agentImage) (not $v.managedBy) }}{{ fail "restoreFrom needs the agentImage: the database would start empty" }}{{ end }}
 {{- include "common.service" $c }}
 {{- include "common.workload" $c }}
-{{- if $v.backup }}{{ $_ := set $c "callers" (list (print $c.component "-archive") (print $c.component "-backup")) }}{{ end }}
+{{- if $v.backup }}{{ $_ := set $c "callers" (list (print $c.component ".archive") (print $c.component ".backup")) }}{{ end }}
 {{- include "common.networkPolicy" $c }}
 {{- if and $v.backup $v.agentImage }}{{ include "mysql.backup" $c }}{{ end }}
 {{- end }}

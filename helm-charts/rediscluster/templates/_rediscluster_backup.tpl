@@ -13,7 +13,7 @@
 
 {{- /* Where on a claim or in a bucket backups are, unless the destination says so. */}}
 {{- define "rediscluster.folder" -}}
-{{ printf "%s/%s/%s" .root.Release.Namespace .instance .component }}
+{{ printf "%s/%s/redis" .root.Release.Namespace .instance }}
 {{- end }}
 
 {{- /*

@@ -39,7 +39,7 @@ The cluster bus has no password: whoever reaches it can become a member. So only
 {{- $metrics := dict "ports" (list (dict "port" 9121 "protocol" "TCP")) }}
 {{- if $v.networkPolicy.enabled }}
 {{- $from := list $own $operator }}
-{{- if $v.backup }}{{ $from = append $from (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component "-backup")))) }}{{ end }}
+{{- if $v.backup }}{{ $from = append $from (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component ".backup")))) }}{{ end }}
 {{- $_ := set $clients "from" (concat $from $v.networkPolicy.allowFrom) }}
 {{- $_ := set $metrics "from" (concat (list $own) $v.networkPolicy.allowFrom) }}
 {{- end }}

@@ -117,6 +117,9 @@ func (j *Job) Holders() string {
 	return "its pod does not end, because of " + strings.Join(j.Held, ", ") + ": keep such containers out of pods of backups (backup.podTemplate)"
 }
 
+// PartJobs ends the value of the name label on Jobs for backups and their pods, after that of the data's part.
+const PartJobs = ".backup"
+
 // Unfinished is a Job of a CronJob that has not ended.
 type Unfinished struct {
 	Name string
@@ -130,7 +133,7 @@ type Unfinished struct {
 // Unfinished returns the Jobs of the CronJobs that look after the data of a component, by name.
 func (r Reader) Unfinished(ctx context.Context, namespace, instance, component string) ([]Unfinished, error) {
 	list := object.EmptyList(object.JobKind)
-	labels := client.MatchingLabels{object.LabelInstance: instance, object.LabelComponent: component + "-backup"}
+	labels := client.MatchingLabels{object.LabelInstance: instance, object.LabelComponent: component + PartJobs}
 	if err := r.Client.List(ctx, list, client.InNamespace(namespace), labels); err != nil {
 		return nil, fmt.Errorf("list the Jobs of the backups of %s: %w", instance, err)
 	}

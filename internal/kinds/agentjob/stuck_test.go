@@ -26,7 +26,7 @@ import (
 func jobAt(ago time.Duration) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "data", Name: "db-backup-1", UID: "job", CreationTimestamp: metav1.NewTime(time.Now().Add(-ago)),
-		Labels:          map[string]string{object.LabelInstance: "platform", object.LabelComponent: "mysql-backup"},
+		Labels:          map[string]string{object.LabelInstance: "platform", object.LabelComponent: "mysql.backup"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "CronJob", Name: "db-backup", UID: "cron", Controller: ptr.To(true)}},
 	}}
 }

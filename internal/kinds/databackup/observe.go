@@ -46,7 +46,7 @@ func (k *Kind) Observe(ctx context.Context, b *backupv1.DataBackup, _ engine.See
 		return w, err
 	}
 	of, from := b.Spec.Of, sources[b.Spec.Of.Kind]
-	if w.Source, err = k.jobs.Source(ctx, agentjob.Of{Kind: from.kind, Namespace: b.Namespace, Name: of.Name}, from.component); w.Source == nil {
+	if w.Source, err = k.jobs.Source(ctx, agentjob.Of{Kind: from.kind, Namespace: b.Namespace, Name: of.Name}, from.part); w.Source == nil {
 		w.Problem = fmt.Sprintf("%s %s of this namespace has no backup of %s: declare %s in it, or correct spec.of",
 			of.Kind, of.Name, from.component, from.field)
 	}
@@ -56,13 +56,13 @@ func (k *Kind) Observe(ctx context.Context, b *backupv1.DataBackup, _ engine.See
 // source is a kind of resource with data.
 type source struct {
 	kind schema.GroupVersionKind
-	// component is what the data is of, and field where its backup is declared.
-	component, field string
+	// component is what the data is of, field where its backup is declared, and part the value of the labels on its CronJob.
+	component, field, part string
 }
 
 // sources are the kinds that DataBackup's API knows, by name. Nothing but their names is known of them.
 var sources = map[string]source{
-	"DataService":  {schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"}, "mysql", "spec.mysql.backup"},
-	"EtcdCluster":  {schema.GroupVersionKind{Group: "etcd.database.coreos.com", Version: "v1alpha1", Kind: "EtcdCluster"}, "etcd", "spec.backup"},
-	"RedisCluster": {schema.GroupVersionKind{Group: "redis.middleware.hc.cn", Version: "v1alpha1", Kind: "RedisCluster"}, "redis", "spec.backup"},
+	"DataService":  {schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"}, "mysql", "spec.mysql.backup", "mysql"},
+	"EtcdCluster":  {schema.GroupVersionKind{Group: "etcd.database.coreos.com", Version: "v1alpha1", Kind: "EtcdCluster"}, "etcd", "spec.backup", "etcd.cluster"},
+	"RedisCluster": {schema.GroupVersionKind{Group: "redis.middleware.hc.cn", Version: "v1alpha1", Kind: "RedisCluster"}, "redis", "spec.backup", "redis.cluster"},
 }

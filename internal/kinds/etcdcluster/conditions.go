@@ -93,7 +93,7 @@ func (*Kind) Summary(ec *etcdv1.EtcdCluster) kinds.Summary {
 		Phase: string(s.Phase), Generation: s.ObservedGeneration, Ready: ready, ReadyText: fmt.Sprintf("%s (members: %s)", s.Message, s.Ready),
 		New:     s.Phase == "" || s.Phase == etcdv1.PhasePaused || s.Phase == etcdv1.PhasePending || s.Phase == etcdv1.PhaseCreating,
 		Urgent:  s.Step != "" || s.Phase == etcdv1.PhaseFailed || s.Phase == etcdv1.PhaseQuorumLost || s.Phase == etcdv1.PhaseRunning,
-		Parts:   []metrics.Part{{Name: part, Ready: ready, Pods: s.ReadyReplicas, Desired: s.Replicas}},
+		Parts:   []metrics.Part{{Name: "etcd", Ready: ready, Pods: s.ReadyReplicas, Desired: s.Replicas}},
 		Members: inStates(s.Members),
 	}
 	summary.Backups = backupsOf(ec).Summary(s.Backup, s.Conditions)

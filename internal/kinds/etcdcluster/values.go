@@ -13,7 +13,8 @@ import (
 
 const (
 	// part is the one part of an EtcdCluster: the value of the name label on all of its objects.
-	part = "etcd"
+	// It has a dot, which no name of a service has: a service called etcd of a platform of the cluster's name selects other pods.
+	part = "etcd.cluster"
 	// chart is its chart.
 	chart = "etcdcluster"
 )

@@ -76,7 +76,7 @@ func (*Kind) Summary(rc *redisv1.RedisCluster) kinds.Summary {
 			inStep++
 		}
 	}
-	summary.Parts = []metrics.Part{{Name: part, Ready: ready, Pods: inStep, Desired: all}}
+	summary.Parts = []metrics.Part{{Name: "redis", Ready: ready, Pods: inStep, Desired: all}}
 	summary.Backups = backupsOf(rc).Summary(s.Backup, s.Conditions)
 	stateful.Summarize(&summary, s.Conditions, redisv1.ConditionDegraded, s.Step, s.Message)
 	return summary

@@ -16,7 +16,8 @@ import (
 
 const (
 	// part is the one part of a RedisCluster: the value of the name label on all of its objects.
-	part = "redis"
+	// It has a dot, which no name of a service has: a service called redis of a platform of the cluster's name selects other pods.
+	part = "redis.cluster"
 	// chart is its chart.
 	chart = "rediscluster"
 )

@@ -22,8 +22,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// PartJobs is the end of the name of the part whose pods make and check backups, behind that of whose data they have.
-const PartJobs = "-backup"
+// PartJobs ends the name of the part whose pods make and check backups, after the name of the part whose data they read. Its dot
+// keeps it apart from every name that a user can give to a service or a cron job.
+const PartJobs = agentjob.PartJobs
 
 // Report is what a pod says at its end: the last line that the agent prints (package contract of cmd/agent).
 type Report struct {

@@ -83,7 +83,7 @@ type Rendering struct {
 
 // Render makes the objects of a part, whose other fields are given.
 func (p *Plans) Render(part engine.Part, r Rendering) (engine.Part, error) {
-	charts := []render.Part{{Name: part.Name, Chart: r.Chart, Values: r.Values}}
+	charts := []render.Part{{Name: r.Chart, Chart: r.Chart, Values: r.Values}} // a part may have a dot, a chart not
 	rendered, err := p.renderer.Render(render.Release{Name: r.Owner.Name, Namespace: r.Owner.Namespace}, charts)
 	if err != nil {
 		return part, &kinds.Mistake{Reason: kinds.ReasonRenderFailed, Err: err}

@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/kinds/runs"
 )
 
-// PartArchive is the end of the name of the part whose pod archives, behind that of the component.
-const PartArchive = "-archive"
+// PartArchive ends the name of the part whose pod archives, after that of the component. No name of a user's has a dot.
+const PartArchive = ".archive"
 
 // containerArchive does the work of the archive.
 const containerArchive = "archive"

@@ -1,0 +1,204 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package limits
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/kinds"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/kinds/etcdcluster"
+	"d3os.com/d3os-operator/internal/kinds/rediscluster"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// pod is a pod that an object stands for: its labels, whose it is, and of which component.
+type pod struct {
+	owner, component string
+	labels           map[string]string
+}
+
+// selection is one selector of an object.
+type selection struct {
+	pod
+	where    string
+	selector labels.Selector
+	// isPeer: it admits pods instead of choosing those that the object is about.
+	isPeer bool
+}
+
+// What a platform, a RedisCluster and an EtcdCluster of one name have in one namespace selects its own pods alone, whatever the user's services
+// and cron jobs are called. Pods of another operator with the labels that kubebuilder gives are selected by nothing.
+func TestSelectorsMeetNoOtherPods(t *testing.T) {
+	t.Parallel()
+	first := rendered(t, nil)
+	names := map[string]bool{
+		"controller-manager": true, "redis": true, "etcd": true, "redis-backup": true, "etcd-backup": true, "mysql-backup": true, "mysql-archive": true,
+	}
+	for _, o := range first {
+		for _, p := range podsOf(t, o) {
+			for _, value := range p.labels {
+				names[value] = true
+				names[strings.ReplaceAll(value, ".", "-")] = true
+			}
+		}
+	}
+	builtIn := []string{"mysql", "uuc", "eureka", "api-manager", "auth", "ds-adapter", "es-adapter", "trd-adapter", "gateway-master", "gateway-web", "proxy", "web", "platform", "mysql-dataservice"}
+	hostile := slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(name string) bool {
+		return slices.Contains(builtIn, name) || len(name) > 50 || !isServiceName(name)
+	})
+	objects := rendered(t, hostile)
+	pods := []pod{
+		{owner: "another operator", labels: map[string]string{"control-plane": "controller-manager"}},
+		{owner: "another operator", labels: map[string]string{"control-plane": "controller-manager", "app.kubernetes.io/name": "other", "app.kubernetes.io/managed-by": "kustomize"}},
+	}
+	var selections []selection
+	for _, o := range objects {
+		pods = append(pods, podsOf(t, o)...)
+		selections = append(selections, selectionsOf(t, o)...)
+	}
+	assert.Assert(t, len(pods) > len(hostile) && len(selections) > len(hostile))
+	for _, s := range selections {
+		for _, p := range pods {
+			isOwn := p.owner == s.owner && (p.component == s.component || s.isPeer)
+			if !isOwn && s.selector.Matches(labels.Set(p.labels)) {
+				t.Errorf("%s of %s selects pods of %s of %s: %s, %v", s.where, s.component, p.component, p.owner, s.selector, p.labels)
+			}
+		}
+	}
+}
+
+func isServiceName(name string) bool {
+	return name != "" && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && !strings.HasSuffix(name, "-")
+}
+
+// rendered returns the objects of a platform with services and cron jobs of these names, and of clusters of its name.
+func rendered(t *testing.T, names []string) []*unstructured.Unstructured {
+	t.Helper()
+	backup := map[string]any{"destination": map[string]any{"claim": map[string]any{"name": "store"}}, "schedule": "@daily"}
+	mysqlBackup := maps.Clone(backup)
+	mysqlBackup["pointInTime"], mysqlBackup["verify"] = map[string]any{}, map[string]any{"schedule": "@daily"}
+	policy := map[string]any{"enabled": true}
+	service := map[string]any{"image": "a", "port": 80, "replica": 3, "networkPolicy": map[string]any{"from": []any{"auth"}}}
+	var services []any
+	for i, name := range names {
+		one := maps.Clone(service)
+		one["name"], one["kind"] = name, []string{"Deployment", "StatefulSet", "DaemonSet"}[i%3]
+		delete(one, "networkPolicy")
+		services = append(services, one)
+	}
+	renderer, err := render.New(preview.KubeVersion)
+	assert.NilError(t, err)
+	ds := &dsv1.DataService{}
+	into(t, map[string]any{"metadata": map[string]any{"name": "platform", "namespace": "data", "uid": "1"}, "spec": map[string]any{
+		"networkPolicy": policy, "additionalServices": services, "mysql": map[string]any{"backup": mysqlBackup}, "eureka": map[string]any{"replica": 2},
+		"auth": map[string]any{}, "uuc": map[string]any{"thirdParty": map[string]any{"url": "http://a"}},
+	}}, ds)
+	dsv1.SetDefaults(ds)
+	none := kinds.Inputs{
+		Lookup:     func(string, string) (*unstructured.Unstructured, error) { return nil, nil },
+		LookupLive: func(string, string) (*unstructured.Unstructured, error) { return nil, nil },
+		List:       func(string) ([]*unstructured.Unstructured, error) { return nil, nil },
+	}
+	objects, err := preview.Planned(ds, plan.NewPlanner(renderer, nil), credentials.NewPreview(), none.Lookup)
+	assert.NilError(t, err)
+	cluster := func(more map[string]any) map[string]any {
+		spec := map[string]any{"networkPolicy": policy, "backup": backup}
+		maps.Copy(spec, more)
+		return map[string]any{"metadata": map[string]any{"name": "platform", "namespace": "data", "uid": "2"}, "spec": spec}
+	}
+	images := "example.com/operator:v1"
+	redis, etcd := &redisv1.RedisCluster{}, &etcdv1.EtcdCluster{}
+	into(t, cluster(map[string]any{"replicas": 6, "storage": map[string]any{"size": "1Gi"}}), redis)
+	into(t, cluster(map[string]any{"replicas": 3, "storage": "1Gi"}), etcd)
+	ofRedis, err := rediscluster.New(renderer, rediscluster.Images{Agent: images}, nil, nil, nil).Plan(redis, none)
+	assert.NilError(t, err)
+	ofEtcd, err := etcdcluster.New(renderer, etcdcluster.Images{Agent: images}, nil, nil, nil).Plan(etcd, none)
+	assert.NilError(t, err)
+	for _, part := range append(ofRedis.Parts, ofEtcd.Parts...) {
+		objects = append(objects, part.Objects...)
+	}
+	return objects
+}
+
+// of says whose an object is.
+func of(o *unstructured.Unstructured) pod {
+	return pod{owner: object.OwnerKey(o), component: o.GetLabels()[object.LabelComponent] + "/" + o.GetLabels()[object.LabelBackup]}
+}
+
+// podsOf returns the pods that an object makes.
+func podsOf(t *testing.T, o *unstructured.Unstructured) []pod {
+	t.Helper()
+	path := []string{"spec", "template", "metadata", "labels"}
+	if o.GetKind() == "CronJob" {
+		path = append([]string{"spec", "jobTemplate"}, path...)
+	}
+	found, has, err := unstructured.NestedStringMap(o.Object, path...)
+	assert.NilError(t, err)
+	if !has {
+		return nil
+	}
+	p := of(o)
+	p.labels = found
+	return []pod{p}
+}
+
+// selectionsOf returns the selectors of an object, wherever they stand in it.
+func selectionsOf(t *testing.T, o *unstructured.Unstructured) (found []selection) {
+	t.Helper()
+	add := func(value any, isPeer bool, path string) {
+		one := &metav1.LabelSelector{}
+		data, err := json.Marshal(value)
+		assert.NilError(t, err)
+		assert.NilError(t, json.Unmarshal(data, one))
+		selector, err := metav1.LabelSelectorAsSelector(one)
+		assert.NilError(t, err)
+		found = append(found, selection{of(o), fmt.Sprintf("%s %s%s", o.GetKind(), o.GetName(), path), selector, isPeer})
+	}
+	if o.GetKind() == "Service" {
+		if selector, has, _ := unstructured.NestedMap(o.Object, "spec", "selector"); has {
+			add(map[string]any{"matchLabels": selector}, false, ".spec.selector")
+		}
+		return found
+	}
+	var walk func(value any, path string)
+	walk = func(value any, path string) {
+		switch x := value.(type) {
+		case []any:
+			for i := range x {
+				walk(x[i], fmt.Sprint(path, "[", i, "]"))
+			}
+		case map[string]any:
+			for key, below := range x {
+				if key == "podAffinity" { // to pods of a store's volume, whoever they belong to
+					continue
+				}
+				peer := strings.Contains(path, ".ingress[")
+				if _, elsewhere := x["namespaceSelector"]; slices.Contains([]string{"selector", "podSelector", "labelSelector"}, key) && !elsewhere && !strings.Contains(path, "volumeClaimTemplates") {
+					add(below, peer, path+"."+key)
+					continue
+				}
+				walk(below, path+"."+key)
+			}
+		}
+	}
+	walk(o.Object["spec"], ".spec")
+	return found
+}
