@@ -51,7 +51,7 @@ func referTo(o *unstructured.Unstructured) *corev1.ObjectReference {
 // tellApplied says what became of one object. Objects that are created as part of a rollout are
 // summed up by their workload; drift is told of each.
 func tellApplied(ctx context.Context, teller Teller, part *Part, planned *unstructured.Unstructured, action apply.Action) {
-	known := part != nil && part.Known == part.Revision
+	known := part != nil && part.Known == part.Revision && part.IsOfThisSpec
 	workload := part != nil && (hasPods(planned) || object.IsResource(planned))
 	event := Event{Type: corev1.EventTypeNormal, Related: referTo(planned)}
 	what := planned.GetKind() + " " + planned.GetName()

@@ -37,6 +37,9 @@ type Part struct {
 	Revision string
 	// Known is the revision that was applied last, as the owner's status says; "" for none.
 	Known string
+	// IsOfThisSpec reports whether the owner's status is of its present spec: what the plan has was planned before. A
+	// change of the number of replicas makes no new revision, but may plan an object more.
+	IsOfThisSpec bool
 	// NeedsDryRun reports whether the spec holds something that only the API server can judge.
 	NeedsDryRun bool
 	// RetainsData reports whether what the part stored outlives the owner.

@@ -70,6 +70,9 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 		}
 		e.equal(c.what+": objects that have changed", e.touchedOrNew(before), c.reaches)
 		e.cost(c.what, op, mark, c.reaches)
+		if told := e.told("DriftCorrected"); told > 0 {
+			e.Fatalf("%s: %d corrections are told of", c.what, told)
+		}
 	}
 }
 

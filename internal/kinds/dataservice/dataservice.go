@@ -150,7 +150,7 @@ func mistake(err error) error {
 func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) engine.Part {
 	return engine.Part{
 		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.WaitsFor), CalledBy: texts(graph.Callers(c.Name)),
-		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), NeedsDryRun: c.NeedsDryRun,
+		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), IsOfThisSpec: ds.Status.ObservedGeneration == ds.Generation, NeedsDryRun: c.NeedsDryRun,
 		Notes:       notes(c),
 		RetainsData: c.MySQL != nil && c.MySQL.Storage.Retention != dsv1.RetentionDelete,
 		Spare:       spare,
