@@ -186,11 +186,11 @@ func (r *run) describe() error {
 
 // dump writes the dump's object, once. Between two looks at the server nothing may have changed but rows.
 func (r *run) dump(ctx context.Context, extras *extras) error {
-	before, err := r.state()
+	state, err := r.state()
 	if err != nil {
 		return err
 	}
-	schemas := before.schemas
+	schemas := state.schemas
 	binlog, err := r.conn.Variable("log_bin")
 	if err != nil {
 		return err
@@ -203,32 +203,36 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 	if err := r.rotate(ctx, binlog == "ON"); err != nil {
 		return err
 	}
+	before, err := r.inFlight(binlog == "ON")
+	if err != nil {
+		return err
+	}
 	watcher, err := server.Connect(ctx, r.options.Server)
 	if err != nil {
 		return err
 	}
 	defer watcher.Close()
-	ctx, cancel := context.WithCancelCause(ctx)
+	watching, cancel := context.WithCancelCause(ctx) // it ends with the dump
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if err := dump.Watch(ctx, watcher, r.options.MaxLockWait); err != nil {
+		if err := dump.Watch(watching, watcher, r.options.MaxLockWait); err != nil {
 			cancel(err)
 		}
 	}()
 	o := dump.Options{Server: r.options.Server, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version, Ignored: extras.ignored, History: extras.hasHistory}
 	var scanner *dump.Scanner
-	object, err := r.Put(ctx, "dump.sql", func(w io.Writer) (err error) {
+	object, err := r.Put(watching, "dump.sql", func(w io.Writer) (err error) {
 		if len(schemas) == 0 {
 			scanner, err = r.nothing(w, o.Position)
 			return err
 		}
-		scanner, err = dump.Run(ctx, o, r.options.DumpProgram, w)
+		scanner, err = dump.Run(watching, o, r.options.DumpProgram, w)
 		return err
 	})
 	cancel(nil)
 	<-watched
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+	if cause := context.Cause(watching); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	if err != nil {
@@ -238,13 +242,16 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(before.same(after), covers(scanner, after.tables)); err != nil {
+	if err := errors.Join(state.same(after), covers(scanner, after.tables)); err != nil {
 		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w", r.options.Server.Address, err)
 	}
 	r.Manifest.Objects = append(slices.Clone(r.before), object)
 	r.Manifest.Tables, r.Manifest.Position = scanner.Rows, scanner.Position
 	r.Manifest.Warnings = append(slices.Clone(r.said), warnings(after.tables)...)
 	if err := r.identify(ctx); err != nil {
+		return err
+	}
+	if err := r.findPrepared(ctx, before); err != nil {
 		return err
 	}
 	r.Manifest.TemporaryAccounts, r.saved = r.options.SkipAccounts, after.accounts

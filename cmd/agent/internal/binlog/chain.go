@@ -6,6 +6,7 @@ package binlog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -22,6 +23,10 @@ type Timeline struct {
 	Head manifest.Head
 	// Segments follow one another without a gap, by file and offset.
 	Segments []manifest.Segment
+	// Earlier are those of the files before that of a backup's position which have XA transactions that are prepared there. Lacks says why the
+	// archive does not have them.
+	Earlier []manifest.Segment
+	Lacks   error
 	// Broken says what is missing after the last of Segments, though there is more; nil for nothing.
 	Broken error
 }
@@ -265,7 +270,7 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 		switch {
 		case !mine:
 		case len(t.Segments) > 0 && !Before(t.end(), contract.Position{File: b.Position.File, Offset: b.Position.Offset}):
-			return t, nil
+			return t, t.before(ctx, s, b)
 		case b.LogBegan.IsZero() && t.Broken != nil:
 			return nil, t.Broken
 		case t.Broken == nil:
@@ -276,6 +281,30 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 		return nil, broken
 	}
 	return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s: it can be restored as it is alone", b.Position.File, b.Position.Offset, b.ID)
+}
+
+// before reads the segments of the files before that of a backup's position from which on there are prepared XA transactions.
+func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup) error {
+	if b.PreparedFrom == "" {
+		return nil
+	}
+	all, err := Read(ctx, s, t.Head, b.PreparedFrom)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for n < len(all.Segments) && Older(all.Segments[n].File, b.Position.File) {
+		n++
+	}
+	if n == 0 || all.Segments[0].File != b.PreparedFrom || n == len(all.Segments) {
+		t.Lacks = contract.Errorf(contract.ReasonNotFound, "backup %s needs the binary log from file %s on, in which XA transactions were prepared, and the archive does not have all of it", b.ID, b.PreparedFrom)
+		if all.Broken != nil {
+			t.Lacks = fmt.Errorf("%w: %w", t.Lacks, all.Broken)
+		}
+		return nil
+	}
+	t.Earlier = all.Segments[:n]
+	return nil
 }
 
 // isOf reports whether a backup lies on a timeline, whose segments are those from the backup's file on. A backup that does not say when
@@ -312,7 +341,7 @@ func latest(b *manifest.Backup) time.Time {
 // OpensWith reports whether one private key opens all segments and a backup that is encrypted to some public keys.
 func (t *Timeline) OpensWith(keys []string) bool {
 	common := keys
-	for _, segment := range t.Segments {
+	for _, segment := range slices.Concat(t.Earlier, t.Segments) {
 		switch {
 		case len(segment.Recipients) == 0: // plain, or of an older agent
 		case len(common) == 0:

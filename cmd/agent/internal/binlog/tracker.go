@@ -138,6 +138,10 @@ func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 		if kind == typeXAPrepare {
 			e.Prepared = prepared(body)
 		}
+		if kind == typePayload {
+			e.Prepared, _ = preparedInside(body) // one that cannot be read prepares nothing that is known: the server refuses it
+			e.IsXA = e.Prepared != ""
+		}
 	case statement:
 		over = !t.begun
 		if kind == typeQuery || kind == typeQueryCompressed {

@@ -51,6 +51,8 @@ func TestPruneOfTheArchive(t *testing.T) {
 	}
 	older := at(old, 3) // of an agent that wrote no LogBegan
 	older.LogBegan = time.Time{}
+	prepared := at(old, 4)
+	prepared.PreparedFrom = file(2)
 	for name, c := range map[string]struct {
 		backups []manifest.Backup
 		harm    func(s *store.Folder, ids []string)
@@ -58,6 +60,7 @@ func TestPruneOfTheArchive(t *testing.T) {
 		want    string
 	}{
 		"before the oldest backup of each log":         {[]manifest.Backup{at(fresh, 5), at(fresh, 2), at(old, 4)}, nil, old, "4 2"},
+		"from where XA transactions are prepared":      {[]manifest.Backup{at(fresh, 2), prepared}, nil, old, "2 2"},
 		"a backup of the new log may be on its way":    {[]manifest.Backup{at(old, 5)}, nil, old, "5 1"},
 		"of no kept backup":                            {[]manifest.Backup{at(fresh, 3)}, nil, old, "- 3"},
 		"of no kept backup, but one may be on its way": {[]manifest.Backup{at(fresh, 3)}, nil, now.Add(-time.Hour), "1 3"},
@@ -85,7 +88,7 @@ func TestPruneOfTheArchive(t *testing.T) {
 				assert.NilError(t, err)
 				m, err := manifest.DecodeBackup(manifest.Folder(ids[i])+manifest.Name, text)
 				assert.NilError(t, err)
-				m.Source, m.Position, m.LogBegan, m.ServerTime = "data", b.Position, b.LogBegan, b.ServerTime
+				m.Source, m.Position, m.LogBegan, m.ServerTime, m.PreparedFrom = "data", b.Position, b.LogBegan, b.ServerTime, b.PreparedFrom
 				save(t, s, manifest.Folder(ids[i])+manifest.Name, m)
 			}
 			log(t, s, first, 1, 6, old, c.ended)

@@ -13,7 +13,7 @@ import (
 )
 
 // Base returns the ID of the newest good backup that lies on a timeline and that one private key restores together with what was
-// archived behind it; "" for none. Without one, the latest moments of the timeline cannot be restored.
+// archived behind it; "" for none. One that lacks prepared XA transactions does not count. Without one, the latest moments of the timeline cannot be restored.
 func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -26,7 +26,7 @@ func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error
 		t, err := binlog.For(ctx, s, e.Manifest)
 		switch reason := contract.ReasonOf(err); {
 		case err == nil && t.Head.Timeline == head.Timeline:
-			if t.OpensWith(e.Manifest.Recipients) {
+			if t.Lacks == nil && t.OpensWith(e.Manifest.Recipients) {
 				return e.ID, nil
 			}
 		case err == nil && t.Head.Timeline < head.Timeline:

@@ -247,8 +247,8 @@ func needOf(ctx context.Context, s store.Store, head manifest.Head, kept []Entry
 			return n, err
 		}
 		n.lies = n.lies || place == binlog.On
-		if place != binlog.Off && (n.first == "" || binlog.Older(m.Position.File, n.first)) {
-			n.first = m.Position.File
+		if place != binlog.Off && (n.first == "" || binlog.Older(m.FirstFile(), n.first)) {
+			n.first = m.FirstFile()
 		}
 	}
 	n.known = found && !unknown

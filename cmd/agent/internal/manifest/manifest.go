@@ -46,6 +46,9 @@ type Backup struct {
 	// LogBegan is the time of the first event in the file of Position. The file's name and LogBegan identify the log. Zero if the account
 	// may not read the log.
 	LogBegan time.Time `json:"logBegan,omitzero"`
+	// PreparedFrom is the oldest file of the log that has an XA transaction which is prepared, and not ended, at Position; empty where none
+	// is older than that of Position.
+	PreparedFrom string `json:"preparedFrom,omitempty"`
 	// Revision is one of etcd that the backup has at least; 0 for others.
 	Revision int64 `json:"revision,omitempty"`
 	// Shards are those of a Redis Cluster, each with an object of the same place; empty for others.
@@ -149,6 +152,14 @@ func IsID(text string) bool { return idPattern.MatchString(text) }
 
 // Folder returns where the backup with an ID is, with a slash at its end.
 func Folder(id string) string { return Backups + id + "/" }
+
+// FirstFile returns the oldest file of the log that a replay reads.
+func (b *Backup) FirstFile() string {
+	if b.PreparedFrom != "" {
+		return b.PreparedFrom
+	}
+	return b.Position.File
+}
 
 // Totals returns the bytes of all objects: plain and stored.
 func (b *Backup) Totals() (plain, stored int64) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,7 +112,7 @@ func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
 // opens fails unless the identities open the segments. Of those that are encrypted to the same keys, it reads the beginning of one.
 func (p *Plan) opens(ctx context.Context) error {
 	seen := map[string]bool{}
-	for _, segment := range p.timeline.Segments {
+	for _, segment := range slices.Concat(p.timeline.Earlier, p.timeline.Segments) {
 		keys := cmp.Or(strings.Join(segment.Recipients, " "), segment.Name()) // of an older agent: each one
 		if seen[keys] || !strings.HasSuffix(segment.Object.Name, ".age") {
 			continue

@@ -8,6 +8,7 @@ import (
 	"io"
 	"sort"
 
+	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 )
 
@@ -21,6 +22,7 @@ type prepared struct {
 	isXA    bool
 	open    map[string][]byte
 	order   map[string]int
+	later   map[string]bool // prepared in the replay
 }
 
 // take takes an event that ends at an offset.
@@ -56,6 +58,37 @@ func (p *prepared) take(raw []byte, e binlog.Event, end uint64) {
 	if e.Ends {
 		p.current, p.isXA = nil, false
 	}
+}
+
+// follow follows an event of the replay, and returns the XA transaction that it ends and that was not seen to be prepared; "" for none.
+func (p *prepared) follow(e binlog.Event) string {
+	if e.Prepared != "" {
+		if p.later == nil {
+			p.later = map[string]bool{}
+		}
+		p.later[e.Prepared] = true
+	}
+	if e.Finished == "" {
+		return ""
+	}
+	known := p.open[e.Finished] != nil || p.later[e.Finished]
+	delete(p.open, e.Finished)
+	delete(p.later, e.Finished)
+	if known {
+		return ""
+	}
+	return e.Finished
+}
+
+// lacks says that the replay would end an XA transaction that it does not have, which the server refuses.
+func (s *spool) lacks(name string, here contract.Position) error {
+	b := s.plan.source.Backup
+	err := contract.Errorf(contract.ReasonNotFound, "XA transaction %s of backup %s ends before %s:%d, and the archive from file %s on does not have what it changes: restore to a moment before, or use another backup",
+		name, b.ID, here.File, here.Offset, b.FirstFile())
+	if s.plan.timeline.Lacks != nil {
+		err = contract.Errorf(contract.ReasonNotFound, "%w: %w", err, s.plan.timeline.Lacks)
+	}
+	return err
 }
 
 // begin begins the replay at an offset of the binary log: where XA transactions are prepared there, they take the place of all before

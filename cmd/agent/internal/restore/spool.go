@@ -63,6 +63,13 @@ const defaultBound = 512 << 20
 // one and the bound is reached, or until nothing is left. The first batch has the transactions that are prepared before the replay.
 func (s *spool) batch(ctx context.Context) (applies bool, err error) {
 	s.later.Reached = s.plan.timeline.Describe().Reached
+	if s.read == 0 && !s.dry {
+		for _, segment := range s.plan.timeline.Earlier {
+			if err := s.segment(ctx, segment); err != nil {
+				return false, err
+			}
+		}
+	}
 	before := s.count
 	s.files, s.bytes = nil, 0
 	if s.read > 0 {
@@ -187,7 +194,7 @@ func (s *spool) next(file string) error {
 		return err
 	}
 	s.binary, s.tracker = file, binlog.Tracker{Offset: binlog.FirstOffset}
-	if s.dry {
+	if s.dry || s.isEarlier() { // of an earlier file, only prepared transactions are kept
 		s.out = bufio.NewWriter(io.Discard)
 		return nil
 	}
@@ -200,6 +207,9 @@ func (s *spool) next(file string) error {
 	_, err = s.out.Write(binlog.Magic)
 	return err
 }
+
+// isEarlier reports whether the file lies before that of the backup's position.
+func (s *spool) isEarlier() bool { return binlog.Older(s.binary, s.plan.source.Backup.Position.File) }
 
 // event appends an event, or finds that the replay ends before it.
 func (s *spool) event(raw []byte) error {
@@ -228,7 +238,7 @@ func (s *spool) event(raw []byte) error {
 	if !after {
 		s.prepared.take(raw, e, s.tracker.Offset)
 	}
-	if !e.Ends {
+	if !e.Ends || s.isEarlier() {
 		return nil
 	}
 	late := s.late(e, here)
@@ -239,6 +249,9 @@ func (s *spool) event(raw []byte) error {
 		s.done = true
 		s.behind(e)
 	case after:
+		if name := s.prepared.follow(e); name != "" {
+			return s.lacks(name, here)
+		}
 		s.stop, s.at, s.last = here, len(s.files)-1, e.Commit
 		s.count++
 		if concernsEvents(e.Statement) {

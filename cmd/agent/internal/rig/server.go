@@ -164,7 +164,7 @@ func Start(t testing.TB, flavour string, more ...string) *Server {
 	if flavour == server.MariaDB {
 		s.Exec("GRANT BINLOG MONITOR, REPLICA MONITOR, CONNECTION ADMIN ON *.* TO '" + Account + "'@'%'")
 	} else {
-		s.Exec("GRANT CONNECTION_ADMIN ON *.* TO '" + Account + "'@'%'")
+		s.Exec("GRANT CONNECTION_ADMIN, XA_RECOVER_ADMIN ON *.* TO '" + Account + "'@'%'")
 	}
 	return s
 }

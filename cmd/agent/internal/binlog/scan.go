@@ -1,0 +1,48 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binlog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Scan reads a server's binary log from the beginning of a file up to a position, and calls visit with each event and where it ends.
+func Scan(ctx context.Context, conn *server.Conn, o server.Options, file string, to contract.Position, visit func(contract.Position, Event)) error {
+	const silence = 30 * time.Second
+	a := &archive{Options: Options{Server: o, Interval: silence}, conn: conn}
+	syncer := replication.NewBinlogSyncer(a.config())
+	defer syncer.Close()
+	a.file, a.tracker = file, Tracker{Offset: FirstOffset}
+	streamer, err := syncer.StartSync(mysql.Position{Name: file, Pos: FirstOffset})
+	if err != nil {
+		return a.failed(err)
+	}
+	for Before(a.position(), to) {
+		wait, cancel := context.WithTimeout(ctx, silence)
+		event, err := streamer.GetEvent(wait)
+		cancel()
+		if err != nil {
+			return a.failed(err)
+		}
+		e, err := a.tracker.Next(event.RawData)
+		if err != nil {
+			return fmt.Errorf("read %s of server %s: %w", a.file, o.Address, err)
+		}
+		if !e.Artificial {
+			visit(a.position(), e)
+		}
+		if e.Next != "" && e.Next != a.file {
+			a.file, a.tracker = e.Next, Tracker{Offset: FirstOffset}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// prepare prepares XA transactions that each insert a row with their name.
+func (o *original) prepare(names ...string) {
+	for _, name := range names {
+		o.Exec("XA START '"+name+"'", "INSERT INTO shop.flight VALUES ('"+name+"')", "XA END '"+name+"'", "XA PREPARE '"+name+"'")
+	}
+}
+
+// XA transactions that were prepared in any file of the log before that of a backup's position are restored behind their end, committed or
+// rolled back.
+func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
+	for name, more := range map[string][]string{"mariadb": nil, "mysql": nil, "mysql compressed": {"--binlog-transaction-compression=ON"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			flavour, _, _ := strings.Cut(name, " ")
+			o := observed(t, rig.Start(t, flavour, more...))
+			o.Exec("CREATE DATABASE shop", "CREATE TABLE shop.flight (name VARCHAR(9) PRIMARY KEY)")
+			o.prepare("over")
+			o.Exec("FLUSH BINARY LOGS")
+			o.prepare("kept", "dropped")
+			o.Exec("XA COMMIT 'over'", "FLUSH BINARY LOGS", "INSERT INTO shop.flight VALUES ('plain')", "FLUSH BINARY LOGS")
+			o.prepare("late")
+			o.backup()
+			made, err := catalogue.Find(t.Context(), o.to, "latest")
+			assert.NilError(t, err)
+			assert.Equal(t, made.Manifest.PreparedFrom, "binlog.000002")
+			assert.Assert(t, !made.Manifest.LogBegan.IsZero() && len(made.Manifest.Warnings) == 0, "%s %q", made.Manifest.LogBegan, made.Manifest.Warnings)
+			before := o.LogEnd()
+			o.Exec("XA COMMIT 'kept'", "XA ROLLBACK 'dropped'", "XA COMMIT 'late'")
+			o.settled()
+			for _, c := range []struct {
+				until restore.Until
+				want  string
+			}{{restore.Until{}, o.Ask("SELECT name FROM shop.flight ORDER BY name")}, {restore.Until{Position: &before}, "over\nplain"}} {
+				r, _ := o.restored(&c.until)
+				assert.Equal(t, r.Ask("SELECT name FROM shop.flight ORDER BY name"), c.want)
+				r.Kill()
+			}
+		})
+	}
+}
+
+// A backup names a prepared XA transaction that the server's log does not have any more, and says so where its account may not see any. A restore
+// beyond the end of one is refused by its name, one to a moment before is not.
+func TestPreparedAndNotInTheLog(t *testing.T) {
+	s := rig.Start(t, server.MySQL)
+	s.Exec("CREATE DATABASE shop", "CREATE TABLE shop.flight (name VARCHAR(9) PRIMARY KEY)")
+	(&original{Server: s}).prepare("gone")
+	s.Exec("FLUSH BINARY LOGS")
+	s.Exec("PURGE BINARY LOGS TO '" + s.LogEnd().File + "'")
+	o := observed(t, s)
+	for statement, want := range map[string]string{
+		"GRANT XA_RECOVER_ADMIN ON *.* TO ":    "x'676f6e65',x'',1",
+		"REVOKE XA_RECOVER_ADMIN ON *.* FROM ": "grant it XA_RECOVER_ADMIN",
+	} {
+		o.Exec("SET SQL_LOG_BIN = 0", statement+rig.Account+"@'%'")
+		made, _, err := backup.Run(t.Context(), options(s, o.to, o.identity))
+		assert.NilError(t, err)
+		assert.Assert(t, len(made.Warnings) == 1 && strings.Contains(made.Warnings[0], want), "%q", made.Warnings)
+	}
+	before := o.LogEnd()
+	o.Exec("XA COMMIT 'gone'", "INSERT INTO shop.flight VALUES ('plain')")
+	o.settled()
+	_, _, err := o.build(&restore.Until{})
+	assert.Equal(t, contract.ReasonOf(err), contract.ReasonNotFound)
+	assert.ErrorContains(t, err, "XA transaction x'676f6e65',x'',1")
+	_, _, err = o.build(&restore.Until{Position: &before})
+	assert.NilError(t, err)
+}
