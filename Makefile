@@ -153,7 +153,7 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LI
 # Long tests (test/harness/long.go) are left to `make verify`, which sets SHORT to nothing.
 SHORT := -short
 # The tests of the agent wait more than they compute, so they and those of the plugin run beside the others.
-test: export beside = MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' REDIS='$(REDIS)' go test -C cmd/agent $(LINK) $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./... \
+test: export beside = MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' REDIS='$(REDIS)' go test -C cmd/agent $(LINK) -timeout 20m $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./... \
 	&& $(ON_CLUSTER) go test -C cmd/kubectl-dataservice $(LINK) $(SHORT) -timeout 20m ./...
 # Garbage is collected a quarter as often. Measured on two cores: test/fields takes 11 s of processor time instead of 14,
 # test/security 19 instead of 25, for some hundred megabytes more of memory.

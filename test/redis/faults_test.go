@@ -96,7 +96,7 @@ func (s *scenario) serves(within time.Duration) time.Duration {
 // becomes drives until a verdict is given, and returns the decision with it.
 func (s *scenario) becomes(verdict topology.Verdict) (last topology.Decision) {
 	s.Helper()
-	s.d.Until(30*time.Second, string(verdict), func(d topology.Decision) error {
+	s.d.Until(90*time.Second, string(verdict), func(d topology.Decision) error {
 		if last = d; d.Model.Verdict != verdict {
 			return fmt.Errorf("%s: %s", d.Model.Verdict, d.Model.Reason)
 		}
