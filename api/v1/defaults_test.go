@@ -55,7 +55,7 @@ func TestDefaultsAreThoseOfTheAPIServer(t *testing.T) {
 		`cronJobs: [{name: a, image: a, schedule: '@daily', suspend: true, concurrencyPolicy: Allow, successfulJobsHistoryLimit: 0,
 			failedJobsHistoryLimit: 0, backoffLimit: 0, restartPolicy: Never, imagePullPolicy: Always}]`,
 		"{defaults: {}, networkPolicy: {}}",
-		"{defaults: {size: null, env: {A: b}}, networkPolicy: {enabled: null, allowFrom: null}}",
+		"{defaults: {size: null, env: {A: b}}, networkPolicy: {enabled: null, allowFrom: null, additionalPorts: null}}",
 		"networkPolicy: {enabled: true}",
 	} {
 		t.Run(spec, func(t *testing.T) {

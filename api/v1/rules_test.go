@@ -29,6 +29,10 @@ type violation struct {
 func violations() map[string][]violation {
 	const thirdParty = "uuc: {kind: 3, thirdParty: {url: 'http://a'}}"
 	found := map[string][]violation{
+		"2380 and 16379 are for the members of etcd and Redis alone": {
+			{value: "[2380]"},
+			{value: "[15008, 16379]"},
+		},
 		"mysql runs as one pod: several would be separate databases behind one address": {
 			{field: ".replica", value: "{replica: 2}"},
 		},

@@ -183,13 +183,14 @@ func TestRequiredFields(t *testing.T) {
 func TestListsAreSets(t *testing.T) {
 	t.Parallel()
 	for path, spec := range map[string]string{
-		"spec.eureka.dependsOn[1]":         "eureka: {dependsOn: [mysql, mysql]}\nmysql: {}",
-		"spec.mysql.initScripts[1]":        "mysql: {initScripts: [{name: a}, {name: a}]}",
-		"spec.mysql.databases[1]":          "mysql: {databases: [a, a]}",
-		"spec.mysql.users[1]":              "mysql: {users: [{name: a}, {name: a}]}",
-		"spec.mysql.users[0].databases[1]": "mysql: {users: [{name: a, databases: [b, b]}]}",
-		"spec.additionalServices[1]":       "additionalServices: [{name: a, image: a}, {name: a, image: b}]",
-		"spec.cronJobs[1]":                 "cronJobs: [{name: a, image: a, schedule: '@daily'}, {name: a, image: a, schedule: '@hourly'}]",
+		"spec.eureka.dependsOn[1]":              "eureka: {dependsOn: [mysql, mysql]}\nmysql: {}",
+		"spec.mysql.initScripts[1]":             "mysql: {initScripts: [{name: a}, {name: a}]}",
+		"spec.mysql.databases[1]":               "mysql: {databases: [a, a]}",
+		"spec.mysql.users[1]":                   "mysql: {users: [{name: a}, {name: a}]}",
+		"spec.mysql.users[0].databases[1]":      "mysql: {users: [{name: a, databases: [b, b]}]}",
+		"spec.additionalServices[1]":            "additionalServices: [{name: a, image: a}, {name: a, image: b}]",
+		"spec.networkPolicy.additionalPorts[1]": "networkPolicy: {additionalPorts: [15008, 15008]}",
+		"spec.cronJobs[1]":                      "cronJobs: [{name: a, image: a, schedule: '@daily'}, {name: a, image: a, schedule: '@hourly'}]",
 	} {
 		err := validate(t, resourceOf(t, spec))
 		assert.Assert(t, apierrors.IsInvalid(err), "%v", err)

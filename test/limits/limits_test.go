@@ -262,6 +262,8 @@ func item(list string, s *apiextensionsv1.JSONSchemaProps, i int, budget int64) 
 		return value
 	}
 	switch list {
+	case "additionalPorts":
+		return i + 1
 	case "ports":
 		return number(`{"name":"p%d","port":%d,"protocol":"TCP"}`)
 	case "envs", "env":

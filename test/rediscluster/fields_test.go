@@ -45,6 +45,7 @@ var fieldChanges = []struct {
 	{"config", "{maxmemory-policy: allkeys-lru}", lives},
 	{"networkPolicy.enabled", "true", lives},
 	{"networkPolicy.allowFrom", "[{podSelector: {}}]", lives},
+	{"networkPolicy.additionalPorts", "[15008]", lives},
 	{"backup", "{destination: {claim: {name: backups}}}", lives},
 	{"restoreFrom", "{destination: {claim: {name: backups}}}", refused}, // it is for a cluster that is created
 	{"storage.storageClassName", "other", refused},

@@ -159,4 +159,16 @@ type NetworkPolicy struct {
 	// +optional
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
+
+	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode.
+	// With enabled only. Whom a mesh's port admits reaches every port of the pod through it, that of members, too: docs/services.md.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=65535
+	// +kubebuilder:validation:XValidation:rule="!(2380 in self)",message="2380 is for the cluster's own pods alone"
+	// +kubebuilder:example=`[15008]`
+	// +listType=set
+	// +optional
+	// +nullable
+	AdditionalPorts []int32 `json:"additionalPorts,omitempty"`
 }

@@ -30,13 +30,17 @@ var accepted = []string{
 	"{maintenance: {compaction: {mode: revision, retention: '1000'}}}",
 	"{recovery: {from: Best, token: '1'}}",
 	"{recovery: {from: my-etcd-cluster-1, token: 2026-01-01.a}, replacement: {after: 1h30m}, paused: true}",
-	"{networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}]}}",
+	"{networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}], additionalPorts: [15008, 65535]}}",
 	"{storageClassName: null, version: null, registry: null, image: null, size: null, resources: null, config: null, recovery: null, podTemplate: null, affinity: null}",
 	"{podTemplate: {spec: {priorityClassName: high}}}",
 }
 
 // refused are specs that it does not take, and what it says.
 var refused = map[string]string{
+	"{networkPolicy: {additionalPorts: [15008, 2380]}}":  "2380 is for the cluster's own pods alone",
+	"{networkPolicy: {additionalPorts: [0]}}":            "greater than or equal to 1",
+	"{networkPolicy: {additionalPorts: [65536]}}":        "less than or equal to 65535",
+	"{networkPolicy: {additionalPorts: [15008, 15008]}}": "Duplicate value",
 	"{replicas: -1}":                                                "greater than or equal to 0",
 	"{replicas: 10}":                                                "less than or equal to 9",
 	"{storage: 0}":                                                  "storage must be a quantity above zero",

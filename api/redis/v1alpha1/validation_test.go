@@ -23,12 +23,16 @@ var accepted = []string{
 	"{pod: [{volumes: {type: hostPath}}], storage: {size: 1Gi, storageClassName: fast}}",
 	"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: pvcName}}]}",
 	"{pod: [], config: null, updateStrategy: null, podTemplate: null, tls: null, version: null, repository: null, finalizers: null, credentialsSecret: null}",
-	"{tls: {enabled: false}, networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}]}}",
+	"{tls: {enabled: false}, networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}], additionalPorts: [15008, 65535]}}",
 	"{podTemplate: {spec: {hostAliases: [{ip: 192.0.2.1}]}}, antiAffinity: Hard, size: large}",
 }
 
 // refused are specs that it does not take, and what it says.
 var refused = map[string]string{
+	"{networkPolicy: {additionalPorts: [15008, 16379]}}": "16379 is for the cluster's own pods alone",
+	"{networkPolicy: {additionalPorts: [0]}}":            "greater than or equal to 1",
+	"{networkPolicy: {additionalPorts: [65536]}}":        "less than or equal to 65535",
+	"{networkPolicy: {additionalPorts: [15008, 15008]}}": "Duplicate value",
 	"{replicas: 5}":                        "greater than or equal to 6",
 	"{replicas: 1001}":                     "less than or equal to 1000",
 	"{finalizers: Foreground}":             "spec.finalizers",

@@ -163,6 +163,8 @@ spec:
 {{- $rules = append $rules (dict "ports" (list (first $ports))) }}
 {{- $ports = rest $ports }}
 {{- end }}
+{{- /* Through a mesh's port every port is reached: an ingress does not open it to everyone. */}}
+{{- range get $policy "additionalPorts" | default list }}{{ $ports = append $ports (dict "port" (int .) "protocol" "TCP") }}{{ end }}
 {{- if and $ports $open }}{{ $rules = append $rules (dict "ports" $ports) }}
 {{- else if and $ports $from }}{{ $rules = append $rules (dict "ports" $ports "from" $from) }}{{ end }}
 ---

@@ -39,6 +39,9 @@ spec:
 {{- $from := list $own $operator }}
 {{- if $v.backup }}{{ $from = append $from (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component ".backup")))) }}{{ end }}
 {{- $_ := set $clients "from" (concat $from $v.networkPolicy.allowFrom) }}
+{{- range $v.networkPolicy.additionalPorts }}
+{{- $_ := set $clients "ports" (append $clients.ports (dict "port" (int .) "protocol" "TCP")) }}
+{{- end }}
 {{- end }}
 ---
 apiVersion: networking.k8s.io/v1

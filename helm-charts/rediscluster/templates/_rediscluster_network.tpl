@@ -41,6 +41,9 @@ The cluster bus has no password: whoever reaches it can become a member. So only
 {{- $from := list $own $operator }}
 {{- if $v.backup }}{{ $from = append $from (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component ".backup")))) }}{{ end }}
 {{- $_ := set $clients "from" (concat $from $v.networkPolicy.allowFrom) }}
+{{- range $v.networkPolicy.additionalPorts }}
+{{- $_ := set $clients "ports" (append $clients.ports (dict "port" (int .) "protocol" "TCP")) }}
+{{- end }}
 {{- $_ := set $metrics "from" (concat (list $own) $v.networkPolicy.allowFrom) }}
 {{- end }}
 ---

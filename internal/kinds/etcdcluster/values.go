@@ -43,7 +43,7 @@ func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, images Images
 		"replicas": p.Replicas, "members": max(p.Replicas, replicasOf(spec)), "image": p.Image, "agentImage": images.Agent, "legacyHealth": hasLegacyHealth(p.Version),
 		"size": spec.Size, "storage": map[string]any{"size": spec.Storage, "storageClassName": spec.StorageClassName},
 		"flags": flags(spec), "tls": tls, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed, "positions": p.Positions,
-		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom},
+		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
 	}
 	if spec.Storage == nil { // of a resource that no API server has completed
 		delete(v["storage"].(map[string]any), "size")

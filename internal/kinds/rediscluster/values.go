@@ -58,7 +58,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 			"size": spec.Storage.Size, "storageClassName": spec.Storage.StorageClassName, "claim": sharedClaim(spec), "retain": keepsData(spec),
 		},
 		"settings": how.Settings, "startSettings": settings.start, "settingsConfigMap": pod.ConfigMap,
-		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom},
+		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
 		"priorityClassName": pod.PriorityClassName,
 		"agentImage":        how.Agents.backup, "restoreAgentImage": how.Agents.restore, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": how.Formed,
 		"restoreShards": len(wantedShards(spec)),

@@ -132,8 +132,8 @@ func Plain(values map[string]any) (map[string]any, error) {
 	if backup, ok := result["backup"].(map[string]any); ok {
 		delete(backup, "podTemplate") // which Render lays over the pods
 	}
-	if policy, ok := result["networkPolicy"].(map[string]any); ok && policy["allowFrom"] == nil {
-		delete(policy, "allowFrom")
+	if policy, ok := result["networkPolicy"].(map[string]any); ok {
+		maps.DeleteFunc(policy, func(_ string, value any) bool { return value == nil })
 	}
 	return result, nil
 }

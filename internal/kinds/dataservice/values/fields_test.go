@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -137,5 +138,12 @@ func TestNetworkPolicies(t *testing.T) {
 		v, err := try(t, "{networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}]}, "+rest, name)
 		assert.NilError(t, err)
 		assert.Equal(t, fmt.Sprint(v["networkPolicy"]), want, name)
+	}
+	for name, where := range map[dsv1.ComponentName][]string{"web": {"networkPolicy"}, "redis": {"spec", "networkPolicy"}, "etcd": {"spec", "networkPolicy"}} {
+		v, err := try(t, "{networkPolicy: {enabled: true, additionalPorts: [15008]}, web: {}, redis: {}, etcd: {}}", name)
+		assert.NilError(t, err)
+		ports, _, err := unstructured.NestedSlice(v, append(where, "additionalPorts")...)
+		assert.NilError(t, err)
+		assert.DeepEqual(t, ports, []any{int64(15008)})
 	}
 }

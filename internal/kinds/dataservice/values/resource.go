@@ -140,6 +140,7 @@ func policyFor(in Input, c *component.Component, spec map[string]any) error {
 	if len(allowed) > 0 {
 		policy["allowFrom"] = allowed
 	}
+	addPorts(policy, in.NetworkPolicy)
 	spec["networkPolicy"] = policy
 	return nil
 }

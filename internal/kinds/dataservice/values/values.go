@@ -229,8 +229,21 @@ func networkPolicy(v map[string]any, in Input, c *component.Component) error {
 	for _, name := range in.Graph.Callers(c.Name) {
 		callers = append(callers, string(name))
 	}
-	v["networkPolicy"] = map[string]any{"enabled": true, "from": callers, "allowFrom": allowed, "open": published(v)}
+	policy := map[string]any{"enabled": true, "from": callers, "allowFrom": allowed, "open": published(v)}
+	addPorts(policy, in.NetworkPolicy)
+	v["networkPolicy"] = policy
 	return nil
+}
+
+// addPorts adds the ports that a policy names besides those of the component.
+func addPorts(policy map[string]any, given *dsv1.NetworkPolicy) {
+	var ports []any
+	for _, port := range given.AdditionalPorts {
+		ports = append(ports, int64(port))
+	}
+	if len(ports) > 0 {
+		policy["additionalPorts"] = ports
+	}
 }
 
 // published reports whether all ports of a component are reached from outside the cluster; an
