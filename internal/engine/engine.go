@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -64,6 +65,7 @@ func (e *Engine) Carry(ctx context.Context, order Order, teller Teller) (Seen, e
 	if order.Paused {
 		return p.lookOnly(ctx)
 	}
+	p.moving = p.portsMove()
 	if err := p.checkOwner(ctx); err != nil {
 		return Seen{}, err
 	}
@@ -108,6 +110,9 @@ type pass struct {
 	hold     bool // see Order
 	wasReady bool
 	missing  map[object.ID]bool // when the pass began
+	ready    map[string]bool    // parts of earlier waves
+	moving   bool               // see portsMove
+	ports    sync.Mutex         // is held where a Service is written while moving
 }
 
 // allPlanned returns every object of the plan.
@@ -129,6 +134,7 @@ func (p *pass) applyParts(ctx context.Context) (Seen, error) {
 	seen := Seen{Parts: make([]PartSeen, len(parts))}
 	failures := make([]error, len(parts))
 	ready := map[string]bool{}
+	p.ready = ready
 	for _, wave := range waves(parts) {
 		var group workers.Group
 		group.SetLimit(partsAtOnce)

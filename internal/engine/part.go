@@ -76,8 +76,16 @@ func (p *pass) applyObjects(ctx context.Context, part *Part, live []*unstructure
 
 // applyObject applies one object of a part.
 func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstructured.Unstructured, seen *PartSeen) (apply.Result, error) {
-	if err := p.clearNodePorts(ctx, part, planned); err != nil {
-		return apply.Result{}, err
+	if p.moving && planned.GetKind() == "Service" {
+		p.ports.Lock()
+		defer p.ports.Unlock()
+		if err := p.clearNodePorts(ctx, part, planned); err != nil {
+			return apply.Result{}, err
+		}
+		var err error
+		if live, err = p.applier.Get(ctx, planned); err != nil { // another part may have written it
+			return apply.Result{}, err
+		}
 	}
 	live, err := p.applier.HoldClaims(ctx, p.owner, planned, live)
 	if err != nil {

@@ -156,36 +156,3 @@ func hasVolume(part *Part) bool {
 func isClaim(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == object.ClaimKind.GroupKind()
 }
-
-// clearNodePorts removes the part's earlier Services that hold a node port which a planned Service
-// of another name asks for: the API server would refuse that one for as long as they are there.
-func (p *pass) clearNodePorts(ctx context.Context, part *Part, planned *unstructured.Unstructured) error {
-	wanted := nodePorts(planned)
-	if len(wanted) == 0 {
-		return nil
-	}
-	for _, o := range p.leftovers() {
-		inTheWay := slices.ContainsFunc(nodePorts(o), func(port int64) bool { return slices.Contains(wanted, port) })
-		if o.GetLabels()[object.LabelComponent] == part.Name && inTheWay {
-			if err := p.remove(ctx, o, true); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// nodePorts are the node ports of a Service; none of another object.
-func nodePorts(o *unstructured.Unstructured) []int64 {
-	if o.GetKind() != "Service" {
-		return nil
-	}
-	ports, _, _ := unstructured.NestedSlice(o.Object, "spec", "ports")
-	var found []int64
-	for _, port := range ports {
-		if number, _, _ := unstructured.NestedInt64(port.(map[string]any), "nodePort"); number != 0 {
-			found = append(found, number)
-		}
-	}
-	return found
-}

@@ -82,3 +82,44 @@ func TestRenamedComponentKeepsItsNodePort(t *testing.T) {
 		t.Errorf("node port %d", port)
 	}
 }
+
+// A node port moves to another component in one edit of the spec, also to one that is rolled out earlier, and two are exchanged.
+func TestNodePortsMoveBetweenComponents(t *testing.T) {
+	harness.Long(t)
+	e := parallel(t)
+	e.Start()
+	ports := func(eureka, auth, web int) fields {
+		return fields{"eureka": fields{"nodePort": eureka}, "auth": fields{"nodePort": auth}, "web": fields{"nodePort": web}}
+	}
+	name := e.CreateReady(small(ports(0, 0, 31948)))
+	with := func(component string, more, all fields) fields {
+		harness.Merge(all[component].(fields), more)
+		return all
+	}
+	sequential := func(all fields) fields { all["rollout"] = fields{"order": "Sequential"}; return all }
+	for _, c := range []struct {
+		what   string
+		change fields
+	}{
+		{"to an earlier component", ports(31948, 0, 0)},
+		{"three in a row", ports(31949, 31948, 0)},
+		{"round", ports(31948, 31947, 31949)},
+		{"round again", ports(31947, 31949, 31948)},
+		{"two exchanged", ports(31947, 31948, 31949)},
+		{"to an earlier component, in order", sequential(ports(31949, 31948, 0))},
+		{"two exchanged, in order", ports(31948, 31949, 0)},
+		{"a component of any node port gives its own up", with("eureka", fields{"serviceType": "NodePort"}, ports(0, 31948, 0))},
+		{"a component that goes gives it up", fields{"eureka": fields{"nodePort": 31948}, "auth": nil}},
+	} {
+		e.ChangeReady(name, c.change)
+		for component, want := range c.change {
+			spec, _ := want.(fields)
+			if port, _ := spec["nodePort"].(int); port != 0 {
+				service := harness.Lookup[*corev1.Service](e.Journal, component)
+				if service.Spec.Ports[0].NodePort != int32(port) || len(service.Spec.Ports) != 1 {
+					t.Errorf("%s: ports of %s: %v, not %d", c.what, component, service.Spec.Ports, port)
+				}
+			}
+		}
+	}
+}
