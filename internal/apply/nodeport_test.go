@@ -14,7 +14,7 @@ import (
 // the two writes left the port that held the number.
 func TestServiceGivesUpANodePort(t *testing.T) {
 	t.Parallel()
-	p, planned := running(t, "{eureka: {nodePort: 30996, ports: [{name: a, port: 1234, nodePort: 30995}]}}", "Service/eureka")
+	p, planned := running(t, "{web: {nodePort: 30996, ports: [{name: a, port: 1234, nodePort: 30995}]}}", "Service/web")
 	t.Cleanup(func() { freeNodePorts(t, []*unstructured.Unstructured{planned}) })
 	for what, writes := range map[string]int{"a port of its own": 2, "what an earlier call left": 1} {
 		p.apply(planned)

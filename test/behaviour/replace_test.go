@@ -91,7 +91,7 @@ func TestNodePortsMoveBetweenComponents(t *testing.T) {
 	ports := func(eureka, auth, web int) fields {
 		return fields{"eureka": fields{"nodePort": eureka}, "auth": fields{"nodePort": auth}, "web": fields{"nodePort": web}}
 	}
-	name := e.CreateReady(small(ports(0, 0, 31948)))
+	name := e.CreateReady(small(ports(0, 0, 31957)))
 	with := func(component string, more, all fields) fields {
 		harness.Merge(all[component].(fields), more)
 		return all
@@ -101,15 +101,15 @@ func TestNodePortsMoveBetweenComponents(t *testing.T) {
 		what   string
 		change fields
 	}{
-		{"to an earlier component", ports(31948, 0, 0)},
-		{"three in a row", ports(31949, 31948, 0)},
-		{"round", ports(31948, 31947, 31949)},
-		{"round again", ports(31947, 31949, 31948)},
-		{"two exchanged", ports(31947, 31948, 31949)},
-		{"to an earlier component, in order", sequential(ports(31949, 31948, 0))},
-		{"two exchanged, in order", ports(31948, 31949, 0)},
-		{"a component of any node port gives its own up", with("eureka", fields{"serviceType": "NodePort"}, ports(0, 31948, 0))},
-		{"a component that goes gives it up", fields{"eureka": fields{"nodePort": 31948}, "auth": nil}},
+		{"to an earlier component", ports(31957, 0, 0)},
+		{"three in a row", ports(31958, 31957, 0)},
+		{"round", ports(31957, 31956, 31958)},
+		{"round again", ports(31956, 31958, 31957)},
+		{"two exchanged", ports(31956, 31957, 31958)},
+		{"to an earlier component, in order", sequential(ports(31958, 31957, 0))},
+		{"two exchanged, in order", ports(31957, 31958, 0)},
+		{"a component of any node port gives its own up", with("eureka", fields{"serviceType": "NodePort"}, ports(0, 31957, 0))},
+		{"a component that goes gives it up", fields{"eureka": fields{"nodePort": 31957}, "auth": nil}},
 	} {
 		e.ChangeReady(name, c.change)
 		for component, want := range c.change {
